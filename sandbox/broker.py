@@ -1,0 +1,193 @@
+"""The host's side of a run's tool calls: checked, run concurrently, counted, audited."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_core import from_json, to_json, to_jsonable_python
+
+from sandbox.errors import ApprovalRequired
+from sandbox.limits import Limits
+from sandbox.run import Pending, ToolCall
+from sandbox.threads import Threads
+from sandbox.tools import CallFailed, Tool, Toolset, encode_result, failure
+
+
+class Broker:
+    """Serves one run. `complete` gets each finished call as a piece of JSON; `stop` ends the run with a reason.
+
+    Plain functions run in threads, async ones as tasks on the caller's loop. Both callbacks may be called from any
+    thread. After `close` nothing is delivered any more: what a late tool returns is dropped.
+    """
+
+    def __init__(
+        self,
+        tools: Toolset,
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop,
+        threads: Threads,
+        complete: Callable[[bytes], None],
+        stop: Callable[[str], None],
+    ) -> None:
+        self.tools = tools
+        self.limits = limits
+        self.loop = loop
+        self.threads = threads
+        self.complete = complete
+        self.stop = stop
+        self.calls: list[ToolCall] = []
+        self.pending: list[Pending] = []
+        self.made = 0
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._under_way: dict[int, tuple[str, int, float]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        return not self._under_way
+
+    def parse(self, body: bytes) -> tuple[list[Any], list[Any]] | None:
+        """The calls and cancellations of a crossing, or None for what is not our guest's language."""
+        try:
+            calls, cancelled = from_json(body, allow_inf_nan=True)
+            if not isinstance(calls, list) or not isinstance(cancelled, list):
+                return None
+            for call in calls:
+                call_id, name, args, kwargs = call
+                good = isinstance(call_id, int) and isinstance(name, str) and isinstance(args, list) and isinstance(kwargs, dict)
+                if not good or call_id in self._under_way:
+                    return None
+        except (ValueError, TypeError):
+            return None
+        return calls, cancelled
+
+    def receive(self, body: bytes) -> None:
+        """Start what a crossing asks for."""
+        limit = self.limits.max_call_bytes
+        parsed = self.parse(body)
+        if parsed is None:
+            self.stop("protocol")
+            return
+        calls, cancelled = parsed
+        for call_id, name, args, kwargs in calls:
+            size = len(body) if len(calls) == 1 else len(to_json([args, kwargs]))
+            if limit is not None and size > limit + 256:
+                self._fail(call_id, name, CallFailed("ArgumentsTooLarge", f"its arguments are {size} bytes long; max_call_bytes={limit}"), size)
+            else:
+                self.start(call_id, name, args, kwargs, size)
+        for call_id in cancelled:
+            if isinstance(call_id, int):
+                self.loop.call_soon_threadsafe(self._cancel, call_id)
+
+    def _cancel(self, call_id: int) -> None:
+        task = self._tasks.get(call_id)
+        if task is not None:
+            task.cancel()
+
+    def admit(self, name: str) -> Tool | CallFailed | None:
+        """The tool of that name if it may be called now; None when the run has just been stopped."""
+        self.made += 1
+        if self.limits.max_tool_calls is not None and self.made > self.limits.max_tool_calls:
+            self.made -= 1
+            self.stop("call_limit")
+            return None
+        tool = self.tools.get(name)
+        return tool if tool is not None else CallFailed("UnknownTool", "there is no such tool")
+
+    def start(self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
+        tool = self.admit(name)
+        if tool is None:
+            return
+        if isinstance(tool, CallFailed):
+            self._fail(call_id, name, tool, size)
+            return
+        with self._lock:
+            self._under_way[call_id] = name, size, time.perf_counter()
+        if tool.is_async:
+            self.loop.call_soon_threadsafe(self._start_task, tool, call_id, args, kwargs, size)
+        else:
+            self.threads.start(lambda: self._finish(call_id, self.call(tool, call_id, args, kwargs, size)))
+
+    def call(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> bytes | None:
+        """Run a plain function here and now; its completion."""
+        started = time.perf_counter()
+        try:
+            bound_args, bound_kwargs = tool.bind(args, kwargs)
+            data = encode_result(tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
+        except ApprovalRequired as error:
+            return self._pause(tool, args, kwargs, error)
+        except BaseException as error:  # SystemExit included: a tool never ends its host
+            return self._failed(call_id, tool.name, failure(error), size, started)
+        return self._succeeded(call_id, tool.name, data, size, started)
+
+    def _start_task(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
+        if not self._closed:
+            self._tasks[call_id] = self.loop.create_task(self._run_task(tool, call_id, args, kwargs, size))
+
+    async def _run_task(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
+        started = time.perf_counter()
+        completion: bytes | None
+        try:
+            bound_args, bound_kwargs = tool.bind(args, kwargs)
+            data = encode_result(await tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
+            completion = self._succeeded(call_id, tool.name, data, size, started)
+        except ApprovalRequired as error:
+            completion = self._pause(tool, args, kwargs, error)
+        except asyncio.CancelledError:
+            self._failed(call_id, tool.name, CallFailed("Cancelled", "cancelled"), size, started)
+            completion = None
+        except BaseException as error:
+            completion = self._failed(call_id, tool.name, failure(error), size, started)
+        finally:
+            self._tasks.pop(call_id, None)
+        self._finish(call_id, completion)
+
+    def _pause(self, tool: Tool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired) -> None:
+        try:
+            named = dict(tool.signature.bind(*args, **kwargs).arguments)
+        except TypeError:
+            named = dict(kwargs)
+        self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=error.reason))
+        self.stop("paused")
+
+    def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:
+        self._finish(call_id, self._failed(call_id, name, error, size, time.perf_counter()))
+
+    def _succeeded(self, call_id: int, name: str, data: bytes, size: int, started: float) -> bytes:
+        ms = (time.perf_counter() - started) * 1e3
+        self._audit(ToolCall.model_construct(name=name, ms=ms, ok=True, argument_bytes=size, result_bytes=len(data), error=None))
+        return b"[%d,1,%b]" % (call_id, data)
+
+    def _failed(self, call_id: int, name: str, error: CallFailed, size: int, started: float) -> bytes:
+        data = to_json({"kind": error.kind, "message": str(error)})
+        ms = (time.perf_counter() - started) * 1e3
+        name = name[:200]
+        self._audit(ToolCall(name=name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error=f"{error.kind}: {error}"[:500]))
+        return b"[%d,0,%b]" % (call_id, data)
+
+    def _audit(self, call: ToolCall) -> None:
+        if not self._closed:
+            self.calls.append(call)
+
+    def _finish(self, call_id: int, completion: bytes | None) -> None:
+        # Under the lock: once the run is closed its worker serves another, which must not hear of this call.
+        with self._lock:
+            self._under_way.pop(call_id, None)
+            if completion is not None and not self._closed:
+                self.complete(completion)
+
+    def close(self) -> None:
+        """Cancel what is still under way, and say so in the audit. Called on the loop."""
+        with self._lock:
+            self._closed = True
+            left, self._under_way = self._under_way, {}
+        for name, size, started in left.values():
+            ms = (time.perf_counter() - started) * 1e3
+            self.calls.append(ToolCall(name=name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error="unfinished when the run ended"))
+        for task in list(self._tasks.values()):
+            task.cancel()

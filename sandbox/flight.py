@@ -1,0 +1,152 @@
+"""One run under way, wherever it runs: what both kinds of worker share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sandbox.broker import Broker
+from sandbox.limits import Limits
+from sandbox.machine import End
+from sandbox.watchdog import Deadline, watchdog
+
+GRACE_S = 0.02
+
+
+@dataclass(slots=True)
+class Job:
+    """What a worker is asked to run."""
+
+    request: bytes
+    seed: bytes
+    limits: Limits
+    keep: bool
+    session: bool = False
+    again: bool = False
+
+
+@dataclass(slots=True)
+class Landing:
+    """How a flight ended, and what it used."""
+
+    end: End
+    cpu_ns: int = 0
+    memory: int = 0
+    fuel: int | None = None
+    stdout: bytes = b""
+    kept: bytes | None = None
+
+
+class Flight:
+    """A run on its way. `stop` may be called from any thread, any number of times; the first reason counts."""
+
+    def __init__(self, job: Job, loop: asyncio.AbstractEventLoop) -> None:
+        self.job = job
+        self.loop = loop
+        self.landed: asyncio.Future[Landing] = loop.create_future()
+        self.lock = threading.RLock()
+        self.reason: str | None = None
+        self.over = False
+        self.broker: Broker | None = None
+        self._deadline: Deadline | None = None
+        self._due: float | None = None
+
+    # What a kind of worker does in its own way:
+    def ask_to_stop(self, reason: str) -> None:
+        raise NotImplementedError
+
+    def force(self) -> None:
+        raise NotImplementedError
+
+    def cpu_used(self) -> float:
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Nobody waits for the run any more."""
+        raise NotImplementedError
+
+    def watch(self) -> None:
+        """Start the clocks."""
+        limits = self.job.limits
+        self._due = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
+        soonest = min((limit for limit in (limits.timeout_s, limits.cpu_s) if limit is not None), default=None)
+        if soonest is not None:
+            self._deadline = watchdog.after(soonest, self._check)
+
+    def _check(self) -> None:
+        """CPU time never runs faster than the wall's: what is left of it is the soonest it can be used up."""
+        limits = self.job.limits
+        with self.lock:
+            if self.over or self.reason is not None:
+                return
+            waits = []
+            if self._due is not None:
+                waits.append(self._due - time.monotonic())
+                if waits[-1] <= 0:
+                    self.stop("timeout")
+                    return
+            if limits.cpu_s is not None:
+                waits.append(limits.cpu_s - self.cpu_used())
+                if waits[-1] <= 0.001:
+                    self.stop("cpu_limit")
+                    return
+            self._deadline = watchdog.after(max(min(waits), 0.002), self._check)
+
+    def stop(self, reason: str) -> None:
+        with self.lock:
+            if self.over or self.reason is not None:
+                return
+            self.reason = reason
+            self.ask_to_stop(reason)
+            if self._deadline is not None:
+                self._deadline.cancel()
+            self._deadline = watchdog.after(GRACE_S, self._force)
+
+    def _force(self) -> None:
+        with self.lock:
+            if not self.over:
+                self.force()
+
+    def land(self, landing: Landing) -> None:
+        """The end; the first call counts. Thread-safe."""
+        with self.lock:
+            if self.over:
+                return
+            self.over = True
+            if self._deadline is not None:
+                self._deadline.cancel()
+        if self.reason is not None:
+            landing.end = End(reason=self.reason)
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is self.loop:
+            self._deliver(landing)
+        else:
+            try:
+                self.loop.call_soon_threadsafe(self._deliver, landing)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits any more
+
+    def _deliver(self, landing: Landing) -> None:
+        if not self.landed.done():
+            self.landed.set_result(landing)
+
+
+class Berth(Protocol):
+    """A place where one guest at a time can run: a worker process, or a thread of this one."""
+
+    alive: bool
+    ready: bool  # it has a guest made and touched
+    stuck: bool  # it can't be used again: its run was given up while it was busy
+    idle_since: float
+
+    def poll(self) -> None: ...
+    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight: ...
+    def close(self) -> None: ...
+

@@ -1,0 +1,1 @@
+"""What runs inside the WebAssembly guest. Never imported by the host: only built into an image."""

@@ -1,0 +1,128 @@
+"""The one door to the host: tool calls and cancellations go out, completions and the time come in."""
+
+import asyncio
+import json
+from typing import Any
+
+import wit_world
+
+from guest import encode
+
+
+class ToolError(Exception):
+    """A tool call failed on the host, or was not allowed. `name` is the tool, `message` what it said."""
+
+    def __init__(self, message: str = "", name: str = "", kind: str = "ToolError") -> None:
+        super().__init__(message)
+        self.message = message
+        self.name = name
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}" if self.name else self.message
+
+
+ToolError.__module__ = "builtins"
+
+
+class Bridge:
+    """Calls under way, and those not yet handed over."""
+
+    def __init__(self) -> None:
+        self.reset(())
+
+    def reset(self, names: Any) -> None:
+        self.names: Any = names
+        self.next_id = 0
+        self.calls: list[Any] = []
+        self.cancelled: list[int] = []
+        self.pending: dict[int, tuple[asyncio.Future[Any], str]] = {}
+        self.now = 0.0
+
+    def start(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, "asyncio.Future[Any]"]:
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self.next_id += 1
+        # Encoded now, so that what can't be sent fails at the line that wrote it.
+        self.calls.append(encode.dumps([self.next_id, name, args, kwargs], f"arguments of tools.{name}"))
+        self.pending[self.next_id] = future, name
+        return self.next_id, future
+
+    def cancel(self, call_id: int) -> None:
+        if self.pending.pop(call_id, None) is not None:
+            self.cancelled.append(call_id)
+
+    def cross(self, wait: float | None) -> None:
+        """One crossing: hand over what is queued, then wait up to *wait* seconds for a completion."""
+        body = ""
+        if self.calls or self.cancelled:
+            body = f"[[{','.join(self.calls)}],{json.dumps(self.cancelled)}]"
+            self.calls.clear()
+            self.cancelled.clear()
+        now, _, completions = wit_world.exchange(f"{-1 if wait is None else wait}\n{body}").partition("\n")
+        self.now = float(now)
+        if completions:
+            for call_id, ok, value in json.loads(completions):
+                future, name = self.pending.pop(call_id, (None, ""))
+                if future is None or future.done():
+                    continue
+                if ok:
+                    future.set_result(value)
+                else:
+                    future.set_exception(ToolError(value["message"], name, value["kind"]))
+
+    def sleep(self, seconds: float) -> None:
+        """Block for *seconds*, in the host's own wait so that a limit or an interrupt ends it."""
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        self.cross(0)
+        until = self.now + seconds
+        while (left := until - self.now) > 0:
+            self.cross(left)
+
+
+bridge = Bridge()
+
+
+def _tool_function(name: str) -> Any:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        call_id, future = bridge.start(name, args, kwargs)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            bridge.cancel(call_id)
+            raise
+
+    call.__name__ = name.rpartition(".")[2]
+    call.__qualname__ = f"tools.{name}"
+    return call
+
+
+class Tools:
+    """`tools.<name>(…)` and `tools.<namespace>.<name>(…)`: whatever is asked for, the host decides."""
+
+    __slots__ = ("_name", "_function")
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._function = _tool_function(name) if name else None
+
+    def __getattr__(self, name: str) -> "Tools":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Tools(f"{self._name}.{name}" if self._name else name)
+
+    def __getitem__(self, name: str) -> "Tools":
+        return Tools(f"{self._name}.{name}" if self._name else str(name))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._function is None:
+            raise TypeError("tools is not a tool: call tools.<name>(…)")
+        return self._function(*args, **kwargs)
+
+    def __dir__(self) -> list[str]:
+        prefix = f"{self._name}." if self._name else ""
+        return sorted({name[len(prefix) :].partition(".")[0] for name in bridge.names if name.startswith(prefix)})
+
+    def __repr__(self) -> str:
+        return f"<tools.{self._name}>" if self._name else f"<tools: {', '.join(bridge.names) or 'none granted'}>"

@@ -1,0 +1,145 @@
+"""Values to JSON, the way pydantic writes them; what can't be written is named by type and path."""
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import ipaddress
+import json
+import pathlib
+import re
+import types
+import uuid
+
+LISTS = (
+    set,
+    frozenset,
+    collections.deque,
+    range,
+    types.GeneratorType,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+    map,
+    filter,
+    zip,
+    enumerate,
+    reversed,
+)
+TEXTS = (decimal.Decimal, uuid.UUID, pathlib.PurePath, ipaddress._IPAddressBase)
+MAX_DEPTH = 200
+
+
+class NotEncodable(TypeError):
+    """Raised when a value has no JSON form; the message names its type and where it is."""
+
+
+def _duration(value: datetime.timedelta) -> str:
+    sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
+    seconds = f"{value.seconds}.{value.microseconds:06d}".rstrip("0").rstrip(".") if value.microseconds else str(value.seconds)
+    days = f"{value.days}D" if value.days else ""
+    time = f"T{seconds}S" if seconds != "0" or not days else ""
+    return f"{sign}P{days}{time}"
+
+
+def _simple(value: object) -> object:
+    """The JSON-ready form of one object that json itself does not know, or NotImplemented."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, datetime.timedelta):
+        return _duration(value)
+    if isinstance(value, datetime.datetime | datetime.time):
+        text = value.isoformat()
+        return text[:-6] + "Z" if text.endswith("+00:00") else text
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, TEXTS):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, LISTS):
+        return list(value)
+    if isinstance(value, complex):
+        return str(value).strip("()")
+    if isinstance(value, re.Pattern):
+        return value.pattern
+    if isinstance(value, collections.abc.Mapping):
+        return dict(value)
+    return NotImplemented
+
+
+def _default(value: object) -> object:
+    simple = _simple(value)
+    if simple is NotImplemented:
+        raise TypeError
+    return simple
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, default=_default, separators=(",", ":"))
+
+
+def describe(value: object) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _key(key: object, path: str) -> str:
+    if isinstance(key, enum.Enum):
+        key = key.value
+    if isinstance(key, str):
+        return str(key)
+    if key is None or isinstance(key, bool | int | float):
+        return {None: "None", True: "true", False: "false"}.get(key) or str(key) if not isinstance(key, int | float) or isinstance(key, bool) else str(key)
+    if isinstance(key, tuple):
+        return ",".join(_key(part, path) for part in key)
+    simple = _simple(key)
+    if isinstance(simple, str):
+        return simple
+    raise NotEncodable(f"{path}: a key of type {describe(key)} can't be encoded as JSON; use a string")
+
+
+def _plain(value: object, path: str, above: tuple[int, ...]) -> object:
+    """The slow way: called only when json gave up, to convert odd keys or to name the culprit."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise NotEncodable(f"{path}: text with a lone surrogate can't be encoded as JSON; it is not valid Unicode") from None
+        return value
+    if id(value) in above:
+        raise NotEncodable(f"{path}: a {describe(value)} that contains itself can't be encoded as JSON")
+    if len(above) > MAX_DEPTH:
+        raise NotEncodable(f"{path[:200]}…: nested more than {MAX_DEPTH} levels deep, which can't be encoded")
+    inner = (*above, id(value))
+    if isinstance(value, dict):
+        return {_key(key, path): _plain(item, f"{path}[{key!r}]", inner) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{path}[{index}]", inner) for index, item in enumerate(value)]
+    try:
+        simple = _simple(value)
+    except UnicodeDecodeError:
+        raise NotEncodable(f"{path}: bytes that are not UTF-8 can't be encoded as JSON; encode them, e.g. base64") from None
+    if simple is NotImplemented:
+        raise NotEncodable(f"{path}: a value of type {describe(value)} can't be encoded as JSON")
+    return _plain(simple, path, inner)
+
+
+def dumps(value: object, path: str = "result") -> str:
+    """The JSON text of *value*; NotEncodable says what is in the way."""
+    kind = value.__class__
+    if value is None or kind is bool:
+        return "null" if value is None else "true" if value else "false"
+    if kind is int:
+        return int.__repr__(value)  # type: ignore[arg-type]
+    try:
+        text = _encoder.encode(value)
+        if not text.isascii():
+            text.encode("utf-8")
+        return text
+    except (TypeError, ValueError, RecursionError):
+        return _encoder.encode(_plain(value, path, ()))

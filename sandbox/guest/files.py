@@ -1,0 +1,389 @@
+"""The run's private folder: files in the guest's own memory, reached by relative names with the ordinary functions."""
+
+import builtins
+import errno
+import io
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from guest.policy import Refused, outside_folder
+
+MAX_FILES = 1000
+
+
+def _error(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)
+
+
+class Node:
+    """One file's bytes. `changed` stays False for an input that was only read: the host need not get it back."""
+
+    __slots__ = ("changed", "data")
+
+    def __init__(self, data: bytes = b"", changed: bool = True) -> None:
+        self.data = bytearray(data)
+        self.changed = changed
+
+
+class Folder:
+    def __init__(self) -> None:
+        self.reset({}, None)
+
+    def reset(self, files: dict[str, bytes], limit: int | None) -> None:
+        self.limit = limit
+        self.cwd = ""
+        self.nodes: dict[str, Node] = {}
+        self.folders: set[str] = {""}
+        for name, data in files.items():
+            self.nodes[name] = Node(data, changed=False)
+            self._add_parents(name)
+
+    def _add_parents(self, name: str) -> None:
+        while name:
+            name = name.rpartition("/")[0]
+            self.folders.add(name)
+
+    def key(self, path: Any) -> str:
+        """The folder-relative form of a path: 'a/b', or '' for the folder itself."""
+        text = os.fsdecode(path)
+        if "\x00" in text:
+            raise ValueError("embedded null byte")
+        parts: list[str] = [] if text.startswith("/") else [part for part in self.cwd.split("/") if part]
+        for part in text.split("/"):
+            if part == "..":
+                if parts:
+                    parts.pop()
+            elif part not in ("", "."):
+                parts.append(part)
+        return "/".join(parts)
+
+    def find(self, path: Any) -> str:
+        """The key of something that exists."""
+        key = self.key(path)
+        if os.fsdecode(path).startswith("/") and key or (key not in self.nodes and key not in self.folders):
+            raise _error(errno.ENOENT, os.fsdecode(path))
+        return key
+
+    def room(self, more: int) -> None:
+        if self.limit is not None and more > 0 and sum(len(node.data) for node in self.nodes.values()) + more > self.limit:
+            raise OSError(errno.ENOSPC, f"the run's files may hold {self.limit} bytes in all (max_file_bytes)")
+
+
+folder = Folder()
+
+
+class MemoryFile(io.RawIOBase):
+    """A file of the folder, open."""
+
+    def __init__(self, node: Node, path: str, mode: str) -> None:
+        self.node = node
+        self.name = path
+        self.mode = mode
+        self._read = "r" in mode or "+" in mode
+        self._write = mode[0] in "wax" or "+" in mode
+        self._append = "a" in mode
+        self._at = len(node.data) if self._append else 0
+
+    def readable(self) -> bool:
+        return self._read
+
+    def writable(self) -> bool:
+        return self._write
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._read:
+            raise io.UnsupportedOperation("not readable")
+        chunk = self.node.data[self._at : self._at + len(buffer)]
+        buffer[: len(chunk)] = chunk
+        self._at += len(chunk)
+        return len(chunk)
+
+    def write(self, data: Any) -> int:
+        if not self._write:
+            raise io.UnsupportedOperation("not writable")
+        size = len(data)
+        node = self.node
+        if self._append:
+            self._at = len(node.data)
+        folder.room(self._at + size - len(node.data))
+        if self._at > len(node.data):
+            node.data.extend(bytes(self._at - len(node.data)))
+        node.data[self._at : self._at + size] = data
+        node.changed = True
+        self._at += size
+        return size
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = (0, self._at, len(self.node.data))[whence]
+        if base + offset < 0:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def truncate(self, size: int | None = None) -> int:
+        size = self._at if size is None else size
+        data = self.node.data
+        folder.room(size - len(data))
+        if size < len(data):
+            del data[size:]
+        else:
+            data.extend(bytes(size - len(data)))
+        self.node.changed = True
+        return size
+
+
+def open_file(
+    file: Any,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Any = None,
+) -> Any:
+    """`open`, for the run's own files."""
+    if isinstance(file, int):
+        raise Refused("open of a file descriptor is refused: only the run's own files can be opened", "use a relative name")
+    path = os.fsdecode(file)
+    outside = outside_folder(path)
+    if outside is not None:
+        raise Refused(*outside)
+    kinds = set(mode)
+    if len(mode) != len(kinds) or kinds - set("rwxabt+") or len(kinds & set("rwxa")) != 1 or {"b", "t"} <= kinds:
+        raise ValueError(f"invalid mode: {mode!r}")
+    key = folder.key(path)
+    if key in folder.folders:
+        raise _error(errno.EISDIR, path)
+    node = folder.nodes.get(key)
+    if node is None:
+        if "r" in mode:
+            raise _error(errno.ENOENT, path)
+        if key.rpartition("/")[0] not in folder.folders:
+            raise _error(errno.ENOENT, path)
+        if len(folder.nodes) >= MAX_FILES:
+            raise OSError(errno.ENOSPC, f"a run may have {MAX_FILES} files")
+        node = folder.nodes[key] = Node()
+    elif "x" in mode:
+        raise _error(errno.EEXIST, path)
+    elif "w" in mode:
+        node.data.clear()
+        node.changed = True
+    binary = "b" in mode
+    raw = MemoryFile(node, path, mode.replace("t", ""))
+    if binary and buffering == 0:
+        return raw
+    buffered: Any
+    if "+" in mode:
+        buffered = io.BufferedRandom(raw)
+    elif "r" in mode:
+        buffered = io.BufferedReader(raw)
+    else:
+        buffered = io.BufferedWriter(raw)
+    if binary:
+        return buffered
+    text = io.TextIOWrapper(buffered, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
+    text.mode = mode  # type: ignore[misc]
+    return text
+
+
+def _stat(path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True) -> os.stat_result:
+    key = folder.find(path)
+    node = folder.nodes.get(key)
+    kind = stat.S_IFREG | 0o644 if node is not None else stat.S_IFDIR | 0o755
+    size = len(node.data) if node is not None else 0
+    return os.stat_result((kind, hash(key) & 0xFFFFFFFF, 1, 1, 0, 0, size, 0, 0, 0))
+
+
+def _children(path: Any) -> list[str]:
+    key = folder.find(path)
+    if key in folder.nodes:
+        raise _error(errno.ENOTDIR, os.fsdecode(path))
+    prefix = f"{key}/" if key else ""
+    return sorted({name[len(prefix) :].partition("/")[0] for name in (*folder.nodes, *folder.folders) if name.startswith(prefix) and name != key} - {""})
+
+
+class Entry:
+    """`os.DirEntry` of the folder."""
+
+    def __init__(self, parent: str, name: str) -> None:
+        self.name = name
+        self.path = os.path.join(parent, name)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<DirEntry {self.name!r}>"
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        return _stat(self.path)
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return stat.S_ISDIR(self.stat().st_mode)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return not self.is_dir()
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def is_junction(self) -> bool:
+        return False
+
+    def inode(self) -> int:
+        return self.stat().st_ino
+
+
+class _Scan:
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = iter(entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self
+
+    def __next__(self) -> Entry:
+        return next(self.entries)
+
+    def __enter__(self) -> "_Scan":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _scandir(path: Any = ".") -> _Scan:
+    text = os.fsdecode(path)
+    return _Scan([Entry(text, name) for name in _children(path)])
+
+
+def _mkdir(path: Any, mode: int = 0o777, *, dir_fd: Any = None) -> None:
+    key = folder.key(path)
+    if key in folder.nodes or key in folder.folders:
+        raise _error(errno.EEXIST, os.fsdecode(path))
+    if os.fsdecode(path).startswith("/"):
+        raise _error(errno.EACCES, os.fsdecode(path))
+    if key.rpartition("/")[0] not in folder.folders:
+        raise _error(errno.ENOENT, os.fsdecode(path))
+    if len(folder.folders) >= MAX_FILES:
+        raise OSError(errno.ENOSPC, f"a run may have {MAX_FILES} folders")
+    folder.folders.add(key)
+
+
+def _remove(path: Any, *, dir_fd: Any = None) -> None:
+    key = folder.find(path)
+    if key not in folder.nodes:
+        raise _error(errno.EISDIR, os.fsdecode(path))
+    del folder.nodes[key]
+
+
+def _rmdir(path: Any, *, dir_fd: Any = None) -> None:
+    if _children(path):
+        raise _error(errno.ENOTEMPTY, os.fsdecode(path))
+    folder.folders.discard(folder.key(path) or "/")
+
+
+def _rename(src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None) -> None:
+    source, target = folder.find(src), folder.key(dst)
+    if os.fsdecode(dst).startswith("/"):
+        raise _error(errno.EACCES, os.fsdecode(dst))
+    if target.rpartition("/")[0] not in folder.folders:
+        raise _error(errno.ENOENT, os.fsdecode(dst))
+    if source in folder.nodes:
+        if target in folder.folders:
+            raise _error(errno.EISDIR, os.fsdecode(dst))
+        node = folder.nodes[target] = folder.nodes.pop(source)
+        node.changed = True
+        return
+    if target in folder.nodes or target in folder.folders:
+        raise _error(errno.EEXIST, os.fsdecode(dst))
+    for name in [name for name in folder.nodes if name.startswith(f"{source}/")]:
+        node = folder.nodes[target + name[len(source) :]] = folder.nodes.pop(name)
+        node.changed = True
+    for name in [name for name in folder.folders if name == source or name.startswith(f"{source}/")]:
+        folder.folders.discard(name)
+        folder.folders.add(target + name[len(source) :])
+
+
+def _chdir(path: Any) -> None:
+    key = folder.find(path)
+    if key in folder.nodes:
+        raise _error(errno.ENOTDIR, os.fsdecode(path))
+    folder.cwd = key
+
+
+def _access(path: Any, mode: int, **_: Any) -> bool:
+    try:
+        folder.find(path)
+    except OSError:
+        return False
+    return True
+
+
+def _utime(path: Any, *args: Any, **kwargs: Any) -> None:
+    folder.find(path)
+
+
+class _Temporary:
+    """`NamedTemporaryFile`: a file of the folder that is removed when it is closed."""
+
+    def __init__(self, mode: str = "w+b", buffering: int = -1, encoding: Any = None, newline: Any = None, suffix: Any = None, prefix: Any = None, dir: Any = None, delete: bool = True, *, errors: Any = None, delete_on_close: bool = True) -> None:
+        name = f"{prefix or 'tmp'}{next(tempfile._get_candidate_names())}{suffix or ''}"  # type: ignore[attr-defined]
+        self.name = os.path.join(dir, name) if dir else name
+        self.delete = delete
+        self.file = open_file(self.name, mode, buffering, encoding, errors, newline)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def __iter__(self) -> Any:
+        return iter(self.file)
+
+    def __enter__(self) -> "_Temporary":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.file.close()
+        if self.delete:
+            folder.nodes.pop(folder.key(self.name), None)
+
+
+def install() -> None:
+    """Point the standard library's file functions at the folder. Done once, before the snapshot."""
+    real: Any = os
+    real.stat = real.lstat = _stat
+    real.listdir = lambda path=".": _children(path)
+    real.scandir = _scandir
+    real.mkdir = _mkdir
+    real.remove = real.unlink = _remove
+    real.rmdir = _rmdir
+    real.rename = real.replace = _rename
+    real.getcwd = lambda: "/" + folder.cwd
+    real.chdir = _chdir
+    real.access = _access
+    real.utime = _utime
+    real.chmod = _utime
+    real.get_terminal_size = lambda fd=1: os.terminal_size((80, 24))
+    real.getpid = lambda: 1
+    real.cpu_count = lambda: 1
+    builtins.open = io.open = open_file  # type: ignore[assignment]
+    shutil._use_fd_functions = False  # type: ignore[attr-defined]
+    shutil.get_terminal_size = lambda fallback=(80, 24): os.terminal_size(fallback)
+    tempfile.tempdir = "."
+    tempfile.NamedTemporaryFile = tempfile.TemporaryFile = _Temporary  # type: ignore[misc,assignment]

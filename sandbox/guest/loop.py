@@ -1,0 +1,144 @@
+"""asyncio without sockets: an event loop whose idle step is one crossing to the host."""
+
+import asyncio
+import asyncio.base_events
+import asyncio.events
+import concurrent.futures
+import heapq
+import time
+from collections.abc import Callable
+from typing import Any
+
+from guest.bridge import bridge
+
+
+class Deadlock(RuntimeError):
+    """Raised when the code awaits something that nothing can complete any more."""
+
+
+class GuestLoop(asyncio.base_events.BaseEventLoop):
+    """A `BaseEventLoop` that waits for tools and timers in the host instead of a selector."""
+
+    def time(self) -> float:
+        return time.monotonic()
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        """There are no threads in the guest: the function runs here and now."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        pass
+
+    def _run_once(self) -> None:
+        scheduled = self._scheduled  # type: ignore[attr-defined]
+        ready = self._ready  # type: ignore[attr-defined]
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+            heapq.heappop(scheduled)._scheduled = False
+        now = None
+        if ready or self._stopping:  # type: ignore[attr-defined]
+            if bridge.calls or bridge.cancelled:
+                bridge.cross(0)
+                now = bridge.now
+        elif scheduled:
+            bridge.cross(max(0.0, scheduled[0]._when - self.time()))
+            now = bridge.now
+        elif bridge.pending:
+            bridge.cross(None)
+        else:
+            raise Deadlock("the code waits for something that can never happen: no tool call, timer or task is left")
+        if scheduled:
+            end = (self.time() if now is None else now) + self._clock_resolution  # type: ignore[attr-defined]
+            while scheduled and scheduled[0]._when <= end:
+                handle = heapq.heappop(scheduled)
+                handle._scheduled = False
+                ready.append(handle)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+
+class _Policy(asyncio.events._AbstractEventLoopPolicy):  # type: ignore[name-defined,misc]
+    """Makes `asyncio.run`, `asyncio.Runner` and `new_event_loop` use the guest's loop."""
+
+    def __init__(self) -> None:
+        self.loop: Any = None
+
+    def get_event_loop(self) -> Any:
+        if self.loop is None:
+            raise RuntimeError("There is no current event loop")
+        return self.loop
+
+    def set_event_loop(self, loop: Any) -> None:
+        self.loop = loop
+
+    def new_event_loop(self) -> GuestLoop:
+        return GuestLoop()
+
+
+class _InlineExecutor(concurrent.futures.Executor):
+    """`ThreadPoolExecutor` where there are no threads: each job runs when it is submitted."""
+
+    def __init__(self, max_workers: int | None = None, *args: Any, **kwargs: Any) -> None:
+        if max_workers is not None and max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        self._shut = False
+        initializer = kwargs.get("initializer")
+        if initializer is not None:
+            initializer(*kwargs.get("initargs", ()))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if self._shut:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._shut = True
+
+
+def install() -> None:
+    """Make asyncio, executors and `time.sleep` work here. Done once, before the snapshot."""
+    import concurrent.futures.thread
+    import threading
+
+    asyncio.events._event_loop_policy = _Policy()  # type: ignore[attr-defined]
+    for module in (concurrent.futures, concurrent.futures.thread):
+        module.ThreadPoolExecutor = _InlineExecutor  # type: ignore[misc,assignment,attr-defined]
+
+    def start(thread: Any) -> None:
+        if thread._started.is_set():
+            raise RuntimeError("threads can only be started once")
+        thread._started.set()
+        try:
+            thread.run()
+        except SystemExit:
+            pass
+        except Exception:
+            threading.excepthook(threading.ExceptHookArgs((*__import__("sys").exc_info(), thread)))
+        finally:
+            thread._finished = True
+
+    threading.Thread.start = start  # type: ignore[method-assign]
+    threading.Thread.join = lambda self, timeout=None: None  # type: ignore[method-assign,misc,assignment]
+    threading.Thread.is_alive = lambda self: False  # type: ignore[method-assign,misc,assignment]
+    time.sleep = bridge.sleep

@@ -1,0 +1,140 @@
+"""What went wrong, for the model that wrote the code: guest frames only, the line, and a hint."""
+
+import difflib
+import traceback
+from types import TracebackType
+from typing import Any
+
+from guest.bridge import ToolError, bridge
+from guest.policy import Refused
+
+FILE = "code.py"
+MAX_TEXT = 4000
+MAX_FRAMES = 20
+
+
+def _cut(text: str, most: int = MAX_TEXT) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= most else text[:most] + f"… [{len(text) - most} more characters]"
+
+
+def _position(tb: TracebackType) -> tuple[int, int | None]:
+    code = tb.tb_frame.f_code
+    for index, (line, _, column, _) in enumerate(code.co_positions()):
+        if index == tb.tb_lasti // 2:
+            return line or tb.tb_lineno, None if column is None else column + 1
+    return tb.tb_lineno, None
+
+
+def _frames(tb: TracebackType | None) -> list[TracebackType]:
+    found = []
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == FILE:
+            found.append(tb)
+        tb = tb.tb_next
+    return found
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return _cut(str(error))
+    except BaseException:
+        return "(its message can't be shown)"
+
+
+def _suggest_name(name: str, scope: dict[str, Any]) -> str | None:
+    for tool in bridge.names:
+        if name in (tool, tool.rpartition(".")[2]):
+            return f"did you mean tools.{tool}?"
+    known = [*scope, *scope.get("__builtins__", ()), "tools"]
+    near = difflib.get_close_matches(name, [word for word in known if isinstance(word, str) and word.isidentifier()], 1)
+    if near:
+        return f"did you mean {near[0]}?"
+    near = difflib.get_close_matches(name, bridge.names, 1)
+    return f"did you mean tools.{near[0]}?" if near else None
+
+
+def _hint(error: BaseException, frames: list[TracebackType], scope: dict[str, Any]) -> str | None:
+    if isinstance(error, Refused):
+        return error.hint or None
+    if isinstance(error, ToolError):
+        if error.kind == "UnknownTool":
+            near = difflib.get_close_matches(error.name, bridge.names, 1, 0.5)
+            offered = ", ".join(f"tools.{name}" for name in list(bridge.names)[:20]) or "none"
+            return (f"did you mean tools.{near[0]}? " if near else "") + f"available: {offered}"
+        if error.kind == "InvalidArguments":
+            return "check the names and types of the arguments"
+        return "catch ToolError to go on without this result"
+    text = str(error) if isinstance(error, NameError | AttributeError | TypeError | ImportError | RuntimeError) else ""
+    if "coroutine" in text and ("not" in text or "unsupported" in text):
+        return "a tool call must be awaited: write `await tools.<name>(…)`"
+    if isinstance(error, NameError) and error.name:
+        local = {**scope, **frames[-1].tb_frame.f_locals} if frames else scope
+        return _suggest_name(error.name, local)
+    if isinstance(error, AttributeError) and error.name and error.obj is not None:
+        near = difflib.get_close_matches(error.name, [word for word in dir(error.obj) if not word.startswith("__")], 1)
+        return f"did you mean .{near[0]}?" if near else None
+    if isinstance(error, KeyError) and error.args and frames:
+        return None
+    if isinstance(error, RuntimeError) and "asyncio.run() cannot be called" in text:
+        return "the code already runs in an event loop: write `await main()` instead of `asyncio.run(main())`"
+    return None
+
+
+def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `run.error`."""
+    lines = source.splitlines()
+    frames = _frames(error.__traceback__)
+    line: int | None = None
+    column: int | None = None
+    kind = type(error).__name__
+    message = _message(error)
+    if isinstance(error, SyntaxError):
+        if error.filename in (FILE, None, "<unknown>"):
+            line, column = error.lineno, error.offset
+        message = _cut(error.msg or message)
+    elif isinstance(error, Refused) and error.line is not None:
+        line, column = error.line, error.column
+    elif frames:
+        line, column = _position(frames[-1])
+    if isinstance(error, MemoryError) and "stack" in message:
+        kind, message = "RecursionError", "the code nests too deeply for the parser"
+    elif isinstance(error, RecursionError) and not message:
+        message = "maximum recursion depth exceeded"
+    if isinstance(error, ToolError):
+        kind = "ToolError"
+    text = []
+    if frames:
+        text.append("Traceback (most recent call last):")
+        shown = frames if len(frames) <= MAX_FRAMES else [*frames[:5], None, *frames[-10:]]
+        for tb in shown:
+            if tb is None:
+                text.append(f"  … {len(frames) - 15} more frames …")
+                continue
+            at, _ = _position(tb)
+            text.append(f'  File "{FILE}", line {at}, in {tb.tb_frame.f_code.co_name}')
+            if 0 < at <= len(lines):
+                text.append(f"    {_cut(lines[at - 1].strip(), 200)}")
+    text.append(f"{kind}: {message}" if message else kind)
+    for note in getattr(error, "__notes__", ())[:5]:
+        text.append(_cut(str(note), 500))
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions[:10]:
+            text.append(f"  | {type(inner).__name__}: {_message(inner)}")
+    return {
+        "kind": kind,
+        "message": message,
+        "line": line,
+        "column": column,
+        "source_line": _cut(lines[line - 1], 500) if line is not None and 0 < line <= len(lines) else None,
+        "traceback": _cut("\n".join(text), 20000),
+        "hint": _hint(error, frames, scope),
+    }
+
+
+def strip_frames(error: BaseException) -> None:
+    """Let go of everything the failed code held, before the report needs memory."""
+    traceback.clear_frames(error.__traceback__)
+    error.__traceback__ = None
+
+

@@ -1,0 +1,261 @@
+"""One run: check, compile, execute, encode. All of it here, in the guest; the host only passes text."""
+
+import ast
+import asyncio
+import base64
+import gc
+import io
+import json
+import marshal
+import random
+import sys
+import types
+import warnings
+from typing import Any
+
+import wit_world
+
+from guest import encode, facades, files, policy, report
+from guest.bridge import Tools, bridge
+from guest.loop import GuestLoop
+from guest.output import Output
+
+RESULT = "<result>"
+RETURN = "<main>"
+_scan: Any = json.JSONDecoder().scan_once  # json.loads without its regular expressions
+FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+CO_COROUTINE = 0x80
+
+output = Output()
+scope: dict[str, Any] = {}
+forgotten: list[str] = []
+
+
+class ForgottenAwait(Exception):
+    """Raised when a tool was called and the call never awaited: it was never made."""
+
+
+def _returns(body: list[ast.stmt]) -> bool:
+    """Whether a `return` stands at the top level, also inside if, for, while, with and try."""
+    stack: list[Any] = list(body)
+    while stack:
+        node = stack.pop()
+        kind = node.__class__
+        if kind is ast.Return:
+            return True
+        for name in _BLOCKS.get(kind, ()):
+            stack.extend(getattr(node, name))
+    return False
+
+
+_BLOCKS: dict[type, tuple[str, ...]] = {
+    ast.If: ("body", "orelse"),
+    ast.For: ("body", "orelse"),
+    ast.AsyncFor: ("body", "orelse"),
+    ast.While: ("body", "orelse"),
+    ast.With: ("body",),
+    ast.AsyncWith: ("body",),
+    ast.Try: ("body", "handlers", "orelse", "finalbody"),
+    ast.TryStar: ("body", "handlers", "orelse", "finalbody"),
+    ast.ExceptHandler: ("body",),
+    ast.Match: ("cases",),
+    ast.match_case: ("body",),
+}
+
+
+def _stored(body: list[ast.stmt]) -> list[str]:
+    """The names that top-level code binds, for the `global` line of its wrapper."""
+    names: set[str] = set()
+    stack: list[Any] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+            stack.extend(node.decorator_list)
+            continue
+        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            names.update(inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr))
+            continue
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            names.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            names.add(node.rest)
+        stack.extend(ast.iter_child_nodes(node))
+    return sorted(names - {"*"})
+
+
+class _PlainAssign(ast.NodeTransformer):
+    """`x: int = 1` may not annotate a global; at the top level of a wrapped run the annotation says nothing."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if not isinstance(node.target, ast.Name):
+            return node
+        new: ast.stmt = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
+        return ast.copy_location(new, node)
+
+    def _leave(self, node: ast.AST) -> ast.AST:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _leave
+
+
+def _wrap(tree: ast.Module) -> ast.Module:
+    """Top-level code with a `return`: the body of an async function whose names are all global."""
+    names = _stored(tree.body)
+    _PlainAssign().visit(tree)
+    future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    body = [node for node in tree.body if node not in future]
+    head: list[ast.stmt] = [ast.Global(names)] if names else []
+    main = ast.AsyncFunctionDef(RETURN, ast.arguments([], [], None, [], [], None, []), head + body, [], None, None, [])
+    call = ast.Assign([ast.Name(RESULT, ast.Store())], ast.Await(ast.Call(ast.Name(RETURN, ast.Load()), [], [])))
+    for node in (*head, main, call):
+        ast.copy_location(node, body[0])
+        ast.fix_missing_locations(node)
+    tree.body = [*future, main, call]
+    return tree
+
+
+def prepare(source: str) -> types.CodeType:
+    """The policy's verdict and the compiled code of *source*."""
+    tree: Any = compile(source, report.FILE, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
+    policy.check(tree)
+    body = tree.body
+    if body:
+        last = body[-1]
+        wrap = _returns(body)
+        if last.__class__ is ast.Expr:
+            where = {"lineno": last.lineno, "col_offset": last.col_offset, "end_lineno": last.end_lineno, "end_col_offset": last.end_col_offset}
+            if wrap:
+                body[-1] = ast.Return(last.value, **where)
+            else:
+                body[-1] = ast.Assign([ast.Name(RESULT, ast.Store(), **where)], last.value, **where)
+        if wrap:
+            tree = _wrap(tree)
+    code: types.CodeType = compile(tree, report.FILE, "exec", FLAGS, dont_inherit=True)
+    return code
+
+
+def _unawaited(coroutine: Any) -> None:
+    name = getattr(coroutine, "__qualname__", "a coroutine")
+    if name.startswith("tools."):
+        forgotten.append(name)
+    else:
+        output.write(f"RuntimeWarning: coroutine '{name}' was never awaited\n")
+
+
+def _execute(code: types.CodeType) -> Any:
+    scope.pop(RESULT, None)
+    if code.co_flags & CO_COROUTINE:
+        loop = GuestLoop()
+        try:
+            asyncio.events._set_running_loop(None)
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(_drive(code))
+        finally:
+            asyncio.events._set_running_loop(None)
+    else:
+        exec(code, scope)
+    return scope.pop(RESULT, None)
+
+
+async def _drive(code: types.CodeType) -> None:
+    await eval(code, scope)
+
+
+def _result(value: Any) -> str:
+    if value.__class__ is types.CoroutineType:
+        name = value.__qualname__
+        value.close()
+        forgotten.clear()
+        call = f"await {name}(…)"
+        raise ForgottenAwait(f"the result is a call that was never awaited: write `{call}`")
+    text = encode.dumps(value)
+    if forgotten:
+        names = ", ".join(sorted(set(forgotten)))
+        raise ForgottenAwait(f"{names} was called but never awaited, so the call was never made: write `await {names}(…)`")
+    return text
+
+
+def _finish(status: str, source: str, result: str | None = None, error: BaseException | None = None) -> str:
+    output.flush()
+    if error is None and not files.folder.nodes:
+        return f'{{"status":"{status}","result":{result or "null"}}}'
+    answer: dict[str, Any] = {"status": status}
+    if error is not None:
+        answer["error"] = report.report(error, source, scope)
+    changed = {name: base64.b64encode(node.data).decode() for name, node in files.folder.nodes.items() if node.changed}
+    kept = [name for name, node in files.folder.nodes.items() if not node.changed]
+    if changed or kept:
+        answer["files"] = changed
+        answer["kept"] = kept
+    text = json.dumps(answer)
+    # The result is JSON already: spliced in, not encoded a second time.
+    return text if result is None else f'{text[:-1]},"result":{result}}}'
+
+
+def start(request: dict[str, Any]) -> None:
+    """A clean place to run in: streams, files, randomness, names."""
+    forgotten.clear()
+    output.reset(request["stdout"])
+    sys.stdout = sys.stderr = output
+    sys.stdin = io.StringIO()
+    bridge.reset(request["tools"])
+    if request["fresh"]:
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        globals()["scope"] = report_scope = vars(module)
+        report_scope.pop("__loader__", None)
+        report_scope.pop("__spec__", None)
+        report_scope["__builtins__"] = facades.BUILTINS
+        report_scope["__file__"] = report.FILE
+        report_scope["tools"] = Tools()
+        report_scope["ToolError"] = facades.ToolError
+        files.folder.reset({name: base64.b64decode(data) for name, data in request["files"].items()}, request["file_bytes"])
+        random.seed(request["seed"])
+    elif request["files"]:
+        for name, data in request["files"].items():
+            files.folder.nodes[name] = files.Node(base64.b64decode(data), changed=False)
+            files.folder._add_parents(name)
+    scope.update(request["inputs"])
+
+
+def run(text: str) -> str:
+    request, _ = _scan(text, 0)
+    source: str = request["source"]
+    start(request)
+    try:
+        try:
+            if request["code"]:
+                code: types.CodeType = marshal.loads(base64.b64decode(request["code"]))
+            else:
+                code = prepare(source)
+                if request["keep"]:
+                    wit_world.keep(base64.b64encode(marshal.dumps(code)).decode())
+            result = _result(_execute(code))
+        except SystemExit as error:
+            if error.code not in (None, 0, False):
+                raise
+            result = "null"
+        if request["result_bytes"] is not None and len(result.encode()) > request["result_bytes"]:
+            return _finish("result_limit", source, json.dumps(len(result.encode())))
+        return _finish("completed", source, result)
+    except MemoryError as error:
+        if "stack" in str(error):  # the parser's own limit, not the memory's
+            return _finish("error", source, error=error)
+        report.strip_frames(error)
+        scope.clear()
+        bridge.reset(())
+        gc.collect()
+        return _finish("memory_limit", source)
+    except policy.Refused as error:
+        return _finish("refused", source, error=error)
+    except BaseException as error:
+        return _finish("error", source, error=error)
+
+
+warnings.simplefilter("ignore", SyntaxWarning)
+warnings._warn_unawaited_coroutine = _unawaited  # type: ignore[attr-defined]

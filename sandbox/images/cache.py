@@ -1,0 +1,206 @@
+"""The image cache: a private folder, written atomically under locks, and trusted only as far as it can be checked.
+
+    <cache>/images/<key>/image.json, component.wasm     one per set of sources and packages
+    <cache>/compiled/<digest>/<kind>-<target>.cwasm     one per image, kind and machine, with its .json beside it
+
+Loading a compiled artefact runs it: so the folder belongs to the user alone, and an artefact that is not exactly the
+one that was written is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import platform
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sandbox.errors import ImageError
+
+log = logging.getLogger("sandbox.images")
+Progress = Callable[[str], None]
+KINDS = {"plain": (False, False), "epochs": (False, True), "fuel": (True, False)}  # (fuel, epochs)
+
+
+def cache_folder() -> Path:
+    """`$GO_ENT_CACHE`, or `go-ent` in the user's cache folder. Made if it is not there, mode 0700."""
+    chosen = os.environ.get("GO_ENT_CACHE")
+    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-ent"
+    return private_folder(base.absolute())
+
+
+def private_folder(folder: Path) -> Path:
+    """*folder*, made if needed; refused if somebody else owns it, closed to others if it is open to them."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    status = folder.stat()
+    if status.st_uid != os.getuid():
+        raise ImageError(f"the cache folder {folder} belongs to another user; set GO_ENT_CACHE to one of your own")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Held by one process at a time; ends with it."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def seal(path: Path, extra: dict[str, Any]) -> None:
+    """Record what the file at *path* is, so that it can be recognised."""
+    status = path.stat()
+    record = {**extra, "size": status.st_size, "mtime_ns": status.st_mtime_ns, "inode": status.st_ino, "sha256": digest_of(path)}
+    write_atomically(_seal_of(path), json.dumps(record, indent=1).encode())
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def sealed(path: Path, extra: dict[str, Any]) -> bool:
+    """Whether *path* is the very file that was sealed. Anything else is named in the log and not trusted."""
+    if not path.exists():
+        return False
+    try:
+        record = json.loads(_seal_of(path).read_text())
+        status = path.stat()
+        if any(record.get(name) != value for name, value in extra.items()):
+            raise ValueError("made for something else")
+        if status.st_uid != os.getuid() or status.st_mode & 0o022:
+            raise ValueError("writable by others")
+        if status.st_size != record["size"]:
+            raise ValueError(f"{status.st_size} bytes instead of {record['size']}")
+        untouched = status.st_mtime_ns == record["mtime_ns"] and status.st_ino == record["inode"]
+        if not untouched:
+            if digest_of(path) != record["sha256"]:
+                raise ValueError("its content has changed")
+            seal(path, extra)
+        return True
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("%s is not to be trusted (%s): it is made again", path, error)
+        return False
+
+
+def digest_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def target() -> str:
+    """What a compiled artefact depends on besides the image: wasmtime and the CPU."""
+    features = ""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        pass
+    text = f"{platform.system()} {platform.machine()} {features}"
+    return f"wasmtime{version('wasmtime')}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A guest image. Its digest is that of its component: two builds of one source are two images."""
+
+    folder: Path
+    key: str
+    digest: str
+    packages: tuple[str, ...]
+    memory_bytes: int
+    built: str
+
+    @property
+    def component(self) -> Path:
+        return self.folder / "component.wasm"
+
+    def artefact(self, kind: str = "plain", progress: Progress | None = None) -> Path:
+        """The compiled form, made now if it is not there: `plain`, `epochs` (interruptible in a thread) or `fuel`."""
+        from sandbox.images.ensure import compile_component
+
+        folder = private_folder(self.folder.parent.parent / "compiled") / self.digest
+        path = folder / f"{kind}-{target()}.cwasm"
+        extra = {"image": self.digest, "kind": kind, "target": target()}
+        if sealed(path, extra):
+            return path
+        with lock(folder / f".{kind}.lock"):
+            if not sealed(path, extra):
+                compile_component(self.component, path, kind, progress)
+                seal(path, extra)
+        return path
+
+    @classmethod
+    def load(cls, folder: Path) -> Image | None:
+        """The image in *folder*, or None if there is none that can be trusted."""
+        path = folder / "image.json"
+        if not path.exists():
+            return None
+        try:
+            record = json.loads(path.read_text())
+            image = cls(folder, record["key"], record["digest"], tuple(record["packages"]), record["memory_bytes"], record["built"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("%s is not an image (%s): it is made again", folder, error)
+            return None
+        return image if sealed(image.component, {"image": image.digest}) else None
+
+
+def images_folder() -> Path:
+    return private_folder(cache_folder() / "images")
+
+
+def list_images() -> list[Image]:
+    """The images in the cache, newest first."""
+    folders = [folder for folder in images_folder().iterdir() if folder.is_dir()]
+    found = [image for folder in folders if (image := Image.load(folder)) is not None]
+    return sorted(found, key=lambda image: image.built, reverse=True)
+
+
+def prune_images(keep: set[str]) -> tuple[list[str], int]:
+    """Remove every image whose key is not in *keep*, and what was compiled from them; what and how many bytes."""
+    removed, freed = [], 0
+    digests = set()
+    for folder in sorted(folder for folder in images_folder().iterdir() if folder.is_dir()):
+        if folder.name in keep:
+            image = Image.load(folder)
+            digests |= {image.digest} if image else set()
+            continue
+        with lock(images_folder() / f".{folder.name}.lock"):
+            freed += _size(folder)
+            shutil.rmtree(folder)
+        removed.append(folder.name)
+    compiled = cache_folder() / "compiled"
+    for folder in sorted(compiled.iterdir()) if compiled.is_dir() else []:
+        if folder.is_dir() and folder.name not in digests:
+            freed += _size(folder)
+            shutil.rmtree(folder)
+    return removed, freed
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,170 @@
+"""Building an image: stage the guest's sources, let componentize-py make the component, let wasmtime compile it."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from sandbox.errors import ImageError
+from sandbox.images.cache import KINDS, Image, Progress, digest_of, images_folder, lock, log, seal, write_atomically
+
+GUEST = Path(__file__).parent.parent / "guest"
+BUILD_TIMEOUT_S = 600
+
+
+def to_stderr(line: str) -> None:
+    """Progress for a person: on a terminal one line that is written over, elsewhere nothing but the end."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{line}" + ("\n" if line.endswith(".") else ""))
+        sys.stderr.flush()
+    elif line.endswith("."):
+        print(line, file=sys.stderr)
+
+
+@cache
+def source_key(packages: str = "") -> str:
+    """What an image is made of: the guest's sources, the tools that build it, the packages baked in."""
+    state = hashlib.sha256()
+    for path in sorted(GUEST.rglob("*")):
+        if path.suffix in (".py", ".wit"):
+            state.update(f"{path.relative_to(GUEST)}\0".encode() + path.read_bytes() + b"\0")
+    state.update(f"{version('componentize-py')}\0{version('RestrictedPython')}\0{packages}".encode())
+    return state.hexdigest()[:32]
+
+
+def ensure_image(progress: Progress | None = None) -> Image:
+    """The standard image: from the cache, or built now, once per machine and version."""
+    return build_image(source_key(), (), None, progress)
+
+
+def build_image(key: str, packages: tuple[str, ...], baked: Path | None, progress: Progress | None = None) -> Image:
+    """The image of that key: from the cache, or built. Two processes that want the same one build it once."""
+    folder = images_folder() / key
+    image = Image.load(folder)
+    if image is not None:
+        return image
+    with lock(images_folder() / f".{key}.lock"):
+        image = Image.load(folder)
+        if image is None:
+            image = _build(folder, key, packages, baked, progress or to_stderr)
+    return image
+
+
+def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None, progress: Progress) -> Image:
+    started = time.monotonic()
+    what = f"sandbox image with {', '.join(packages)}" if packages else "sandbox image"
+    with tempfile.TemporaryDirectory(prefix="go-ent-image-", dir=images_folder()) as temporary:
+        stage = Path(temporary) / "stage"
+        shutil.copytree(GUEST, stage / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(_package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__"))
+        if baked is not None:
+            shutil.copytree(baked, stage, dirs_exist_ok=True)
+        component = Path(temporary) / "component.wasm"
+        with Ticker(progress, f"building the {what} (once, about half a minute)"):
+            _componentize(stage, component)
+        digest = digest_of(component)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        target = folder / "component.wasm"
+        os.replace(component, target)
+        seal(target, {"image": digest})
+    built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    image = Image(folder, key, digest, packages, 0, built)
+    artefact = image.artefact("plain", progress)
+    record = {"key": key, "digest": digest, "packages": list(packages), "memory_bytes": _memory_of(artefact), "built": built}
+    write_atomically(folder / "image.json", json.dumps(record, indent=1).encode())
+    progress(f"built the {what} in {time.monotonic() - started:.0f} s.")
+    log.info("built image %s", digest)
+    loaded = Image.load(folder)
+    if loaded is None:
+        raise ImageError(f"the image that was just built in {folder} can't be read back")
+    return loaded
+
+
+def _package_folder(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImageError(f"the package {name} is not installed; install go-ent with its dependencies")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _componentize(stage: Path, component: Path) -> None:
+    nothing = stage.parent / "no-packages"  # or componentize-py would offer this environment's own packages
+    nothing.mkdir()
+    command = [sys.executable, "-I", "-c", "import componentize_py; componentize_py.script()"]
+    arguments = ["-d", str(stage / "guest" / "world.wit"), "-w", "guest", "componentize", "-p", str(stage), "guest.app", "-o", str(component)]
+    _call(command + arguments, "componentize-py", {"VIRTUAL_ENV": str(nothing), "PATH": os.defpath, "HOME": str(nothing)})
+
+
+def compile_component(component: Path, artefact: Path, kind: str, progress: Progress | None) -> None:
+    """Compile in a process of its own: it takes a gigabyte for ten seconds."""
+    fuel, epochs = KINDS[kind]
+    with tempfile.TemporaryDirectory(prefix=".compile-", dir=artefact.parent) as temporary:
+        made = Path(temporary) / "made.cwasm"
+        code = (
+            "import sys, json; path, source, target, fuel, epochs = json.loads(sys.argv[1]); sys.path[:0] = path\n"
+            "from sandbox.machine import compile_file; compile_file(source, target, fuel=fuel, epochs=epochs)"
+        )
+        path = [str(GUEST.parent.parent), str(_package_folder("wasmtime").parent)]
+        order = json.dumps([path, str(component), str(made), fuel, epochs])
+        with Ticker(progress or to_stderr, f"compiling the sandbox image for this machine ({kind})"):
+            _call([sys.executable, "-I", "-S", "-c", code, order], "wasmtime", {})
+        made.chmod(0o600)
+        os.replace(made, artefact)
+
+
+def _memory_of(artefact: Path) -> int:
+    """How much memory a guest of this image has before it does anything."""
+    code = (
+        "import sys, json; path, artefact = json.loads(sys.argv[1]); sys.path[:0] = path\n"
+        "from sandbox.machine import Machine; guest = Machine(artefact).guest(); guest.touch(); print(guest.memory_size())"
+    )
+    path = [str(GUEST.parent.parent), str(_package_folder("wasmtime").parent)]
+    return int(_call([sys.executable, "-I", "-S", "-c", code, json.dumps([path, str(artefact)])], "wasmtime", {}))
+
+
+def _call(command: list[str], what: str, environment: dict[str, str]) -> str:
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired:
+        raise ImageError(f"{what} did not finish within {BUILD_TIMEOUT_S} s") from None
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise ImageError(f"{what} failed with exit code {done.returncode}:\n{said}")
+    return done.stdout
+
+
+class Ticker:
+    """Says every second that something is going on, and for how long."""
+
+    def __init__(self, progress: Progress, what: str) -> None:
+        self._progress = progress
+        self._what = what
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def _tick(self) -> None:
+        started = time.monotonic()
+        while True:
+            self._progress(f"{self._what} … {time.monotonic() - started:.0f} s")
+            if self._done.wait(1.0):
+                return
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._done.set()
+        self._thread.join()

@@ -1,0 +1,214 @@
+"""Guests in threads of this process: the smallest latency, without a process's walls around them."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from sandbox.binding import Stop
+from sandbox.broker import Broker
+from sandbox.flight import Flight, Job, Landing
+from sandbox.machine import THREAD_STACK_BYTES, End, Guest, Machine
+from sandbox.seam import Seam
+from sandbox.tools import CallFailed
+from sandbox.worker import split_exchange
+
+_starting = threading.Lock()
+
+
+class WorkerThread:
+    """A thread with a machine of its own, so that its guest alone can be interrupted."""
+
+    def __init__(self, artefact: str) -> None:
+        self.artefact = artefact
+        self.alive = True
+        self.ready = False
+        self.stuck = False  # busy with a run that was given up
+        self.idle_since = time.monotonic()
+        self._inbox: queue.SimpleQueue[ThreadFlight | None] = queue.SimpleQueue()
+        self._kept: Guest | None = None
+        self._guest: Guest | None = None
+        self.machine: Machine | None = None
+        with _starting:  # the stack size is a setting of the whole process
+            before = threading.stack_size(THREAD_STACK_BYTES)
+            try:
+                self.thread = threading.Thread(target=self._serve, name="sandbox-guest", daemon=True)
+                self.thread.start()
+            finally:
+                threading.stack_size(before)
+
+    def poll(self) -> None:
+        pass
+
+    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight:
+        flight = ThreadFlight(self, job, loop, connect)
+        self._inbox.put(flight)
+        return flight
+
+    def close(self) -> None:
+        if self.alive:
+            self.alive = False
+            self._inbox.put(None)
+
+    def _serve(self) -> None:
+        self.machine = Machine(self.artefact, epochs=True)
+        while True:
+            if self._kept is None:
+                self._prepare()
+            flight = self._inbox.get()
+            if flight is None:
+                break
+            self._fly(flight)
+            del flight
+        for guest in (self._guest, self._kept):
+            if guest is not None:
+                guest.close()
+        self.machine.close()
+
+    def _prepare(self) -> None:
+        assert self.machine is not None
+        if self._guest is None and self._inbox.empty():
+            self._guest = self.machine.guest()
+        if self._guest is not None and not self._guest.touched and self._inbox.empty():
+            self._guest.touch()
+            self.ready = True
+
+    def _fly(self, flight: ThreadFlight) -> None:
+        assert self.machine is not None
+        job = flight.job
+        guest = self._kept or self._guest or self.machine.guest()
+        self._kept = self._guest = None
+        self.ready = False
+        self.stuck = False
+        if not job.again:
+            guest.seam = Seam(job.seed)
+        limits = job.limits
+        landing = Landing(End(reason="interrupted"))
+        try:
+            if flight.begin(guest):
+                memory = None if limits.memory_mb is None else limits.memory_mb << 20
+                landing.end = guest.run(job.request, flight, memory_bytes=memory)
+        except BaseException as error:  # an error of ours: it costs this run, not the worker
+            landing.end = End(trap=f"{type(error).__name__}: {error}")
+        flight.finish()
+        landing.cpu_ns = int(flight.cpu_used() * 1e9)
+        landing.memory = guest.memory_size()
+        landing.stdout = bytes(flight.output)
+        landing.kept = flight.kept
+        if job.session and landing.end.answer is not None and flight.reason is None:
+            self._kept = guest
+            guest = None  # type: ignore[assignment]
+        flight.land(landing)
+        if guest is not None:
+            guest.close()
+
+
+class ThreadFlight(Flight):
+    """A run in a thread: also the port of its guest."""
+
+    def __init__(self, worker: WorkerThread, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> None:
+        super().__init__(job, loop)
+        self.worker = worker
+        self.output = bytearray()
+        self._room = None if job.limits.max_stdout_bytes is None else job.limits.max_stdout_bytes + 256
+        self.kept: bytes | None = None
+        self._may_keep = job.keep
+        self._completions: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._guest: Guest | None = None
+        self._clock: int | None = None
+        self._cpu_before = 0
+        self._tools_cpu = 0
+        self._running = False
+        self.broker = connect(self, self._completions.put)
+
+    # -- on the worker's thread
+
+    def begin(self, guest: Guest) -> bool:
+        with self.lock:
+            if self.reason is not None or self.over:
+                return False
+            self._guest = guest
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+            self._cpu_before = time.thread_time_ns()
+            guest.store.set_epoch_deadline(1)
+            self._running = True
+        self.watch()
+        return True
+
+    def finish(self) -> None:
+        with self.lock:
+            self._running = False
+
+    def exchange(self, message: bytes) -> bytes:
+        wait, body = split_exchange(message)
+        broker, guest = self.broker, self._guest
+        assert broker is not None and guest is not None
+        if body:
+            completion = self._here_and_now(broker, wait, body)
+            if completion is not None:
+                return guest.seam.deliver(b"[%b]" % completion)
+        try:
+            completion = self._completions.get(timeout=wait) if wait != 0 else self._completions.get_nowait()
+        except queue.Empty:
+            completion = b""
+        if completion is None or self.reason is not None:
+            raise Stop(self.reason or "stopped")
+        return guest.seam.deliver(b"[%b]" % completion if completion else b"")
+
+    def _here_and_now(self, broker: Broker, wait: float | None, body: bytes) -> bytes | None:
+        """A plain function that is all the guest waits for runs on this thread: no hop, a fraction of the price."""
+        if wait is None and broker.idle and self._completions.empty():
+            parsed = broker.parse(body)
+            if parsed is not None and len(parsed[0]) == 1 and not parsed[1]:
+                call_id, name, args, kwargs = parsed[0][0]
+                tool = broker.tools.get(name)
+                limit = broker.limits.max_call_bytes
+                if tool is not None and not tool.is_async and (limit is None or len(body) <= limit):
+                    admitted = broker.admit(name)
+                    if admitted is None or isinstance(admitted, CallFailed):
+                        return None
+                    before = time.thread_time_ns()
+                    completion = broker.call(tool, call_id, args, kwargs, len(body))
+                    self._tools_cpu += time.thread_time_ns() - before
+                    if self.reason is not None:
+                        raise Stop(self.reason)
+                    return completion
+        broker.receive(body)
+        return None
+
+    def write(self, text: bytes) -> None:
+        if self._room is not None:
+            text = text[: self._room]
+            self._room -= len(text)
+        self.output += text
+
+    def keep(self, code: bytes) -> None:
+        if self._may_keep:
+            self._may_keep = False
+            self.kept = code
+
+    # -- from anywhere
+
+    def cpu_used(self) -> float:
+        if self._clock is None:
+            return 0.0
+        try:
+            return (time.clock_gettime_ns(self._clock) - self._cpu_before - self._tools_cpu) / 1e9
+        except OSError:
+            return 0.0
+
+    def ask_to_stop(self, reason: str) -> None:
+        self._completions.put(None)
+        if self._running and self.worker.machine is not None:
+            self.worker.machine.engine.increment_epoch()
+
+    def force(self) -> None:
+        """It sits in a tool that does not return: go on without it. The thread ends when the tool does."""
+        self.worker.stuck = True
+        self.land(Landing(End(reason=self.reason), int(self.cpu_used() * 1e9), 0, None, bytes(self.output)))
+
+    def abandon(self) -> None:
+        self.stop("interrupted")

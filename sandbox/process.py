@@ -1,0 +1,367 @@
+"""Worker processes, as the host sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import wasmtime
+
+from sandbox import wire
+from sandbox.broker import Broker
+from sandbox.flight import Flight, Job, Landing
+from sandbox.limits import Limits
+from sandbox.machine import End
+from sandbox.memory import size_from_map
+from sandbox.threads import Threads
+from sandbox.worker import decode_done, encode_run
+
+# The worker sees only these two folders and the standard library: no site-packages hooks, no environment.
+_BOOT = "import sys, json; fd, fuel, artefact, path = json.loads(sys.argv[1]); sys.path[:0] = path; from sandbox.zygote import main; main(fd, artefact, fuel)"
+
+
+class Zygote:
+    """The process that forks workers; started when the first is needed, and again should it die."""
+
+    def __init__(self, artefact: str, *, fuel: bool) -> None:
+        self.artefact = artefact
+        self.fuel = fuel
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._launch()
+
+    def _launch(self) -> None:
+        self._discard()
+        ours, theirs = socket.socketpair()
+        path = [str(Path(__file__).parent.parent), str(Path(wasmtime.__file__).parent.parent)]
+        order = json.dumps([theirs.fileno(), self.fuel, self.artefact, path])
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _BOOT, order],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        theirs.close()
+        self._control = ours
+
+    def fork(self, sock: socket.socket, output: int) -> None:
+        with self._lock:
+            for attempt in (1, 2):
+                if self._process is None or self._process.poll() is not None:
+                    self._launch()
+                assert self._control is not None
+                try:
+                    socket.send_fds(self._control, [b"W"], [sock.fileno(), output])
+                    return
+                except OSError:
+                    if attempt == 2:
+                        raise
+                    assert self._process is not None
+                    self._process.kill()
+                    self._process.wait()
+
+    def problem(self) -> str:
+        """What it said when it could not start."""
+        control = self._control
+        if control is None:
+            return ""
+        try:
+            control.settimeout(1.0)
+            frames = wire.Frames()
+            while data := control.recv(65536):
+                frames.feed(data)
+            while (found := frames.next()) is not None:
+                if found[0] == wire.FAILED:
+                    return found[1].decode("utf-8", "replace")
+        except OSError:
+            pass
+        return ""
+
+    def _discard(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        with self._lock:
+            self._discard()
+
+
+class WorkerProcess:
+    """One worker: a socket, a file that takes its guest's output, and a pid to kill."""
+
+    def __init__(self, zygote: Zygote, threads: Threads) -> None:
+        self.zygote = zygote
+        self.threads = threads
+        self.pid: int | None = None
+        self._pidfd: int | None = None
+        self.alive = True
+        self.stuck = False
+        self.ready = True  # it starts with the zygote's own guest
+        self.frames = wire.Frames()
+        self.idle_since = time.monotonic()
+        self.flight: ProcessFlight | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._out: deque[bytes] = deque()
+        self._out_lock = threading.Lock()
+        self._draining = False
+        self.output = os.memfd_create("go-ent-output", os.MFD_CLOEXEC)
+        self.sock, theirs = socket.socketpair()
+        try:
+            zygote.fork(theirs, self.output)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            theirs.close()
+        self.sock.setblocking(False)
+
+    # -- talking
+
+    def send(self, kind: int, payload: bytes = b"") -> None:
+        """Send without ever blocking the caller; what does not fit is sent by a thread."""
+        data = wire.frame(kind, payload)
+        with self._out_lock:
+            if not self.alive:
+                return
+            if not self._out:
+                try:
+                    data = data[self.sock.send(data) :]
+                except (BlockingIOError, InterruptedError):
+                    pass
+                except OSError:
+                    return  # gone; the reader notices
+            if data:
+                self._out.append(data)
+                if not self._draining:
+                    self._draining = True
+                    self.threads.start(self._drain)
+
+    def _drain(self) -> None:
+        while True:
+            with self._out_lock:
+                if not self._out or not self.alive:
+                    self._draining = False
+                    return
+                try:
+                    sent = self.sock.send(self._out[0][: 1 << 20])
+                    if sent == len(self._out[0]):
+                        self._out.popleft()
+                    else:
+                        self._out[0] = self._out[0][sent:]
+                    continue
+                except (BlockingIOError, InterruptedError):
+                    pass
+                except OSError:
+                    self._out.clear()
+                    continue
+                sock = self.sock
+            select.select([], [sock], [], 0.1)
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have *loop* read what this worker says, also between runs. One loop at a time."""
+        if self._loop is not loop:
+            self._loop = loop
+            loop.add_reader(self.sock.fileno(), self._readable, loop)
+
+    def _readable(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is self._loop:
+            self.poll()
+        elif self.alive:
+            loop.remove_reader(self.sock.fileno())  # another loop has taken over
+
+    def poll(self) -> None:
+        """Read and act on what has arrived."""
+        try:
+            data = self.sock.recv(1 << 18)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self.frames.feed(data)
+        try:
+            while (found := self.frames.next()) is not None:
+                self._act(*found)
+        except (ValueError, wire.Closed, struct.error):
+            data = b""  # not our worker's language any more
+        if not data:
+            flight, self.flight = self.flight, None
+            if flight is not None:
+                flight.died()
+            else:
+                self.close()
+
+    def _act(self, kind: int, payload: bytes) -> None:
+        if kind == wire.READY:
+            self.ready = True
+        elif kind == wire.HELLO:
+            self.pid = int(payload)
+            with contextlib.suppress(ProcessLookupError):
+                self._pidfd = os.pidfd_open(self.pid)
+        elif self.flight is not None:
+            self.flight.act(kind, payload)
+
+    def take_output(self) -> bytes:
+        size = os.fstat(self.output).st_size
+        if not size:
+            return b""
+        data = os.pread(self.output, size, 0)
+        os.ftruncate(self.output, 0)
+        os.lseek(self.output, 0, os.SEEK_SET)
+        return data
+
+    # -- measuring and ending
+
+    def cpu_ns(self) -> int:
+        """CPU time the process has used, from its own clock."""
+        if self.pid is None:
+            return 0
+        try:
+            return time.clock_gettime_ns(~self.pid << 3 | 2)
+        except OSError:
+            return 0
+
+    def memory(self) -> int:
+        try:
+            return size_from_map(self.zygote.artefact, pid=self.pid) if self.pid is not None else 0
+        except OSError:
+            return 0
+
+    def kill(self) -> None:
+        if self._pidfd is not None:
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            except OSError:
+                pass
+        else:
+            # Not yet heard of: it will find its socket closed.
+            try:
+                self.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight:
+        return ProcessFlight(self, job, loop, connect)
+
+    def close(self) -> None:
+        with self._out_lock:
+            if not self.alive:
+                return
+            self.alive = False
+        self.kill()
+        if self._loop is not None:
+            loop, self._loop = self._loop, None
+            with contextlib.suppress(RuntimeError):  # that loop is closed
+                loop.call_soon_threadsafe(self._unlisten, loop)
+                return
+        self._dispose()
+
+    def _unlisten(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.remove_reader(self.sock.fileno())
+        self._dispose()
+
+    def _dispose(self) -> None:
+        self.sock.close()
+        os.close(self.output)
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+
+@lru_cache(64)
+def _order(limits: Limits, keep: bool, session: bool, again: bool) -> bytes:
+    memory = None if limits.memory_mb is None else limits.memory_mb << 20
+    order = {"memory": memory, "fuel": limits.fuel, "stdout": limits.max_stdout_bytes, "keep": keep, "session": session, "again": again}
+    return json.dumps(order).encode()
+
+
+class ProcessFlight(Flight):
+    """A run in a worker process. It is asked to stop, and killed if it does not."""
+
+    def __init__(self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> None:
+        super().__init__(job, loop)
+        self.worker = worker
+        self.kept: bytes | None = None
+        self._used: tuple[int, int] | None = None
+        self.broker = connect(self, lambda completion: worker.send(wire.COMPLETIONS, b"[%b]" % completion))
+        self._cpu_before = worker.cpu_ns()
+        worker.flight = self
+        worker.ready = False
+        worker.listen(loop)
+        worker.send(wire.RUN, encode_run(job.seed, _order(job.limits, job.keep, job.session, job.again), job.request))
+        self.watch()
+
+    def cpu_used(self) -> float:
+        return (self.worker.cpu_ns() - self._cpu_before) / 1e9
+
+    def ask_to_stop(self, reason: str) -> None:
+        if reason == "cpu_limit":
+            self.force()
+        else:
+            self.worker.send(wire.STOP, reason.encode())
+
+    def force(self) -> None:
+        if self._used is None:
+            self._used = self.worker.cpu_ns() - self._cpu_before, self.worker.memory()
+        self.worker.kill()
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more: end it now."""
+        with self.lock:
+            if self.over:
+                return
+            self.reason = self.reason or "interrupted"
+        self.force()
+        self._end(Landing(End(reason="interrupted")))
+
+    def act(self, kind: int, payload: bytes) -> None:
+        """What the worker says of this run."""
+        if kind == wire.EXCHANGE:
+            assert self.broker is not None
+            self.broker.receive(payload)
+        elif kind == wire.KEEP:
+            self.kept = self.kept or payload
+        elif kind == wire.DONE:
+            end, cpu, memory, fuel = decode_done(payload)
+            self._end(Landing(end, cpu, memory, fuel if self.job.limits.fuel is not None else None))
+
+    def died(self) -> None:
+        self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
+
+    def _end(self, landing: Landing) -> None:
+        worker = self.worker
+        worker.flight = None
+        landing.kept = self.kept
+        if worker.alive:
+            landing.stdout = worker.take_output()
+        if landing.end.trap == "died" or self._used is not None:
+            worker.close()
+        self.land(landing)
+

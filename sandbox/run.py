@@ -1,0 +1,93 @@
+"""What comes back from a run. Outcomes are data: whatever guest code does, it is a `Run` with a status."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Status = Literal[
+    "completed",
+    "error",
+    "refused",
+    "timeout",
+    "cpu_limit",
+    "fuel_limit",
+    "memory_limit",
+    "call_limit",
+    "result_limit",
+    "paused",
+    "interrupted",
+    "crashed",
+]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class RunError(_Model):
+    """Why a run did not complete, for the one who wrote the code."""
+
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    source_line: str | None = None
+    traceback: str | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        where = f" (line {self.line})" if self.line is not None else ""
+        hint = f"\nhint: {self.hint}" if self.hint else ""
+        return f"{self.kind}: {self.message}{where}{hint}"
+
+
+class Usage(_Model):
+    """What a run used."""
+
+    wall_ms: float = 0.0
+    cpu_ms: float = 0.0
+    fuel: int | None = None
+    memory_peak_bytes: int = 0
+    tool_calls: int = 0
+    stdout_bytes: int = 0
+
+
+class ToolCall(_Model):
+    """The audit of one tool call."""
+
+    name: str
+    ms: float
+    ok: bool
+    argument_bytes: int
+    result_bytes: int
+    error: str | None = None
+
+
+class Pending(_Model):
+    """A call that waits for approval."""
+
+    tool: str
+    arguments: dict[str, Any]
+    reason: str
+
+
+class Run(_Model):
+    """One run: what it returned, printed, used and called."""
+
+    id: str
+    status: Status
+    result: JsonValue = None
+    stdout: str = ""
+    stdout_truncated: bool = False
+    error: RunError | None = None
+    usage: Usage = Field(default_factory=Usage)
+    calls: list[ToolCall] = Field(default_factory=list)
+    files: dict[str, bytes] = Field(default_factory=dict)
+    pending: list[Pending] = Field(default_factory=list)
+    image: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "completed"

@@ -1,0 +1,180 @@
+"""Python functions as tools: their arguments are validated on the host before they run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import keyword
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, validate_call
+from pydantic_core import PydanticSerializationError, to_json
+
+from sandbox.errors import ToolDefinitionError, ToolError
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+MAX_MESSAGE = 2000
+
+
+class CallFailed(Exception):
+    """A tool call that did not work, in the words that may reach the guest."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Tool:
+    """A function under a name, with its arguments' types."""
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
+        target = function.func if isinstance(function, functools.partial) else function
+        name = name or getattr(target, "__name__", "")
+        if not NAME.fullmatch(name) or any(keyword.iskeyword(part) or part.startswith("__") for part in name.split(".")):
+            raise ToolDefinitionError(f"{name!r} is not a tool name: use letters, digits and underscores, with dots between namespaces")
+        self.name = name
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))
+        self.description = inspect.getdoc(function) or ""
+        self.signature = self._signature(target)
+        self._arguments = self._validator(target)
+
+    def _signature(self, target: Any) -> inspect.Signature:
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError) as error:
+            raise ToolDefinitionError(f"tool {self.name}: its signature can't be read: {error}") from None
+        for parameter in signature.parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                raise ToolDefinitionError(f"tool {self.name}: *{parameter.name} can't be offered; give the parameter a name and the type list[…]")
+        return signature
+
+    def _validator(self, target: Any) -> Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]:
+        def capture(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            return args, kwargs
+
+        try:
+            hints = get_type_hints(target if inspect.isfunction(target) or inspect.ismethod(target) else target.__call__, include_extras=True)
+        except (NameError, AttributeError, TypeError) as error:
+            raise ToolDefinitionError(f"tool {self.name}: its type hints can't be resolved: {error}") from None
+        hints.pop("return", None)
+        capture.__signature__ = self.signature.replace(  # type: ignore[attr-defined]
+            parameters=[p.replace(annotation=hints.get(p.name, Any)) for p in self.signature.parameters.values()],
+            return_annotation=inspect.Signature.empty,
+        )
+        capture.__annotations__ = hints
+        capture.__name__ = capture.__qualname__ = self.name.rpartition(".")[2]
+        try:
+            self._schema_of = capture
+            return validate_call(capture, config=ConfigDict(arbitrary_types_allowed=False))
+        except Exception as error:
+            raise ToolDefinitionError(f"tool {self.name}: its parameters can't be validated: {error}") from None
+
+    @functools.cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments."""
+        return TypeAdapter(self._schema_of).json_schema()
+
+    def bind(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The validated arguments; nothing of the function has run yet."""
+        try:
+            return self._arguments(*args, **kwargs)
+        except ValidationError as error:
+            raise CallFailed("InvalidArguments", explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong with the arguments, one phrase each, without the values."""
+    phrases = []
+    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:8]:
+        where = ".".join(str(part) for part in problem["loc"]) or "arguments"
+        phrases.append(f"{where}: {problem['msg']}")
+    return "; ".join(phrases)
+
+
+class Toolset(Mapping[str, Tool]):
+    """The tools a sandbox grants, by full name. A name may not be both a tool and a namespace."""
+
+    def __init__(self, tools: Iterable[Callable[..., Any] | Tool] | Mapping[str, Any] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        if isinstance(tools, Mapping):
+            self._add_namespace("", tools)
+        else:
+            for tool in tools:
+                self._add(tool if isinstance(tool, Tool) else Tool(tool))
+        for name in self._tools:
+            while name := name.rpartition(".")[0]:
+                if name in self._tools:
+                    raise ToolDefinitionError(f"{name!r} is both a tool and a namespace; rename one of them")
+        self.names = sorted(self._tools)
+        self.names_json = to_json(self.names)
+
+    def _add_namespace(self, prefix: str, tools: Mapping[str, Any]) -> None:
+        for name, value in tools.items():
+            full = f"{prefix}{name}"
+            if isinstance(value, Mapping):
+                self._add_namespace(f"{full}.", value)
+            else:
+                self._add(value if isinstance(value, Tool) else Tool(value, full))
+
+    def _add(self, tool: Tool) -> None:
+        if tool.name in self._tools:
+            raise ToolDefinitionError(f"two tools are called {tool.name!r}; rename one of them")
+        self._tools[tool.name] = tool
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def encode_result(value: Any, limit: int | None) -> bytes:
+    """A tool's result as JSON, within *limit* bytes."""
+    if limit is not None and isinstance(value, str | bytes | bytearray) and len(value) > limit:
+        raise CallFailed("ResultTooLarge", _too_large(len(value), limit))
+    try:
+        data = to_json(value, by_alias=True)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise CallFailed("ResultNotEncodable", f"its result can't be encoded as JSON: {scrub(str(error))}") from None
+    if limit is not None and len(data) > limit:
+        raise CallFailed("ResultTooLarge", _too_large(len(data), limit))
+    return data
+
+
+def _too_large(size: int, limit: int) -> str:
+    return f"its result is {size} bytes long; max_call_bytes={limit}"
+
+
+@functools.cache
+def _host_paths() -> re.Pattern[str]:
+    roots = {os.getcwd(), os.path.expanduser("~"), sys.prefix, sys.base_prefix, sys.exec_prefix, tempfile.gettempdir(), os.path.dirname(os.__file__)}
+    longest_first = sorted((re.escape(root) for root in roots if len(root) > 1), key=len, reverse=True)
+    return re.compile(rf"(?:{'|'.join(longest_first)})(?:[/\\][^\s'\"<>|:,;)\]]*)*|(?<![\w:/.])(?:/[\w.+@-]+){{2,}}(?:\.py)\b")
+
+
+def scrub(message: str) -> str:
+    """A message without the host's own paths."""
+    message = _host_paths().sub("<path>", message)
+    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}… [cut]"
+
+
+def failure(error: BaseException) -> CallFailed:
+    """What the guest may know of an exception that a tool raised: never a traceback, never a host path."""
+    if isinstance(error, CallFailed):
+        return error
+    if isinstance(error, ToolError):
+        return CallFailed("ToolError", str(error)[:MAX_MESSAGE])
+    if isinstance(error, OSError) and error.strerror:
+        return CallFailed(type(error).__name__, f"{type(error).__name__}: {scrub(error.strerror)}")
+    text = scrub(str(error))
+    return CallFailed(type(error).__name__, f"{type(error).__name__}: {text}" if text else type(error).__name__)
+

@@ -1,0 +1,80 @@
+"""Frames between the host and its worker processes: a length, a kind, a payload."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+
+HEAD = struct.Struct(">IB")
+MAX_FRAME = 512 << 20
+
+# host → worker
+RUN, COMPLETIONS, STOP = 1, 2, 3
+# worker → host
+HELLO, READY, EXCHANGE, KEEP, DONE, FAILED = 11, 12, 13, 14, 15, 16
+
+
+class Closed(Exception):
+    """The other side is gone."""
+
+
+def frame(kind: int, payload: bytes = b"") -> bytes:
+    return HEAD.pack(len(payload), kind) + payload
+
+
+class Frames:
+    """Puts frames together from the pieces a socket gives."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next(self) -> tuple[int, bytes] | None:
+        if len(self._buffer) < HEAD.size:
+            return None
+        size, kind = HEAD.unpack_from(self._buffer)
+        if size > MAX_FRAME:
+            raise Closed(f"a frame of {size} bytes")
+        end = HEAD.size + size
+        if len(self._buffer) < end:
+            return None
+        payload = bytes(self._buffer[HEAD.size : end])
+        del self._buffer[:end]
+        return kind, payload
+
+
+class Channel:
+    """A worker's blocking end of the socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.frames = Frames()
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+
+    def send(self, kind: int, payload: bytes = b"") -> None:
+        try:
+            self.sock.sendall(frame(kind, payload))
+        except OSError as error:
+            raise Closed from error
+
+    def waiting(self) -> bool:
+        """Whether something has arrived already."""
+        return bool(self.frames._buffer) or bool(self._poll.poll(0))
+
+    def receive(self, timeout: float | None = None) -> tuple[int, bytes] | None:
+        """The next frame, or None when *timeout* seconds have passed."""
+        while (found := self.frames.next()) is None:
+            if timeout is not None and not self._poll.poll(max(0.0, timeout) * 1000):
+                return None
+            try:
+                data = self.sock.recv(1 << 20)
+            except OSError as error:
+                raise Closed from error
+            if not data:
+                raise Closed
+            self.frames.feed(data)
+        return found

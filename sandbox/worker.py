@@ -1,0 +1,148 @@
+"""A worker process: runs one guest at a time, and makes the next one while it has nothing to do.
+
+It knows nothing of tools: calls go to the host process and completions come back. It holds no secret, no descriptor
+but its socket and its output file, and no environment. The host ends a run that will not stop by killing it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import time
+from functools import lru_cache
+from typing import Any
+
+from sandbox import wire
+from sandbox.binding import Stop
+from sandbox.machine import End, Guest, Machine
+from sandbox.seam import SEED_BYTES, Seam
+
+
+class SocketPort:
+    """A running guest's imports, carried over the socket."""
+
+    def __init__(self, channel: wire.Channel, guest: Guest, output: int, output_limit: int | None, keep: bool) -> None:
+        self.channel = channel
+        self.guest = guest
+        self.output = output
+        self.room = output_limit
+        self.may_keep = keep
+
+    def exchange(self, message: bytes) -> bytes:
+        wait, body = split_exchange(message)
+        if body:
+            self.channel.send(wire.EXCHANGE, body)
+        deadline = None if wait is None else time.monotonic() + wait
+        while True:
+            found = self.channel.receive(None if deadline is None else deadline - time.monotonic())
+            if found is None:
+                return self.guest.seam.deliver(b"")
+            kind, payload = found
+            if kind == wire.STOP:
+                raise Stop(payload.decode())
+            if kind == wire.COMPLETIONS:
+                return self.guest.seam.deliver(payload)
+
+    def write(self, text: bytes) -> None:
+        # The guest cuts its own output; this holds even for a guest that does not.
+        if self.room is not None:
+            text = text[: self.room]
+            self.room -= len(text)
+        if text:
+            os.write(self.output, text)
+
+    def keep(self, code: bytes) -> None:
+        if self.may_keep:
+            self.may_keep = False
+            self.channel.send(wire.KEEP, code)
+
+
+MAX_WAIT_S = 1e7
+
+
+def split_exchange(message: bytes) -> tuple[float | None, bytes]:
+    """What a guest sends at a crossing: how long it can wait (None: for ever), and its calls."""
+    head, _, body = message.partition(b"\n")
+    try:
+        wait = float(head[:32])
+    except ValueError:
+        raise Stop("protocol") from None
+    if not wait >= 0:
+        return None, body
+    return min(wait, MAX_WAIT_S), body
+
+
+class Worker:
+    def __init__(self, machine: Machine, sock: socket.socket, output: int, ready: Guest | None) -> None:
+        self.machine = machine
+        self.channel = wire.Channel(sock)
+        self.output = output
+        self.ready = ready
+        self.kept: Guest | None = None  # a session's guest
+
+    def serve(self) -> None:
+        self.channel.send(wire.HELLO, str(os.getpid()).encode())
+        while True:
+            self._prepare()
+            found = self.channel.receive()
+            assert found is not None
+            kind, payload = found
+            if kind == wire.RUN:
+                self._run(payload)
+            # A STOP that crossed the end of its run is late: there is nothing left to stop.
+
+    def _prepare(self) -> None:
+        """Make the next guest, unless there is something to do at once."""
+        if self.kept is not None or (self.ready is not None and self.ready.touched):
+            return
+        if self.ready is None and not self.channel.waiting():
+            self.ready = self.machine.guest()
+        if self.ready is not None and not self.channel.waiting():
+            self.ready.touch()
+            self.channel.send(wire.READY)
+
+    def _run(self, payload: bytes) -> None:
+        seed, size = payload[:SEED_BYTES], SEED_BYTES + 4 + int.from_bytes(payload[SEED_BYTES : SEED_BYTES + 4], "big")
+        order = decode_order(payload[SEED_BYTES + 4 : size])
+        guest = self.kept or self.ready or self.machine.guest()
+        self.ready = self.kept = None
+        if not order["again"]:
+            guest.seam = Seam(seed)
+        output_limit = None if order["stdout"] is None else order["stdout"] + 256
+        port = SocketPort(self.channel, guest, self.output, output_limit, order["keep"])
+        started = time.thread_time_ns()
+        end = guest.run(payload[size:], port, memory_bytes=order["memory"], fuel=order["fuel"])
+        cpu = time.thread_time_ns() - started
+        fuel = 0 if order["fuel"] is None else order["fuel"] - guest.fuel_left()
+        text = (end.reason or end.trap or "").encode()
+        kind = 1 if end.reason is not None else 2 if end.trap is not None else 0
+        self.channel.send(wire.DONE, DONE.pack(kind, cpu, guest.memory_size(), fuel) + (end.answer if end.answer is not None else text))
+        if order["session"] and end.answer is not None:
+            self.kept = guest
+        else:
+            guest.close()
+
+
+DONE = struct.Struct(">BQQQ")  # how it ended, CPU nanoseconds, memory, fuel
+
+
+@lru_cache(256)
+def decode_order(text: bytes) -> dict[str, Any]:
+    """What a run may use. Few different ones are in use at a time, so they are read once."""
+    order: dict[str, Any] = json.loads(text)
+    return order
+
+
+def encode_run(seed: bytes, order: bytes, request: bytes) -> bytes:
+    return b"%b%b%b%b" % (seed, len(order).to_bytes(4, "big"), order, request)
+
+
+def decode_done(payload: bytes) -> tuple[End, int, int, int]:
+    kind, cpu, memory, fuel = DONE.unpack_from(payload)
+    rest = payload[DONE.size :]
+    if kind == 0:
+        return End(answer=rest), cpu, memory, fuel
+    text = rest.decode("utf-8", "replace")
+    return End(reason=text) if kind == 1 else End(trap=text), cpu, memory, fuel
