@@ -1,0 +1,253 @@
+"""The sandbox's figures, each as a ratio to a baseline of the same run: `make bench`."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import itertools
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from benchmarks.measure import Row, bare_subprocess, in_turns, median, table
+from benchmarks.programs import CPU, PROGRAMS
+from sandbox import Limits, Sandbox
+from sandbox.images import ensure_image
+from sandbox.machine import Machine
+from sandbox.seam import SEED_BYTES, guest_seed
+
+PACE_S = 0.02
+MONTY_CALL_US = 350.0  # one host call of pydantic-monty on a machine like this one, as published with the target
+
+
+def plain(n: int) -> int:
+    return n
+
+
+async def quick(n: int) -> int:
+    return n
+
+
+class Nothing:
+    """A port for guests that call nothing."""
+
+    def exchange(self, message: bytes) -> bytes:
+        raise AssertionError(message)
+
+    def write(self, text: bytes) -> None:
+        pass
+
+    def keep(self, code: bytes) -> None:
+        pass
+
+
+async def timed_run(box: Sandbox, code: str) -> float:
+    await asyncio.sleep(PACE_S)
+    started = time.perf_counter()
+    run = await box.run(code)
+    took = (time.perf_counter() - started) * 1e3
+    assert run.status == "completed", run.error
+    return took
+
+
+async def subprocess_ms() -> float:
+    await asyncio.sleep(PACE_S)
+    return bare_subprocess()
+
+
+async def start_rows(rounds: int) -> list[Row]:
+    """A fresh guest for `1+1`, and for programs of forty lines, first time and again."""
+    rows = []
+    for in_process in (False, True):
+        mode = "thread" if in_process else "process"
+        async with Sandbox(in_process=in_process) as box:
+            for _ in range(5):
+                await timed_run(box, "1+1")
+            fresh = (f"{source}\n# {next(itertools.count(time.monotonic_ns()))}" for source in itertools.cycle(PROGRAMS.values()))
+            again = itertools.cycle(PROGRAMS.values())
+            for source in PROGRAMS.values():
+                await timed_run(box, source)
+            base, one, first, second = await in_turns(
+                rounds,
+                subprocess_ms,
+                lambda: timed_run(box, "1+1"),
+                lambda: timed_run(box, next(fresh)),
+                lambda: timed_run(box, next(again)),
+            )
+            rows += [
+                Row("fresh guest, 1+1, p50, paced, from the pool", mode, median(one), "ms", median(base), 1 / 15, 1 / 25),
+                Row("a 40-line program, first run of that source", mode, median(first), "ms", median(base), 1 / 3, 1 / 5),
+                Row("the same source again", mode, median(second), "ms", median(one), 1.5, 1.2, baseline_name="1+1"),
+            ]
+    return rows
+
+
+async def no_pool_row(rounds: int) -> Row:
+    machine = Machine(str(ensure_image().artefact("plain")))
+    fields = {"source": "1+1", "code": None, "keep": False, "fresh": True, "seed": guest_seed(bytes(SEED_BYTES)), "stdout": 1000}
+    request = json.dumps({**fields, "inputs": {}, "files": {}, "tools": [], "result_bytes": None, "file_bytes": None}).encode()
+
+    async def cold() -> float:
+        started = time.perf_counter()
+        guest = machine.guest()
+        end = guest.run(request, Nothing(), memory_bytes=128 << 20)
+        took = (time.perf_counter() - started) * 1e3
+        guest.close()
+        assert end.answer == b'{"status":"completed","result":2}', end
+        return took
+
+    await cold()
+    base, made = await in_turns(rounds, subprocess_ms, cold)
+    return Row("fresh guest, 1+1, no pool", "machine", median(made), "ms", median(base), 1 / 5, 1 / 7)
+
+
+async def throughput_row(seconds: float) -> Row:
+    cores = os.cpu_count() or 1
+    with concurrent.futures.ThreadPoolExecutor(cores) as pool:
+
+        def spawn() -> int:
+            end, count = time.perf_counter() + seconds, 0
+            while time.perf_counter() < end:
+                bare_subprocess()
+                count += 1
+            return count
+
+        processes = sum(pool.map(lambda _: spawn(), range(cores))) / seconds
+    async with Sandbox(workers=cores) as box:
+        await box.run("1+1")
+        stop = time.perf_counter() + seconds * 2
+
+        async def lane() -> int:
+            count = 0
+            while time.perf_counter() < stop:
+                run = await box.run("1+1")
+                assert run.ok
+                count += 1
+            return count
+
+        runs = sum(await asyncio.gather(*(lane() for _ in range(cores + 1)))) / (seconds * 2)
+    return Row("fresh runs per second, all cores, sustained", "process", runs, "/s", processes, 5, 8, better="high")
+
+
+async def call_rows() -> list[Row]:
+    rows = []
+    for in_process in (True, False):
+        mode = "thread" if in_process else "process"
+        async with Sandbox([plain, quick], in_process=in_process, limits=Limits(max_tool_calls=None)) as box:
+            for name, must in (("plain", 0.25 * 60 / 87.5), ("quick", 0.25 * 120 / 87.5)):
+                samples = []
+                for _ in range(7):
+                    run = await box.run(f"import time\nt = time.perf_counter()\nfor i in range(300): await tools.{name}(n=i)\n(time.perf_counter() - t) / 300")
+                    assert run.ok, run.error
+                    samples.append(float(str(run.result)) * 1e6)
+                kind = "plain" if name == "plain" else "async"
+                bound = (must, must / 2) if in_process else (None, None)
+                rows.append(Row(f"one awaited tool call, {kind} function", mode, median(samples), "µs", MONTY_CALL_US, *bound, baseline_name="monty, published"))
+    return rows
+
+
+async def session_row() -> Row:
+    async with Sandbox() as box:
+
+        async def ten() -> float:
+            async with box.session() as session:
+                await session.run("x = 0")
+                started = time.perf_counter()
+                for _ in range(10):
+                    run = await session.run("x += 1\nx")
+                assert run.result == 10
+                return (time.perf_counter() - started) * 1e3
+
+        await ten()
+        base, made = await in_turns(9, subprocess_ms, ten)
+    return Row("10 commands in one session", "process", median(made), "ms", median(base), 1 / 5)
+
+
+def pss(pid: int) -> int:
+    with open(f"/proc/{pid}/smaps_rollup") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+async def memory_row() -> Row:
+    """Guests made and touched in one process, as a pool holds them; the whole process's PSS, divided."""
+    machine = Machine(str(ensure_image().artefact("plain")))
+    guests = [machine.guest() for _ in range(2)]
+    for guest in guests:
+        guest.touch()
+    before = pss(os.getpid())
+    more = [machine.guest() for _ in range(16)]
+    for guest in more:
+        guest.touch()
+    each = (pss(os.getpid()) - before) / len(more) / 1e6
+    for guest in guests + more:
+        guest.close()
+    return Row("memory added per idle pooled guest (PSS)", "machine", each, "MB", 1.0, 3, 1, baseline_name="1 MB")
+
+
+async def cpu_rows() -> list[Row]:
+    rows = []
+    musts = {"fib(24)": 2.3, "1,000 json round trips": 3.7, "a 1e6 integer loop": 5.0}
+    for in_process in (False, True):
+        mode = "thread" if in_process else "process"
+        async with Sandbox(in_process=in_process) as box:
+            for name, source in CPU.items():
+                compiled = compile(source, name, "exec")
+
+                async def guest(source: str = source) -> float:
+                    run = await box.run(f"import time\nt = time.perf_counter()\n{source}\n(time.perf_counter() - t) * 1000")
+                    assert run.ok, run.error
+                    return float(str(run.result))
+
+                async def host(compiled: object = compiled) -> float:
+                    started = time.perf_counter()
+                    exec(compiled, {})  # type: ignore[arg-type]  # noqa: S102
+                    return (time.perf_counter() - started) * 1e3
+
+                made, base = await in_turns(15, guest, host)
+                version = f"CPython {sys.version_info.major}.{sys.version_info.minor}, host"
+                rows.append(Row(f"CPU-bound: {name}", mode, median(made), "ms", median(base), musts[name] if not in_process else None, baseline_name=version))
+    return rows
+
+
+async def first_result_row() -> Row:
+    code = "from sandbox import Sandbox\nwith Sandbox() as box: assert box.run_sync('1+1').result == 2"
+
+    async def start(code: str = code) -> float:
+        started = time.perf_counter()
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+        assert await process.wait() == 0
+        return (time.perf_counter() - started) * 1e3
+
+    await start()
+    base, made = await in_turns(7, subprocess_ms, start)
+    return Row("new process to first sandbox result", "process", median(made), "ms", 500.0, 1.0, baseline_name="0.5 s", note=f"{median(made) / median(base):.0f} × subprocess")
+
+
+async def main() -> None:
+    quick_look = "--quick" in sys.argv
+    rounds = 15 if quick_look else 60
+    ensure_image()
+    rows = await start_rows(rounds)
+    rows.append(await no_pool_row(rounds))
+    rows.append(await throughput_row(2.0 if quick_look else 5.0))
+    rows += await call_rows()
+    rows.append(await session_row())
+    rows.append(await memory_row())
+    rows += await cpu_rows()
+    rows.append(await first_result_row())
+    print(table(rows))
+    print(f"\n{psutil.cpu_count()} cores, Python {sys.version.split()[0]}")
+    if "--save" in sys.argv:
+        folder = Path(__file__).parent.parent / "docs" / "benchmarks"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "sandbox.md").write_text(f"# Sandbox figures\n\nMade by `make bench`; ratios of one run, on {psutil.cpu_count()} cores.\n\n{table(rows)}\n")
+        data = [{**row.__dict__, "ratio": row.ratio, "verdict": row.verdict} for row in rows]
+        (folder / "sandbox.json").write_text(json.dumps(data, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
