@@ -1,6 +1,6 @@
 """The sources that the benchmark runs: ordinary programs of about forty lines, with classes and imports."""
 
-INVENTORY = '''\
+INVENTORY = """\
 import json
 import math
 from collections import Counter, defaultdict
@@ -39,9 +39,9 @@ text = json.dumps({"total": basket.total, "day": date(2024, 1, 2).isoformat()})
 summary = {"text": text, "tags": dict(tags.most_common(2)), "root": math.sqrt(16)}
 print(f"total {basket.total:.2f}")
 summary
-'''
+"""
 
-TOKENS = '''\
+TOKENS = """\
 import re
 from enum import Enum
 from typing import NamedTuple
@@ -91,7 +91,7 @@ class Parser:
 
 
 Parser("12 + x - 3 + y", {"x": 5, "y": 8}).sum()
-'''
+"""
 
 RECORDS = '''\
 import csv

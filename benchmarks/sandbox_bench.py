@@ -141,12 +141,24 @@ async def call_rows() -> list[Row]:
             for name, must in (("plain", 0.25 * 60 / 87.5), ("quick", 0.25 * 120 / 87.5)):
                 samples = []
                 for _ in range(7):
-                    run = await box.run(f"import time\nt = time.perf_counter()\nfor i in range(300): await tools.{name}(n=i)\n(time.perf_counter() - t) / 300")
+                    run = await box.run(
+                        f"import time\nt = time.perf_counter()\nfor i in range(300): await tools.{name}(n=i)\n(time.perf_counter() - t) / 300"
+                    )
                     assert run.ok, run.error
                     samples.append(float(str(run.result)) * 1e6)
                 kind = "plain" if name == "plain" else "async"
                 bound = (must, must / 2) if in_process else (None, None)
-                rows.append(Row(f"one awaited tool call, {kind} function", mode, median(samples), "µs", MONTY_CALL_US, *bound, baseline_name="monty, published"))
+                rows.append(
+                    Row(
+                        f"one awaited tool call, {kind} function",
+                        mode,
+                        median(samples),
+                        "µs",
+                        MONTY_CALL_US,
+                        *bound,
+                        baseline_name="monty, published",
+                    )
+                )
     return rows
 
 
@@ -209,7 +221,17 @@ async def cpu_rows() -> list[Row]:
 
                 made, base = await in_turns(15, guest, host)
                 version = f"CPython {sys.version_info.major}.{sys.version_info.minor}, host"
-                rows.append(Row(f"CPU-bound: {name}", mode, median(made), "ms", median(base), musts[name] if not in_process else None, baseline_name=version))
+                rows.append(
+                    Row(
+                        f"CPU-bound: {name}",
+                        mode,
+                        median(made),
+                        "ms",
+                        median(base),
+                        musts[name] if not in_process else None,
+                        baseline_name=version,
+                    )
+                )
     return rows
 
 
@@ -224,7 +246,16 @@ async def first_result_row() -> Row:
 
     await start()
     base, made = await in_turns(7, subprocess_ms, start)
-    return Row("new process to first sandbox result", "process", median(made), "ms", 500.0, 1.0, baseline_name="0.5 s", note=f"{median(made) / median(base):.0f} × subprocess")
+    return Row(
+        "new process to first sandbox result",
+        "process",
+        median(made),
+        "ms",
+        500.0,
+        1.0,
+        baseline_name="0.5 s",
+        note=f"{median(made) / median(base):.0f} × subprocess",
+    )
 
 
 async def main() -> None:
@@ -244,7 +275,9 @@ async def main() -> None:
     if "--save" in sys.argv:
         folder = Path(__file__).parent.parent / "docs" / "benchmarks"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "sandbox.md").write_text(f"# Sandbox figures\n\nMade by `make bench`; ratios of one run, on {psutil.cpu_count()} cores.\n\n{table(rows)}\n")
+        (folder / "sandbox.md").write_text(
+            f"# Sandbox figures\n\nMade by `make bench`; ratios of one run, on {psutil.cpu_count()} cores.\n\n{table(rows)}\n"
+        )
         data = [{**row.__dict__, "ratio": row.ratio, "verdict": row.verdict} for row in rows]
         (folder / "sandbox.json").write_text(json.dumps(data, indent=1) + "\n")
 

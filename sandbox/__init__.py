@@ -1,9 +1,9 @@
 """Runs untrusted Python in WebAssembly guests: whole CPython, a fresh guest for every run, every limit real.
 
-    from sandbox import Sandbox, Limits
+from sandbox import Sandbox, Limits
 
-    async with Sandbox(tools=[search], limits=Limits(cpu_s=5)) as box:
-        run = await box.run("hits = await tools.search(q=topic)\\n[h['title'] for h in hits]", inputs={"topic": "wasm"})
+async with Sandbox(tools=[search], limits=Limits(cpu_s=5)) as box:
+    run = await box.run("hits = await tools.search(q=topic)\\n[h['title'] for h in hits]", inputs={"topic": "wasm"})
 """
 
 from __future__ import annotations
@@ -54,7 +54,17 @@ __all__ = [
 
 _HOMES = {
     "box": ("Sandbox", "Session"),
-    "errors": ("ApprovalRequired", "ImageError", "LimitError", "PackageError", "RunNotFound", "SandboxClosed", "SandboxError", "ToolDefinitionError", "ToolError"),
+    "errors": (
+        "ApprovalRequired",
+        "ImageError",
+        "LimitError",
+        "PackageError",
+        "RunNotFound",
+        "SandboxClosed",
+        "SandboxError",
+        "ToolDefinitionError",
+        "ToolError",
+    ),
     "images": ("Image",),
     "limits": ("Limits",),
     "run": ("Pending", "Run", "RunError", "Status", "ToolCall", "Usage"),

@@ -16,6 +16,8 @@ from wasmtime import Store, WasmtimeError
 from wasmtime import _bindings as c
 from wasmtime import component as wc
 
+from sandbox.end import Stop
+
 Val = c.wasmtime_component_val_t
 VAL_SIZE = ctypes.sizeof(Val)
 _OF = Val.of.offset  # where the union starts inside a value
@@ -57,10 +59,6 @@ _record_new.restype = None
 _record_new.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _string_at = ctypes.string_at
 _memmove = ctypes.memmove
-
-
-class Stop(BaseException):
-    """Raised by a host function to end the guest: it becomes a trap, which guest code can't catch."""
 
 
 class Functions:
@@ -183,4 +181,3 @@ class TextFunction:
         if error:
             raise WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(c.wasmtime_error_t)))
         return _take_string(answer_at)
-

@@ -20,11 +20,11 @@ from pydantic_core import PydanticSerializationError, to_json
 from sandbox import outcome
 from sandbox.berths import Berths
 from sandbox.broker import Broker
+from sandbox.end import End
 from sandbox.errors import LimitError, RunNotFound, SandboxClosed
 from sandbox.flight import Berth, Flight, Job, Landing
 from sandbox.images import Image, ensure_image
 from sandbox.limits import Limits
-from sandbox.machine import End
 from sandbox.run import Run, RunError
 from sandbox.seam import SEED_BYTES, guest_seed
 from sandbox.threads import Threads
@@ -125,9 +125,6 @@ class Sandbox:
         return self
 
     def _berths_for(self, limits: Limits) -> Berths:
-        from sandbox.inprocess import WorkerThread
-        from sandbox.process import WorkerProcess, Zygote
-
         kind = self._kind(limits)
         with self._lock:
             if self._closed:
@@ -139,12 +136,16 @@ class Sandbox:
             warm = min(2, os.cpu_count() or 1)
             make: Callable[[], Berth]
             if kind == "thread":
+                from sandbox.inprocess import WorkerThread
+
                 artefact = str(image.artefact("epochs"))
 
                 def make() -> Berth:
                     return WorkerThread(artefact)
 
             else:
+                from sandbox.process import WorkerProcess, Zygote
+
                 zygote = Zygote(str(image.artefact(kind)), fuel=kind == "fuel")
                 self._closers.append(zygote.close)
 
@@ -427,7 +428,12 @@ def _source(code: str | bytes) -> bytes:
     else:
         raise TypeError(f"code must be str or bytes, not {type(code).__name__}")
     if len(data) > MAX_SOURCE_BYTES:
-        raise _BadRequest("SourceTooLarge", f"the source is {len(data)} bytes long; at most {MAX_SOURCE_BYTES} are accepted", "refused", "pass data as inputs or files")
+        raise _BadRequest(
+            "SourceTooLarge",
+            f"the source is {len(data)} bytes long; at most {MAX_SOURCE_BYTES} are accepted",
+            "refused",
+            "pass data as inputs or files",
+        )
     return data
 
 
@@ -440,7 +446,9 @@ def _inputs(inputs: Mapping[str, Any] | None) -> bytes:
     try:
         data = to_json(dict(inputs), by_alias=True)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise _BadRequest("InputError", f"the inputs can't be encoded as JSON: {error}", hint="pass JSON types, dataclasses or pydantic models") from None
+        raise _BadRequest(
+            "InputError", f"the inputs can't be encoded as JSON: {error}", hint="pass JSON types, dataclasses or pydantic models"
+        ) from None
     if len(data) > MAX_INPUT_BYTES:
         raise _BadRequest("InputError", f"the inputs are {len(data)} bytes long; at most {MAX_INPUT_BYTES} are accepted")
     return data
@@ -524,5 +532,3 @@ class _Loop:
             self._thread.join(2.0)
             if not self._thread.is_alive():
                 self._loop.close()
-
-

@@ -77,7 +77,9 @@ class Broker:
         for call_id, name, args, kwargs in calls:
             size = len(body) if len(calls) == 1 else len(to_json([args, kwargs]))
             if limit is not None and size > limit + 256:
-                self._fail(call_id, name, CallFailed("ArgumentsTooLarge", f"its arguments are {size} bytes long; max_call_bytes={limit}"), size)
+                self._fail(
+                    call_id, name, CallFailed("ArgumentsTooLarge", f"its arguments are {size} bytes long; max_call_bytes={limit}"), size
+                )
             else:
                 self.start(call_id, name, args, kwargs, size)
         for call_id in cancelled:
@@ -188,6 +190,8 @@ class Broker:
             left, self._under_way = self._under_way, {}
         for name, size, started in left.values():
             ms = (time.perf_counter() - started) * 1e3
-            self.calls.append(ToolCall(name=name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error="unfinished when the run ended"))
+            self.calls.append(
+                ToolCall(name=name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error="unfinished when the run ended")
+            )
         for task in list(self._tasks.values()):
             task.cancel()

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sandbox.broker import Broker
+from sandbox.end import End
 from sandbox.limits import Limits
-from sandbox.machine import End
 from sandbox.watchdog import Deadline, watchdog
 
 GRACE_S = 0.02
@@ -149,4 +149,3 @@ class Berth(Protocol):
     def poll(self) -> None: ...
     def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight: ...
     def close(self) -> None: ...
-

@@ -8,13 +8,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from sandbox.binding import Stop
+from sandbox import wire
 from sandbox.broker import Broker
+from sandbox.end import End, Stop
 from sandbox.flight import Flight, Job, Landing
-from sandbox.machine import THREAD_STACK_BYTES, End, Guest, Machine
+from sandbox.machine import THREAD_STACK_BYTES, Guest, Machine
 from sandbox.seam import Seam
 from sandbox.tools import CallFailed
-from sandbox.worker import split_exchange
 
 _starting = threading.Lock()
 
@@ -109,7 +109,9 @@ class WorkerThread:
 class ThreadFlight(Flight):
     """A run in a thread: also the port of its guest."""
 
-    def __init__(self, worker: WorkerThread, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> None:
+    def __init__(
+        self, worker: WorkerThread, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]
+    ) -> None:
         super().__init__(job, loop)
         self.worker = worker
         self.output = bytearray()
@@ -143,7 +145,7 @@ class ThreadFlight(Flight):
             self._running = False
 
     def exchange(self, message: bytes) -> bytes:
-        wait, body = split_exchange(message)
+        wait, body = wire.split_exchange(message)
         broker, guest = self.broker, self._guest
         assert broker is not None and guest is not None
         if body:

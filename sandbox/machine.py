@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
 from wasmtime import _bindings as c
 from wasmtime import component as wc
 
-from sandbox.binding import Functions, Stop, TextFunction
+from sandbox.binding import Functions, TextFunction
+from sandbox.end import End, Stop
 from sandbox.memory import MemoryMeter, own_map
 from sandbox.seam import Seam
 
@@ -39,15 +39,6 @@ class Port(Protocol):
     def exchange(self, message: bytes) -> bytes: ...
     def write(self, text: bytes) -> None: ...
     def keep(self, code: bytes) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a guest's run ended: with an answer, stopped by the host (`reason`), or by a trap."""
-
-    answer: bytes | None = None
-    reason: str | None = None
-    trap: str | None = None
 
 
 class Machine:
@@ -180,7 +171,6 @@ def _trap(message: str) -> str:
         if sign in message:
             return name
     return message.strip().splitlines()[-1][-200:]
-
 
 
 def compile_file(component: str, artefact: str, *, fuel: bool, epochs: bool) -> None:

@@ -66,7 +66,9 @@ def build(
         id=run_id,
         status=status_of(landing),
         stdout=stdout,
-        stdout_truncated=MARKER in landing.stdout[-128:] if limits.max_stdout_bytes is not None and len(landing.stdout) >= limits.max_stdout_bytes else False,
+        stdout_truncated=MARKER in landing.stdout[-128:]
+        if limits.max_stdout_bytes is not None and len(landing.stdout) >= limits.max_stdout_bytes
+        else False,
         usage=usage,
         calls=broker.calls if broker is not None else [],
         pending=broker.pending if broker is not None else [],
@@ -135,7 +137,10 @@ def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
         "cpu_limit": (f"the run used more CPU than cpu_s={limits.cpu_s}", "look for an endless loop, do less, or raise cpu_s"),
         "fuel_limit": (f"the run used up fuel={limits.fuel}", "do less, or raise fuel"),
         "memory_limit": (f"the run needed more memory than memory_mb={limits.memory_mb}", "work in smaller pieces, or raise memory_mb"),
-        "call_limit": (f"the run made more tool calls than max_tool_calls={limits.max_tool_calls}", "make fewer calls, or raise max_tool_calls"),
+        "call_limit": (
+            f"the run made more tool calls than max_tool_calls={limits.max_tool_calls}",
+            "make fewer calls, or raise max_tool_calls",
+        ),
         "paused": ("the run waits for approval", None),
         "interrupted": ("the run was interrupted", None),
     }
@@ -147,6 +152,10 @@ def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
     if end.reason == "random":
         return RunError(kind="ValueError", message="more than 1 MiB of random bytes were asked for at once", hint="ask for less")
     if end.trap == "stack":
-        return RunError(kind="RecursionError", message="the code nests or recurses too deeply: the stack is exhausted", hint="use a loop instead of recursion")
+        return RunError(
+            kind="RecursionError",
+            message="the code nests or recurses too deeply: the stack is exhausted",
+            hint="use a loop instead of recursion",
+        )
     what = "its worker died" if end.trap == "died" else f"the guest broke: {end.trap or end.reason}"
     return RunError(kind="crashed", message=f"the run was lost: {what}", hint="it can be run again; nothing else was affected")

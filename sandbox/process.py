@@ -17,18 +17,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
-
-import wasmtime
 
 from sandbox import wire
 from sandbox.broker import Broker
+from sandbox.end import End
 from sandbox.flight import Flight, Job, Landing
 from sandbox.limits import Limits
-from sandbox.machine import End
 from sandbox.memory import size_from_map
+from sandbox.paths import worker_path
 from sandbox.threads import Threads
-from sandbox.worker import decode_done, encode_run
 
 # The worker sees only these two folders and the standard library: no site-packages hooks, no environment.
 _BOOT = "import sys, json; fd, fuel, artefact, path = json.loads(sys.argv[1]); sys.path[:0] = path; from sandbox.zygote import main; main(fd, artefact, fuel)"
@@ -52,7 +49,7 @@ class Zygote:
     def _launch(self) -> None:
         self._discard()
         ours, theirs = socket.socketpair()
-        path = [str(Path(__file__).parent.parent), str(Path(wasmtime.__file__).parent.parent)]
+        path = worker_path()
         order = json.dumps([theirs.fileno(), self.fuel, self.artefact, path])
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _BOOT, order],
@@ -305,7 +302,9 @@ def _order(limits: Limits, keep: bool, session: bool, again: bool) -> bytes:
 class ProcessFlight(Flight):
     """A run in a worker process. It is asked to stop, and killed if it does not."""
 
-    def __init__(self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> None:
+    def __init__(
+        self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]
+    ) -> None:
         super().__init__(job, loop)
         self.worker = worker
         self.kept: bytes | None = None
@@ -315,7 +314,7 @@ class ProcessFlight(Flight):
         worker.flight = self
         worker.ready = False
         worker.listen(loop)
-        worker.send(wire.RUN, encode_run(job.seed, _order(job.limits, job.keep, job.session, job.again), job.request))
+        worker.send(wire.RUN, wire.encode_run(job.seed, _order(job.limits, job.keep, job.session, job.again), job.request))
         self.watch()
 
     def cpu_used(self) -> float:
@@ -349,7 +348,7 @@ class ProcessFlight(Flight):
         elif kind == wire.KEEP:
             self.kept = self.kept or payload
         elif kind == wire.DONE:
-            end, cpu, memory, fuel = decode_done(payload)
+            end, cpu, memory, fuel = wire.decode_done(payload)
             self._end(Landing(end, cpu, memory, fuel if self.job.limits.fuel is not None else None))
 
     def died(self) -> None:
@@ -364,4 +363,3 @@ class ProcessFlight(Flight):
         if landing.end.trap == "died" or self._used is not None:
             worker.close()
         self.land(landing)
-

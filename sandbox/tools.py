@@ -51,7 +51,9 @@ class Tool:
             raise ToolDefinitionError(f"tool {self.name}: its signature can't be read: {error}") from None
         for parameter in signature.parameters.values():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                raise ToolDefinitionError(f"tool {self.name}: *{parameter.name} can't be offered; give the parameter a name and the type list[…]")
+                raise ToolDefinitionError(
+                    f"tool {self.name}: *{parameter.name} can't be offered; give the parameter a name and the type list[…]"
+                )
         return signature
 
     def _validator(self, target: Any) -> Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -59,7 +61,9 @@ class Tool:
             return args, kwargs
 
         try:
-            hints = get_type_hints(target if inspect.isfunction(target) or inspect.ismethod(target) else target.__call__, include_extras=True)
+            hints = get_type_hints(
+                target if inspect.isfunction(target) or inspect.ismethod(target) else target.__call__, include_extras=True
+            )
         except (NameError, AttributeError, TypeError) as error:
             raise ToolDefinitionError(f"tool {self.name}: its type hints can't be resolved: {error}") from None
         hints.pop("return", None)
@@ -156,7 +160,15 @@ def _too_large(size: int, limit: int) -> str:
 
 @functools.cache
 def _host_paths() -> re.Pattern[str]:
-    roots = {os.getcwd(), os.path.expanduser("~"), sys.prefix, sys.base_prefix, sys.exec_prefix, tempfile.gettempdir(), os.path.dirname(os.__file__)}
+    roots = {
+        os.getcwd(),
+        os.path.expanduser("~"),
+        sys.prefix,
+        sys.base_prefix,
+        sys.exec_prefix,
+        tempfile.gettempdir(),
+        os.path.dirname(os.__file__),
+    }
     longest_first = sorted((re.escape(root) for root in roots if len(root) > 1), key=len, reverse=True)
     return re.compile(rf"(?:{'|'.join(longest_first)})(?:[/\\][^\s'\"<>|:,;)\]]*)*|(?<![\w:/.])(?:/[\w.+@-]+){{2,}}(?:\.py)\b")
 
@@ -177,4 +189,3 @@ def failure(error: BaseException) -> CallFailed:
         return CallFailed(type(error).__name__, f"{type(error).__name__}: {scrub(error.strerror)}")
     text = scrub(str(error))
     return CallFailed(type(error).__name__, f"{type(error).__name__}: {text}" if text else type(error).__name__)
-

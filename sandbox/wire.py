@@ -1,10 +1,18 @@
-"""Frames between the host and its worker processes: a length, a kind, a payload."""
+"""What passes between the host, its worker processes and their guests.
+
+Frames: a length, a kind, a payload. Both sides are ours, but a worker's word is checked: its guest may have broken it.
+"""
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import struct
+from functools import lru_cache
+from typing import Any
+
+from sandbox.end import End, Stop
 
 HEAD = struct.Struct(">IB")
 MAX_FRAME = 512 << 20
@@ -21,6 +29,44 @@ class Closed(Exception):
 
 def frame(kind: int, payload: bytes = b"") -> bytes:
     return HEAD.pack(len(payload), kind) + payload
+
+
+MAX_WAIT_S = 1e7
+
+
+def split_exchange(message: bytes) -> tuple[float | None, bytes]:
+    """What a guest sends at a crossing: how long it can wait (None: for ever), and its calls."""
+    head, _, body = message.partition(b"\n")
+    try:
+        wait = float(head[:32])
+    except ValueError:
+        raise Stop("protocol") from None
+    if not wait >= 0:
+        return None, body
+    return min(wait, MAX_WAIT_S), body
+
+
+DONE_HEAD = struct.Struct(">BQQQ")  # how it ended, CPU nanoseconds, memory, fuel
+
+
+@lru_cache(256)
+def decode_order(text: bytes) -> dict[str, Any]:
+    """What a run may use. Few different ones are in use at a time, so they are read once."""
+    order: dict[str, Any] = json.loads(text)
+    return order
+
+
+def encode_run(seed: bytes, order: bytes, request: bytes) -> bytes:
+    return b"%b%b%b%b" % (seed, len(order).to_bytes(4, "big"), order, request)
+
+
+def decode_done(payload: bytes) -> tuple[End, int, int, int]:
+    kind, cpu, memory, fuel = DONE_HEAD.unpack_from(payload)
+    rest = payload[DONE_HEAD.size :]
+    if kind == 0:
+        return End(answer=rest), cpu, memory, fuel
+    text = rest.decode("utf-8", "replace")
+    return End(reason=text) if kind == 1 else End(trap=text), cpu, memory, fuel
 
 
 class Frames:

@@ -6,17 +6,13 @@ but its socket and its output file, and no environment. The host ends a run that
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import struct
 import time
-from functools import lru_cache
-from typing import Any
 
 from sandbox import wire
-from sandbox.binding import Stop
-from sandbox.machine import End, Guest, Machine
+from sandbox.end import Stop
+from sandbox.machine import Guest, Machine
 from sandbox.seam import SEED_BYTES, Seam
 
 
@@ -31,7 +27,7 @@ class SocketPort:
         self.may_keep = keep
 
     def exchange(self, message: bytes) -> bytes:
-        wait, body = split_exchange(message)
+        wait, body = wire.split_exchange(message)
         if body:
             self.channel.send(wire.EXCHANGE, body)
         deadline = None if wait is None else time.monotonic() + wait
@@ -57,21 +53,6 @@ class SocketPort:
         if self.may_keep:
             self.may_keep = False
             self.channel.send(wire.KEEP, code)
-
-
-MAX_WAIT_S = 1e7
-
-
-def split_exchange(message: bytes) -> tuple[float | None, bytes]:
-    """What a guest sends at a crossing: how long it can wait (None: for ever), and its calls."""
-    head, _, body = message.partition(b"\n")
-    try:
-        wait = float(head[:32])
-    except ValueError:
-        raise Stop("protocol") from None
-    if not wait >= 0:
-        return None, body
-    return min(wait, MAX_WAIT_S), body
 
 
 class Worker:
@@ -105,7 +86,7 @@ class Worker:
 
     def _run(self, payload: bytes) -> None:
         seed, size = payload[:SEED_BYTES], SEED_BYTES + 4 + int.from_bytes(payload[SEED_BYTES : SEED_BYTES + 4], "big")
-        order = decode_order(payload[SEED_BYTES + 4 : size])
+        order = wire.decode_order(payload[SEED_BYTES + 4 : size])
         guest = self.kept or self.ready or self.machine.guest()
         self.ready = self.kept = None
         if not order["again"]:
@@ -118,31 +99,10 @@ class Worker:
         fuel = 0 if order["fuel"] is None else order["fuel"] - guest.fuel_left()
         text = (end.reason or end.trap or "").encode()
         kind = 1 if end.reason is not None else 2 if end.trap is not None else 0
-        self.channel.send(wire.DONE, DONE.pack(kind, cpu, guest.memory_size(), fuel) + (end.answer if end.answer is not None else text))
+        self.channel.send(
+            wire.DONE, wire.DONE_HEAD.pack(kind, cpu, guest.memory_size(), fuel) + (end.answer if end.answer is not None else text)
+        )
         if order["session"] and end.answer is not None:
             self.kept = guest
         else:
             guest.close()
-
-
-DONE = struct.Struct(">BQQQ")  # how it ended, CPU nanoseconds, memory, fuel
-
-
-@lru_cache(256)
-def decode_order(text: bytes) -> dict[str, Any]:
-    """What a run may use. Few different ones are in use at a time, so they are read once."""
-    order: dict[str, Any] = json.loads(text)
-    return order
-
-
-def encode_run(seed: bytes, order: bytes, request: bytes) -> bytes:
-    return b"%b%b%b%b" % (seed, len(order).to_bytes(4, "big"), order, request)
-
-
-def decode_done(payload: bytes) -> tuple[End, int, int, int]:
-    kind, cpu, memory, fuel = DONE.unpack_from(payload)
-    rest = payload[DONE.size :]
-    if kind == 0:
-        return End(answer=rest), cpu, memory, fuel
-    text = rest.decode("utf-8", "replace")
-    return End(reason=text) if kind == 1 else End(trap=text), cpu, memory, fuel

@@ -55,7 +55,7 @@ facades.install()
 
 import wit_world  # noqa: E402  (made by componentize-py)
 
-TOUCH = '''
+TOUCH = """
 import json, math, re, asyncio
 from dataclasses import dataclass
 @dataclass
@@ -78,10 +78,19 @@ except ValueError as error:
 await later()
 re.sub(r"a+", "b", "aab")
 [work([1, 2, 3]), json.dumps({"a": [1, 2.5, None]}), Point(1)]
-'''
+"""
 
 
-FIELDS = {"keep": False, "fresh": True, "tools": ["a.b"], "files": {}, "seed": 10**18, "stdout": 100, "result_bytes": 10**6, "file_bytes": 10**6}
+FIELDS = {
+    "keep": False,
+    "fresh": True,
+    "tools": ["a.b"],
+    "files": {},
+    "seed": 10**18,
+    "stdout": 100,
+    "result_bytes": 10**6,
+    "file_bytes": 10**6,
+}
 
 
 def _request(source: str, code: str | None = None, **fields: object) -> str:

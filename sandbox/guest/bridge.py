@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import wit_world
-
 from guest import encode
 
 

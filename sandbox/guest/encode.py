@@ -92,7 +92,11 @@ def _key(key: object, path: str) -> str:
     if isinstance(key, str):
         return str(key)
     if key is None or isinstance(key, bool | int | float):
-        return {None: "None", True: "true", False: "false"}.get(key) or str(key) if not isinstance(key, int | float) or isinstance(key, bool) else str(key)
+        return (
+            {None: "None", True: "true", False: "false"}.get(key) or str(key)
+            if not isinstance(key, int | float) or isinstance(key, bool)
+            else str(key)
+        )
     if isinstance(key, tuple):
         return ",".join(_key(part, path) for part in key)
     simple = _simple(key)

@@ -21,8 +21,10 @@ class Facade(types.ModuleType):
             return getattr(sys, name.strip("_"))
         if name in ("__path__", "__file__", "__spec__", "__wrapped__", "__all__", "__warningregistry__"):
             raise AttributeError(name)
-        raise Refused(f"{self.__name__}.{name} is not available in the sandbox", f"offered of {self.__name__}: {', '.join(n for n in sorted(surface.PARTIAL_MODULES[self.__name__]) if n[0] != '_')}")
-
+        raise Refused(
+            f"{self.__name__}.{name} is not available in the sandbox",
+            f"offered of {self.__name__}: {', '.join(n for n in sorted(surface.PARTIAL_MODULES[self.__name__]) if n[0] != '_')}",
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _STREAMS and self.__name__ == "sys":
@@ -122,4 +124,3 @@ def install() -> None:
         quit=_exit,
         ToolError=ToolError,
     )
-

@@ -210,7 +210,10 @@ def _children(path: Any) -> list[str]:
     if key in folder.nodes:
         raise _error(errno.ENOTDIR, os.fsdecode(path))
     prefix = f"{key}/" if key else ""
-    return sorted({name[len(prefix) :].partition("/")[0] for name in (*folder.nodes, *folder.folders) if name.startswith(prefix) and name != key} - {""})
+    return sorted(
+        {name[len(prefix) :].partition("/")[0] for name in (*folder.nodes, *folder.folders) if name.startswith(prefix) and name != key}
+        - {""}
+    )
 
 
 class Entry:
@@ -340,7 +343,20 @@ def _utime(path: Any, *args: Any, **kwargs: Any) -> None:
 class _Temporary:
     """`NamedTemporaryFile`: a file of the folder that is removed when it is closed."""
 
-    def __init__(self, mode: str = "w+b", buffering: int = -1, encoding: Any = None, newline: Any = None, suffix: Any = None, prefix: Any = None, dir: Any = None, delete: bool = True, *, errors: Any = None, delete_on_close: bool = True) -> None:
+    def __init__(
+        self,
+        mode: str = "w+b",
+        buffering: int = -1,
+        encoding: Any = None,
+        newline: Any = None,
+        suffix: Any = None,
+        prefix: Any = None,
+        dir: Any = None,
+        delete: bool = True,
+        *,
+        errors: Any = None,
+        delete_on_close: bool = True,
+    ) -> None:
         name = f"{prefix or 'tmp'}{next(tempfile._get_candidate_names())}{suffix or ''}"  # type: ignore[attr-defined]
         self.name = os.path.join(dir, name) if dir else name
         self.delete = delete

@@ -10,9 +10,8 @@ import re
 import sys
 from typing import Any
 
-from RestrictedPython.transformer import RestrictingNodeTransformer
-
 from guest import surface
+from RestrictedPython.transformer import RestrictingNodeTransformer
 
 FORMAT_FIELD = re.compile(r"\{[^{}]*?[.\[]\s*(__\w+__|\w+)[^{}]*\}")
 DYNAMIC_ACCESS = frozenset(("getattr", "setattr", "delattr", "hasattr"))
@@ -54,7 +53,11 @@ def why_not_import(name: str) -> tuple[str, str] | None:
     if top in known and name != top:
         return f"module {name!r} does not exist in the sandbox's image", f"{top!r} itself can be imported"
     near = difflib.get_close_matches(top, known, 3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "the Python standard library can be imported, other packages only when baked into the image"
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else "the Python standard library can be imported, other packages only when baked into the image"
+    )
     return f"module {name!r} is not in the sandbox's image", hint
 
 
@@ -145,7 +148,11 @@ class Policy(RestrictingNodeTransformer):
             self.refuse_attribute(node, name)
 
     def refuse_attribute(self, node: ast.AST, name: str) -> None:
-        self.error(node, f"attribute {name!r} is not available in the sandbox", "it belongs to the interpreter's internals; use the object's ordinary methods")
+        self.error(
+            node,
+            f"attribute {name!r} is not available in the sandbox",
+            "it belongs to the interpreter's internals; use the object's ordinary methods",
+        )
 
     def visit_Name(self, node: ast.Name) -> None:
         name = node.id
@@ -201,12 +208,18 @@ def _partial_hint(module: str, name: str, allowed: frozenset[str]) -> str:
 
 
 # Fields that hold no code: names and numbers (looked at by the handlers), contexts and operators.
-_LEAVES = frozenset("ctx op ops id attr arg name names module level kind type_comment type_ignores rest kwd_attrs "
-                    "conversion simple is_async str tag".split())
+_LEAVES = frozenset(
+    "ctx op ops id attr arg name names module level kind type_comment type_ignores rest kwd_attrs "
+    "conversion simple is_async str tag".split()
+)
 
 
 def _child_fields(kind: Any) -> tuple[str, ...]:
-    return () if kind is ast.Constant else tuple(field for field in kind._fields if field not in _LEAVES or (field == "name" and kind is _TYPE_ALIAS))
+    return (
+        ()
+        if kind is ast.Constant
+        else tuple(field for field in kind._fields if field not in _LEAVES or (field == "name" and kind is _TYPE_ALIAS))
+    )
 
 
 _TYPE_ALIAS = ast.TypeAlias

@@ -136,5 +136,3 @@ def strip_frames(error: BaseException) -> None:
     """Let go of everything the failed code held, before the report needs memory."""
     traceback.clear_frames(error.__traceback__)
     error.__traceback__ = None
-
-

@@ -14,7 +14,6 @@ import warnings
 from typing import Any
 
 import wit_world
-
 from guest import encode, facades, files, policy, report
 from guest.bridge import Tools, bridge
 from guest.loop import GuestLoop
@@ -128,7 +127,12 @@ def prepare(source: str) -> types.CodeType:
         last = body[-1]
         wrap = _returns(body)
         if last.__class__ is ast.Expr:
-            where = {"lineno": last.lineno, "col_offset": last.col_offset, "end_lineno": last.end_lineno, "end_col_offset": last.end_col_offset}
+            where = {
+                "lineno": last.lineno,
+                "col_offset": last.col_offset,
+                "end_lineno": last.end_lineno,
+                "end_col_offset": last.end_col_offset,
+            }
             if wrap:
                 body[-1] = ast.Return(last.value, **where)
             else:

@@ -22,11 +22,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sandbox.errors import ImageError
+from sandbox.paths import installed_version
 
 log = logging.getLogger("sandbox.images")
 Progress = Callable[[str], None]
@@ -122,7 +122,7 @@ def target() -> str:
     except OSError:
         pass
     text = f"{platform.system()} {platform.machine()} {features}"
-    return f"wasmtime{version('wasmtime')}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"wasmtime{installed_version('wasmtime')}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)

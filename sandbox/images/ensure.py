@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -14,11 +13,11 @@ import tempfile
 import threading
 import time
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from sandbox.errors import ImageError
 from sandbox.images.cache import KINDS, Image, Progress, digest_of, images_folder, lock, log, seal, write_atomically
+from sandbox.paths import installed_version, package_folder, worker_path
 
 GUEST = Path(__file__).parent.parent / "guest"
 BUILD_TIMEOUT_S = 600
@@ -40,7 +39,7 @@ def source_key(packages: str = "") -> str:
     for path in sorted(GUEST.rglob("*")):
         if path.suffix in (".py", ".wit"):
             state.update(f"{path.relative_to(GUEST)}\0".encode() + path.read_bytes() + b"\0")
-    state.update(f"{version('componentize-py')}\0{version('RestrictedPython')}\0{packages}".encode())
+    state.update(f"{installed_version('componentize-py')}\0{installed_version('RestrictedPython')}\0{packages}".encode())
     return state.hexdigest()[:32]
 
 
@@ -68,7 +67,7 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
     with tempfile.TemporaryDirectory(prefix="go-ent-image-", dir=images_folder()) as temporary:
         stage = Path(temporary) / "stage"
         shutil.copytree(GUEST, stage / "guest", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(_package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__"))
         if baked is not None:
             shutil.copytree(baked, stage, dirs_exist_ok=True)
         component = Path(temporary) / "component.wasm"
@@ -93,18 +92,22 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
     return loaded
 
 
-def _package_folder(name: str) -> Path:
-    spec = importlib.util.find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImageError(f"the package {name} is not installed; install go-ent with its dependencies")
-    return Path(spec.submodule_search_locations[0])
-
-
 def _componentize(stage: Path, component: Path) -> None:
     nothing = stage.parent / "no-packages"  # or componentize-py would offer this environment's own packages
     nothing.mkdir()
     command = [sys.executable, "-I", "-c", "import componentize_py; componentize_py.script()"]
-    arguments = ["-d", str(stage / "guest" / "world.wit"), "-w", "guest", "componentize", "-p", str(stage), "guest.app", "-o", str(component)]
+    arguments = [
+        "-d",
+        str(stage / "guest" / "world.wit"),
+        "-w",
+        "guest",
+        "componentize",
+        "-p",
+        str(stage),
+        "guest.app",
+        "-o",
+        str(component),
+    ]
     _call(command + arguments, "componentize-py", {"VIRTUAL_ENV": str(nothing), "PATH": os.defpath, "HOME": str(nothing)})
 
 
@@ -117,7 +120,7 @@ def compile_component(component: Path, artefact: Path, kind: str, progress: Prog
             "import sys, json; path, source, target, fuel, epochs = json.loads(sys.argv[1]); sys.path[:0] = path\n"
             "from sandbox.machine import compile_file; compile_file(source, target, fuel=fuel, epochs=epochs)"
         )
-        path = [str(GUEST.parent.parent), str(_package_folder("wasmtime").parent)]
+        path = worker_path()
         order = json.dumps([path, str(component), str(made), fuel, epochs])
         with Ticker(progress or to_stderr, f"compiling the sandbox image for this machine ({kind})"):
             _call([sys.executable, "-I", "-S", "-c", code, order], "wasmtime", {})
@@ -131,13 +134,15 @@ def _memory_of(artefact: Path) -> int:
         "import sys, json; path, artefact = json.loads(sys.argv[1]); sys.path[:0] = path\n"
         "from sandbox.machine import Machine; guest = Machine(artefact).guest(); guest.touch(); print(guest.memory_size())"
     )
-    path = [str(GUEST.parent.parent), str(_package_folder("wasmtime").parent)]
+    path = worker_path()
     return int(_call([sys.executable, "-I", "-S", "-c", code, json.dumps([path, str(artefact)])], "wasmtime", {}))
 
 
 def _call(command: list[str], what: str, environment: dict[str, str]) -> str:
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
+        )
     except subprocess.TimeoutExpired:
         raise ImageError(f"{what} did not finish within {BUILD_TIMEOUT_S} s") from None
     if done.returncode:

@@ -1,0 +1,41 @@
+# Each target does all of its own set-up; a second run does none.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-all test-long lint bench bench-quick image clean
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once, about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $(STAMP)
+
+image: $(STAMP)  ## build the guest image, if it is not there
+	@$(BIN)/go-ent image build >/dev/null
+
+demo: image  ## a composed example in the sandbox: result, usage, and a refused escape
+	@$(BIN)/python -m examples.demo
+
+test: image  ## the everyday suite
+	$(BIN)/python -m pytest -q -m "not long"
+
+test-long: image  ## the long tests: soak, clean installs, package images
+	$(BIN)/python -m pytest -q -m long --timeout 1200
+
+test-all: test test-long
+
+lint: $(STAMP)  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: image  ## the sandbox's figures as ratios; saved in docs/benchmarks/
+	$(BIN)/python -m benchmarks.sandbox_bench --save
+
+bench-quick: image
+	$(BIN)/python -m benchmarks.sandbox_bench --quick
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,59 @@
+"""The command line: thin. Parse, call the library, print; results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from cyclopts import App
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("go-ent")
+
+
+app = App(
+    name="go-ent",
+    help="A sandboxed code-mode tool composer: Python over your tools, run in WebAssembly.",
+    version=_version,
+    help_format="markdown",
+)
+app.command("engine.cli.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
+image = App(name="image", help="Guest images: what is in the sandbox's Python.")
+app.command(image)
+for _name, _help in (
+    ("list", "The images in the cache, newest first."),
+    ("info", "One image: this folder's, or one by its digest."),
+    ("build", "Build this folder's image now."),
+    ("prune", "Remove images that are not in use."),
+):
+    image.command(f"engine.cli.image:{_name}_command", name=_name, help=_help)
+
+
+class UsageError(Exception):
+    """Raised when the arguments make no sense together; the message says what to write."""
+
+
+def main() -> None:
+    """The console script. Exit codes: docs/reference/exit-codes.md."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+    try:
+        code = app(exit_on_error=False, print_error=True, result_action="return_value")
+    except UsageError as error:
+        print(f"go-ent: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(141) from None
+    except Exception as error:
+        if type(error).__module__.startswith("cyclopts"):
+            raise SystemExit(2) from None
+        if type(error).__module__.startswith("sandbox."):
+            print(f"go-ent: {error}", file=sys.stderr)
+            raise SystemExit(2 if isinstance(error, ValueError) else 1) from None
+        raise
+    raise SystemExit(code if isinstance(code, int) else 0)

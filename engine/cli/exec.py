@@ -1,0 +1,100 @@
+"""`go-ent exec`: run code in the sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from engine.cli import UsageError
+from engine.outcomes import EXIT_CODES
+from sandbox import Limits, Run, Sandbox
+
+
+def exec_code(
+    file: Annotated[str | None, Parameter(help="A file of Python code, or - for stdin.", allow_leading_hyphen=True)] = None,
+    /,
+    *,
+    code: Annotated[str | None, Parameter(name=["-c", "--code"], help="The code itself.", allow_leading_hyphen=True)] = None,
+    input: Annotated[
+        str, Parameter(help="A JSON object: its members are variables of the code. @FILE reads a file.", allow_leading_hyphen=True)
+    ] = "{}",  # noqa: A002
+    timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
+    cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
+    memory: Annotated[int | None, Parameter(help="Memory in MB, the image's own included.")] = None,
+    fuel: Annotated[int | None, Parameter(help="Instructions: the same code costs the same anywhere.")] = None,
+    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print the whole run as one JSON object.")] = False,
+) -> int:
+    """Run Python code in the sandbox and print what it printed and its value.
+
+    The value is that of the last expression, or of a top-level `return`: text as it is, anything else as JSON.
+    The exit code is 0 only for a run that completed; each other status has one of its own.
+    """
+    source = _source(file, code)
+    inputs = _inputs(input)
+    chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory, "fuel": fuel}
+    limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
+    run = asyncio.run(_run(source, inputs, limits))
+    if json_:
+        print(run.model_dump_json())
+    else:
+        _print(run)
+    return EXIT_CODES[run.status]
+
+
+def _source(file: str | None, code: str | None) -> str | bytes:
+    if (file is None) == (code is None):
+        raise UsageError("exec needs code: -c CODE, a FILE, or - for stdin (one of them)")
+    if code is not None:
+        return code
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(str(file)).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+
+
+def _inputs(text: str) -> dict[str, Any]:
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--input {text}: {error}") from None
+    try:
+        inputs = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--input is not JSON: {error}") from None
+    if not isinstance(inputs, dict):
+        raise UsageError(f"--input must be a JSON object like '{{\"name\": 1}}', not {type(inputs).__name__}")
+    return inputs
+
+
+async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits) -> Run:
+    box = Sandbox(limits=limits, workers=1)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: [box.interrupt(run_id) for run_id in box.running])
+    async with box:
+        return await box.run(source, inputs)
+
+
+def _print(run: Run) -> None:
+    sys.stdout.write(run.stdout)
+    if run.result is not None:
+        if run.stdout and not run.stdout.endswith("\n"):
+            sys.stdout.write("\n")
+        print(run.result if isinstance(run.result, str) else json.dumps(run.result, ensure_ascii=False))
+    sys.stdout.flush()
+    if run.error is not None:
+        error = run.error
+        print(error.traceback if error.traceback and error.line is not None else f"{error.kind}: {error.message}", file=sys.stderr)
+        if run.status not in ("error", error.kind):
+            print(f"status: {run.status}" + (f", line {error.line}" if error.line is not None else ""), file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)

@@ -1,0 +1,85 @@
+"""`go-ent image`: list, look at, build and prune guest images."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sandbox.images import Image, cache_folder, list_images, prune_images
+from sandbox.images.project import project_image, project_packages, wanted_key
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+
+
+def _record(image: Image) -> dict[str, object]:
+    return {
+        "digest": image.digest,
+        "key": image.key,
+        "packages": list(image.packages),
+        "memory_bytes": image.memory_bytes,
+        "built": image.built,
+        "current": image.key == wanted_key(Path.cwd()),
+        "component": str(image.component),
+        "component_bytes": image.component.stat().st_size,
+    }
+
+
+def list_command(*, json_: Json = False) -> int:
+    """The images in the cache, newest first; * marks the one that this folder uses."""
+    images = [_record(image) for image in list_images()]
+    if json_:
+        print(json.dumps(images, indent=1))
+        return 0
+    for image in images:
+        packages = (
+            ", ".join(map(str, image["packages"])) if isinstance(image["packages"], list) and image["packages"] else "standard library only"
+        )
+        print(f"{'*' if image['current'] else ' '} {str(image['digest'])[:12]}  {image['built']}  {packages}")
+    if not images:
+        print("no image yet: the first run builds one, or `go-ent image build` does", file=sys.stderr)
+    return 0
+
+
+def info_command(digest: str | None = None, /, *, json_: Json = False) -> int:
+    """One image: the one that this folder uses, or the one whose digest starts with *digest*."""
+    wanted = wanted_key(Path.cwd())
+    found = [image for image in list_images() if (image.digest.startswith(digest) if digest else image.key == wanted)]
+    if len(found) != 1:
+        what = f"{len(found)} images start with {digest!r}" if digest else "this folder's image is not built yet: run `go-ent image build`"
+        print(f"go-ent: {what}", file=sys.stderr)
+        return 1
+    record = _record(found[0])
+    if json_:
+        print(json.dumps(record, indent=1))
+    else:
+        for name, value in record.items():
+            print(f"{name:16} {value}")
+    return 0
+
+
+def build_command(*, json_: Json = False) -> int:
+    """Build this folder's image now, with the packages that `.go-ent/config.toml` names under [image]."""
+    image = project_image(Path.cwd())
+    image.artefact("plain")
+    if json_:
+        print(json.dumps(_record(image), indent=1))
+    else:
+        packages = ", ".join(project_packages(Path.cwd())) or "standard library only"
+        print(f"{image.digest[:12]}  {packages}")
+    return 0
+
+
+def prune_command(
+    *, all_: Annotated[bool, Parameter(name="--all", negative="", help="Remove this folder's image and the standard one too.")] = False
+) -> int:
+    """Remove the images that neither this folder nor an unconfigured one uses."""
+    from sandbox.images.ensure import source_key
+
+    keep = set() if all_ else {source_key(), wanted_key(Path.cwd())}
+    removed, freed = prune_images(keep)
+    print(f"removed {len(removed)} images, {freed / 1e6:.0f} MB, from {cache_folder()}")
+    return 0

@@ -1,0 +1,75 @@
+"""What `make demo` shows: code over two tools, what it used, and an escape that is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from sandbox import Limits, Run, Sandbox
+
+ORDERS = {"ann": [12.5, 30.0], "bob": [7.25], "cid": [99.0, 1.0, 5.5]}
+
+COMPOSED = """\
+import asyncio
+
+names = await tools.customers()
+totals = await asyncio.gather(*[tools.orders.of(name=name) for name in names])
+ranked = sorted(zip(names, map(sum, totals)), key=lambda pair: -pair[1])
+print(f"asked for {len(names)} customers, all at once")
+[{"name": name, "total": total} for name, total in ranked[:top]]
+"""
+
+ESCAPES = {
+    "a module": "import subprocess\nsubprocess.run(['id'])",
+    "a file": "open('/etc/passwd').read()",
+    "the interpreter": "().__class__.__base__.__subclasses__()",
+    "for ever": "while True: pass",
+    "all memory": "hoard = []\nwhile True: hoard.append('x' * 10**6)",
+}
+
+
+def customers() -> list[str]:
+    """The names of all customers."""
+    return list(ORDERS)
+
+
+async def orders_of(name: str) -> list[float]:
+    """What a customer has ordered."""
+    await asyncio.sleep(0.1)
+    return ORDERS[name]
+
+
+def show(title: str, code: str, run: Run) -> None:
+    print(f"\n── {title}")
+    for line in code.splitlines():
+        print(f"   │ {line}")
+    if run.stdout:
+        print(f"   stdout  {run.stdout.strip()}")
+    print(f"   status  {run.status}")
+    if run.result is not None:
+        print(f"   result  {json.dumps(run.result)}")
+    if run.error is not None:
+        print(f"   error   {run.error.message}")
+        if run.error.hint:
+            print(f"   hint    {run.error.hint}")
+    usage = run.usage
+    print(f"   usage   {usage.wall_ms:.1f} ms wall, {usage.cpu_ms:.1f} ms CPU, {usage.memory_peak_bytes / 2**20:.0f} MB, {usage.tool_calls} tool calls")
+
+
+async def main() -> int:
+    tools = {"customers": customers, "orders": {"of": orders_of}}
+    async with Sandbox(tools, limits=Limits(cpu_s=1, timeout_s=5)) as box:
+        run = await box.run(COMPOSED, inputs={"top": 2})
+        show("tools combined in the sandbox: three calls of 100 ms each, concurrently", COMPOSED, run)
+        expected = run.result == [{"name": "cid", "total": 105.5}, {"name": "ann", "total": 42.5}]
+        for title, code in ESCAPES.items():
+            run = await box.run(code)
+            show(f"an escape: {title}", code, run)
+            expected = expected and run.status != "completed"
+    print("\nall as it should be" if expected else "\nsomething is wrong")
+    return 0 if expected else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,18 @@
+"""How a guest's run ends. Light: workers and hosts both need it, and nothing else of each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Stop(BaseException):
+    """Raised by a host function to end the guest: it becomes a trap, which guest code can't catch."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """With an answer, stopped by the host (`reason`), or by a trap."""
+
+    answer: bytes | None = None
+    reason: str | None = None
+    trap: str | None = None

@@ -1,0 +1,180 @@
+"""Pure-Python packages for an image: resolved by pip, inspected and unpacked with pyodide-build's wheel helpers.
+
+pyodide-build does not install beside pydantic 2 on Python 3.11, so it lives in an environment of its own in the
+cache, on every Python version alike (docs/decisions/003-baking-packages.md). Nothing of a package is imported or run
+on the host: its code runs for the first time inside the guest that the image is made from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandbox.errors import PackageError
+from sandbox.images.cache import Image, cache_folder, images_folder, lock, private_folder
+
+REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?\s*((==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+\s*,?\s*)*")
+HELPER_PACKAGE = "pyodide-build==0.25.1" if sys.version_info < (3, 12) else "pyodide-build>=0.30,<1"
+# 0.25.1 was written for the wheel and setuptools of its day.
+HELPER_EXTRAS = ["wheel<0.46", "setuptools<80"] if sys.version_info < (3, 12) else []
+NATIVE = (".so", ".pyd", ".dylib", ".dll", ".a", ".o")
+MAX_WHEEL_BYTES = 64 << 20
+MAX_UNPACKED_BYTES = 256 << 20
+
+_HELPER = """
+import json, sys
+from pathlib import Path
+wheels, target = json.loads(sys.argv[1])
+try:
+    from pyodide_build.common import parse_top_level_import_name, unpack_wheel
+except ImportError:
+    from pyodide_build.common import unpack_wheel
+    from pyodide_build.pypabuild import parse_top_level_import_name
+names = {}
+for wheel in wheels:
+    path = Path(wheel)
+    unpack_wheel(path, Path(target), verbose=False)
+    names[path.name] = parse_top_level_import_name(path) or []
+print(json.dumps(names))
+"""
+
+
+def check_requirements(packages: list[str], where: Path) -> list[str]:
+    """The requirements, refused where one is not a plain name with versions: no URL, no path, no option."""
+    for requirement in packages:
+        if not REQUIREMENT.fullmatch(requirement.strip()):
+            raise PackageError(f"{where}: {requirement!r} is not a requirement: write a name with versions, like 'attrs==25.3.0'")
+    return [requirement.strip() for requirement in packages]
+
+
+@contextlib.contextmanager
+def bake(packages: tuple[str, ...], key: str) -> Iterator[Path | None]:
+    """A folder with the packages' code and a module that lists what to import; None if the image exists already."""
+    if Image.load(images_folder() / key) is not None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="go-ent-packages-", dir=images_folder()) as temporary:
+        wheels = _download(packages, Path(temporary) / "wheels")
+        for wheel in wheels:
+            inspect_wheel(wheel)
+        baked = Path(temporary) / "baked"
+        modules = _unpack(wheels, baked)
+        for name in modules:
+            if not name.isidentifier():
+                raise PackageError(f"a package offers the module {name!r}, which can't be imported")
+        (baked / "baked_packages.py").write_text(f"MODULES = {sorted(modules)!r}\n")
+        yield baked
+
+
+def _download(packages: tuple[str, ...], folder: Path) -> list[Path]:
+    folder.mkdir()
+    options = ["--only-binary", ":all:", "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(folder)]
+    # The guest's own Python and platform: a wheel that does not fit it is not looked at.
+    target = ["--platform", "any", "--python-version", "3.14", "--implementation", "py", "--abi", "none"]
+    done = _run([sys.executable, "-m", "pip", "download", *options, *target, "--", *packages])
+    if done.returncode:
+        raise PackageError(_why_not(packages, done.stderr, options))
+    wheels = sorted(folder.iterdir())
+    for wheel in wheels:
+        if wheel.suffix != ".whl":
+            raise PackageError(f"{wheel.name} is not a wheel")
+    return wheels
+
+
+def _why_not(packages: tuple[str, ...], said: str, options: list[str]) -> str:
+    """Tell a package with native code, which is refused by name, from one that does not exist."""
+    errors = [line for line in said.splitlines() if line.startswith("ERROR")]
+    wanted = re.findall(r"requirement ([A-Za-z0-9._-]+)", " ".join(errors)) or [re.split(r"[^A-Za-z0-9._-]", packages[0])[0]]
+    name = wanted[-1]
+    with tempfile.TemporaryDirectory() as folder:
+        done = _run(
+            [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet", "--dest", folder, "--", name]
+        )
+        found = [path.name for path in Path(folder).iterdir()]
+    if done.returncode == 0 and found and not found[0].endswith("-none-any.whl"):
+        return f"{name} has native code ({found[0]}): only pure-Python packages can be baked into an image"
+    return f"the packages can't be resolved for the image: {' '.join(errors)[-1000:] or said[-1000:]}"
+
+
+def inspect_wheel(wheel: Path) -> None:
+    """Refuse a wheel that is not pure Python, or that would not stay in its folder, before it is unpacked."""
+    if wheel.stat().st_size > MAX_WHEEL_BYTES:
+        raise PackageError(f"{wheel.name} is {wheel.stat().st_size} bytes long; at most {MAX_WHEEL_BYTES} are accepted")
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            infos = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise PackageError(f"{wheel.name} is not a wheel: {error}") from None
+    if sum(info.file_size for info in infos) > MAX_UNPACKED_BYTES:
+        raise PackageError(f"{wheel.name} unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+    for info in infos:
+        parts = info.filename.split("/")
+        if info.filename.startswith("/") or ".." in parts or "\\" in info.filename or (info.external_attr >> 28) == 0o12:
+            raise PackageError(f"{wheel.name} holds {info.filename!r}, which would be written outside its folder")
+        if info.filename.endswith(NATIVE) or ".so." in info.filename:
+            raise PackageError(
+                f"{wheel.name.split('-')[0]} has native code ({info.filename}): only pure-Python packages can be baked into an image"
+            )
+
+
+def _unpack(wheels: list[Path], target: Path) -> list[str]:
+    target.mkdir()
+    python = _helper_environment()
+    done = _run([str(python), "-I", "-c", _HELPER, json.dumps([[str(wheel) for wheel in wheels], str(target)])])
+    if done.returncode:
+        raise PackageError(f"the packages can't be unpacked: {done.stderr[-1000:]}")
+    names: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return sorted({name for found in names.values() for name in found if "/" not in name})
+
+
+def _helper_environment() -> Path:
+    """The Python of the environment that holds pyodide-build; made on first use."""
+    folder = (
+        private_folder(cache_folder() / "build-environments")
+        / f"{HELPER_PACKAGE.replace('=', '').replace('>', '').replace('<', '').replace(',', '-')}-{sys.version_info[0]}.{sys.version_info[1]}"
+    )
+    python = folder / "bin" / "python"
+    with lock(folder.with_name(f".{folder.name}.lock")):
+        done_mark = folder / "complete"
+        if not done_mark.exists():
+            venv.create(folder, with_pip=True, clear=True)
+            done = _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", HELPER_PACKAGE, *HELPER_EXTRAS])
+            if done.returncode:
+                raise PackageError(f"{HELPER_PACKAGE}, which unpacks packages, can't be installed: {done.stderr[-1000:]}")
+            done_mark.touch()
+    return python
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    keep = (
+        "PATH",
+        "HOME",
+        "PIP_INDEX_URL",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_CONFIG_FILE",
+        "SSL_CERT_FILE",
+        "https_proxy",
+        "http_proxy",
+        "no_proxy",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "NO_PROXY",
+        "PIP_FIND_LINKS",
+        "PIP_TRUSTED_HOST",
+        "PIP_CERT",
+        "LANG",
+    )
+    environment = {name: os.environ[name] for name in keep if name in os.environ}
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired:
+        raise PackageError(f"{command[2] if len(command) > 2 else command[0]} did not finish within 600 s") from None
