@@ -30,6 +30,7 @@ lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd sandbox && ../$(BIN)/mypy --config-file ../pyproject.toml --python-version 3.14 --exclude "^$$" -p guest
 
 bench: image  ## the sandbox's figures as ratios; saved in docs/benchmarks/
 	$(BIN)/python -m benchmarks.sandbox_bench --save

@@ -9,6 +9,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -22,6 +24,9 @@ from sandbox.seam import SEED_BYTES, guest_seed
 
 PACE_S = 0.02
 MONTY_CALL_US = 350.0  # one host call of pydantic-monty on a machine like this one, as published with the target
+
+
+CALLS = "import time\nt = time.perf_counter()\nfor i in range(300): await tools.{name}(n=i)\n(time.perf_counter() - t) / 300"
 
 
 def plain(n: int) -> int:
@@ -54,6 +59,10 @@ async def timed_run(box: Sandbox, code: str) -> float:
     return took
 
 
+async def next_run(box: Sandbox, sources: Iterator[str]) -> float:
+    return await timed_run(box, next(sources))
+
+
 async def subprocess_ms() -> float:
     await asyncio.sleep(PACE_S)
     return bare_subprocess()
@@ -75,8 +84,8 @@ async def start_rows(rounds: int) -> list[Row]:
                 rounds,
                 subprocess_ms,
                 lambda: timed_run(box, "1+1"),
-                lambda: timed_run(box, next(fresh)),
-                lambda: timed_run(box, next(again)),
+                partial(next_run, box, fresh),
+                partial(next_run, box, again),
             )
             rows += [
                 Row("fresh guest, 1+1, p50, paced, from the pool", mode, median(one), "ms", median(base), 1 / 15, 1 / 25),
@@ -141,13 +150,11 @@ async def call_rows() -> list[Row]:
             for name, must in (("plain", 0.25 * 60 / 87.5), ("quick", 0.25 * 120 / 87.5)):
                 samples = []
                 for _ in range(7):
-                    run = await box.run(
-                        f"import time\nt = time.perf_counter()\nfor i in range(300): await tools.{name}(n=i)\n(time.perf_counter() - t) / 300"
-                    )
+                    run = await box.run(CALLS.format(name=name))
                     assert run.ok, run.error
                     samples.append(float(str(run.result)) * 1e6)
                 kind = "plain" if name == "plain" else "async"
-                bound = (must, must / 2) if in_process else (None, None)
+                most, goal = (must, must / 2) if in_process else (None, None)
                 rows.append(
                     Row(
                         f"one awaited tool call, {kind} function",
@@ -155,7 +162,8 @@ async def call_rows() -> list[Row]:
                         median(samples),
                         "µs",
                         MONTY_CALL_US,
-                        *bound,
+                        most,
+                        goal,
                         baseline_name="monty, published",
                     )
                 )
@@ -216,7 +224,7 @@ async def cpu_rows() -> list[Row]:
 
                 async def host(compiled: object = compiled) -> float:
                     started = time.perf_counter()
-                    exec(compiled, {})  # type: ignore[arg-type]  # noqa: S102
+                    exec(compiled, {})  # type: ignore[arg-type]
                     return (time.perf_counter() - started) * 1e3
 
                 made, base = await in_turns(15, guest, host)

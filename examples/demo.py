@@ -54,7 +54,8 @@ def show(title: str, code: str, run: Run) -> None:
         if run.error.hint:
             print(f"   hint    {run.error.hint}")
     usage = run.usage
-    print(f"   usage   {usage.wall_ms:.1f} ms wall, {usage.cpu_ms:.1f} ms CPU, {usage.memory_peak_bytes / 2**20:.0f} MB, {usage.tool_calls} tool calls")
+    memory = usage.memory_peak_bytes / 2**20
+    print(f"   usage   {usage.wall_ms:.1f} ms wall, {usage.cpu_ms:.1f} ms CPU, {memory:.0f} MB, {usage.tool_calls} tool calls")
 
 
 async def main() -> int:

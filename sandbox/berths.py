@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import deque
@@ -132,10 +133,8 @@ class Berths:
                 self._all.discard(berth)
                 berth.close()
         for loop, future in waiting:
-            try:
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(_refuse, future)
-            except RuntimeError:
-                pass
 
 
 def _refuse(future: asyncio.Future[Berth]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from wasmtime import Store, WasmtimeError
 from wasmtime import _bindings as c
+from wasmtime import _ffi as ffi
 from wasmtime import component as wc
 
 from sandbox.end import Stop
@@ -35,7 +36,7 @@ _Callback = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.c_size_t,
 )
-_dll: Any = c.dll
+_dll: Any = ffi.dll
 _add_func = _dll["wasmtime_component_linker_instance_add_func"]
 _add_func.restype = ctypes.c_void_p
 _add_func.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, _Callback, ctypes.c_void_p, ctypes.c_void_p]

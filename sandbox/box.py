@@ -161,9 +161,7 @@ class Sandbox:
             if self._closed:
                 return
             self._closed = True
-            flights = list(self._flights.values())
-        for flight in flights:
-            flight.stop("interrupted")
+        self.interrupt_all()
         for berths in self._berths.values():
             berths.close()
         for close in self._closers:
@@ -205,7 +203,8 @@ class Sandbox:
 
     def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
         """`run`, for scripts. Async tools run on a loop of the sandbox's own."""
-        return self._loop().call(self.run(code, inputs, **options))
+        run: Run = self._loop().call(self.run(code, inputs, **options))
+        return run
 
     def session(self, *, limits: Limits | Mapping[str, Any] | None = None) -> Session:
         """A guest that keeps its state between runs, under the same limits."""
@@ -218,6 +217,13 @@ class Sandbox:
         if flight is None:
             raise RunNotFound(f"no run {run_id!r} is under way; it may have ended already")
         flight.stop("interrupted")
+
+    def interrupt_all(self) -> None:
+        """Interrupt every run that is under way."""
+        with self._lock:
+            flights = list(self._flights.values())
+        for flight in flights:
+            flight.stop("interrupted")
 
     @property
     def running(self) -> list[str]:
@@ -254,7 +260,9 @@ class Sandbox:
                 raise LimitError(f"a run {run_id!r} is under way already; run ids are unique")
             self._flights[run_id] = queued
         try:
-            berths = self._berths.get(self._kind(limits)) or await asyncio.to_thread(self._berths_for, limits)
+            berths = self._berths.get(self._kind(limits))
+            if berths is None:
+                berths = await asyncio.to_thread(self._berths_for, limits)
             self._check_memory(limits)
             again = session is not None and session.started
             try:
@@ -397,7 +405,8 @@ class Session:
 
     def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
         """`run`, for scripts."""
-        return self.box._loop().call(self.run(code, inputs, **options))
+        run: Run = self.box._loop().call(self.run(code, inputs, **options))
+        return run
 
     def lost(self, landing: Landing | None) -> None:
         why = "its run was cancelled" if landing is None else f"its last run ended with {outcome.status_of(landing)}"
@@ -462,12 +471,11 @@ def _files(files: Mapping[str, bytes] | None, limits: Limits) -> bytes:
     for name, data in files.items():
         if not isinstance(name, str) or not FILE_NAME.fullmatch(name) or len(name) > 255:
             raise _BadRequest("FileError", f"{name!r} can't be the name of a file: use a relative name without '..'")
-        if isinstance(data, str):
-            data = data.encode("utf-8")
-        if not isinstance(data, bytes | bytearray | memoryview):
+        content = data.encode("utf-8") if isinstance(data, str) else data
+        if not isinstance(content, bytes | bytearray | memoryview):
             raise _BadRequest("FileError", f"file {name!r}: bytes are needed, not {type(data).__name__}")
-        total += len(data)
-        encoded[name] = base64.b64encode(data).decode()
+        total += len(content)
+        encoded[name] = base64.b64encode(content).decode()
     if limits.max_file_bytes is not None and total > limits.max_file_bytes:
         raise _BadRequest("FileError", f"the files are {total} bytes in all; max_file_bytes={limits.max_file_bytes}")
     if len(encoded) > 1000:

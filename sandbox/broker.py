@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from sandbox.limits import Limits
 from sandbox.run import Pending, ToolCall
 from sandbox.threads import Threads
 from sandbox.tools import CallFailed, Tool, Toolset, encode_result, failure
+
+MAX_PLAIN_CALLS = 64  # of one run at a time; more of them wait
 
 
 class Broker:
@@ -44,6 +47,8 @@ class Broker:
         self.made = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[int, tuple[str, int, float]] = {}
+        self._plain_calls: deque[tuple[Tool, int, list[Any], dict[str, Any], int]] = deque()
+        self._plain_threads = 0
         self._lock = threading.Lock()
         self._closed = False
 
@@ -113,7 +118,22 @@ class Broker:
         if tool.is_async:
             self.loop.call_soon_threadsafe(self._start_task, tool, call_id, args, kwargs, size)
         else:
-            self.threads.start(lambda: self._finish(call_id, self.call(tool, call_id, args, kwargs, size)))
+            with self._lock:
+                self._plain_calls.append((tool, call_id, args, kwargs, size))
+                start = self._plain_threads < MAX_PLAIN_CALLS
+                self._plain_threads += start
+            if start:
+                self.threads.start(self._serve_plain_calls)
+
+    def _serve_plain_calls(self) -> None:
+        """In a thread: this run's plain calls, until there are none. A bounded number of such threads serve a run."""
+        while True:
+            with self._lock:
+                if not self._plain_calls or self._closed:
+                    self._plain_threads -= 1
+                    return
+                tool, call_id, args, kwargs, size = self._plain_calls.popleft()
+            self._finish(call_id, self.call(tool, call_id, args, kwargs, size))
 
     def call(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> bytes | None:
         """Run a plain function here and now; its completion."""
@@ -122,7 +142,8 @@ class Broker:
             bound_args, bound_kwargs = tool.bind(args, kwargs)
             data = encode_result(tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
         except ApprovalRequired as error:
-            return self._pause(tool, args, kwargs, error)
+            self._pause(tool, args, kwargs, error)
+            return None
         except BaseException as error:  # SystemExit included: a tool never ends its host
             return self._failed(call_id, tool.name, failure(error), size, started)
         return self._succeeded(call_id, tool.name, data, size, started)
@@ -139,7 +160,8 @@ class Broker:
             data = encode_result(await tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
             completion = self._succeeded(call_id, tool.name, data, size, started)
         except ApprovalRequired as error:
-            completion = self._pause(tool, args, kwargs, error)
+            self._pause(tool, args, kwargs, error)
+            completion = None
         except asyncio.CancelledError:
             self._failed(call_id, tool.name, CallFailed("Cancelled", "cancelled"), size, started)
             completion = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -128,10 +129,8 @@ class Flight:
         if running is self.loop:
             self._deliver(landing)
         else:
-            try:
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
                 self.loop.call_soon_threadsafe(self._deliver, landing)
-            except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
 
     def _deliver(self, landing: Landing) -> None:
         if not self.landed.done():

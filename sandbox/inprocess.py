@@ -123,6 +123,7 @@ class ThreadFlight(Flight):
         self._clock: int | None = None
         self._cpu_before = 0
         self._tools_cpu = 0
+        self._tool_since: int | None = None  # a tool runs on this thread: its CPU time is not the guest's
         self._running = False
         self.broker = connect(self, self._completions.put)
 
@@ -147,7 +148,8 @@ class ThreadFlight(Flight):
     def exchange(self, message: bytes) -> bytes:
         wait, body = wire.split_exchange(message)
         broker, guest = self.broker, self._guest
-        assert broker is not None and guest is not None
+        assert broker is not None
+        assert guest is not None
         if body:
             completion = self._here_and_now(broker, wait, body)
             if completion is not None:
@@ -172,9 +174,10 @@ class ThreadFlight(Flight):
                     admitted = broker.admit(name)
                     if admitted is None or isinstance(admitted, CallFailed):
                         return None
-                    before = time.thread_time_ns()
+                    self._tool_since = before = time.thread_time_ns()
                     completion = broker.call(tool, call_id, args, kwargs, len(body))
                     self._tools_cpu += time.thread_time_ns() - before
+                    self._tool_since = None
                     if self.reason is not None:
                         raise Stop(self.reason)
                     return completion
@@ -198,7 +201,8 @@ class ThreadFlight(Flight):
         if self._clock is None:
             return 0.0
         try:
-            return (time.clock_gettime_ns(self._clock) - self._cpu_before - self._tools_cpu) / 1e9
+            now = self._tool_since or time.clock_gettime_ns(self._clock)
+            return (now - self._cpu_before - self._tools_cpu) / 1e9
         except OSError:
             return 0.0
 

@@ -28,7 +28,13 @@ from sandbox.paths import worker_path
 from sandbox.threads import Threads
 
 # The worker sees only these two folders and the standard library: no site-packages hooks, no environment.
-_BOOT = "import sys, json; fd, fuel, artefact, path = json.loads(sys.argv[1]); sys.path[:0] = path; from sandbox.zygote import main; main(fd, artefact, fuel)"
+_BOOT = """
+import sys, json
+fd, fuel, artefact, path = json.loads(sys.argv[1])
+sys.path[:0] = path
+from sandbox.zygote import main
+main(fd, artefact, fuel)
+"""
 
 
 class Zygote:
@@ -86,7 +92,7 @@ class Zygote:
         if control is None:
             return ""
         try:
-            control.settimeout(1.0)
+            control.settimeout(0.2)
             frames = wire.Frames()
             while data := control.recv(65536):
                 frames.feed(data)
@@ -253,16 +259,12 @@ class WorkerProcess:
 
     def kill(self) -> None:
         if self._pidfd is not None:
-            try:
+            with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            except OSError:
-                pass
         else:
             # Not yet heard of: it will find its socket closed.
-            try:
+            with contextlib.suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight:
         return ProcessFlight(self, job, loop, connect)
@@ -352,7 +354,10 @@ class ProcessFlight(Flight):
             self._end(Landing(end, cpu, memory, fuel if self.job.limits.fuel is not None else None))
 
     def died(self) -> None:
-        self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
+        if self.worker.pid is None and (problem := self.worker.zygote.problem()):
+            self._end(Landing(End(trap=f"its worker could not start: {problem}")))
+        else:
+            self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
 
     def _end(self, landing: Landing) -> None:
         worker = self.worker
@@ -360,6 +365,6 @@ class ProcessFlight(Flight):
         landing.kept = self.kept
         if worker.alive:
             landing.stdout = worker.take_output()
-        if landing.end.trap == "died" or self._used is not None:
+        if landing.end.trap is not None or self._used is not None:
             worker.close()
         self.land(landing)

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, validate_call
+from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic_core import PydanticSerializationError, to_json
 
 from sandbox.errors import ToolDefinitionError, ToolError
@@ -34,12 +34,12 @@ class Tool:
 
     def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
         target = function.func if isinstance(function, functools.partial) else function
-        name = name or getattr(target, "__name__", "")
+        name = name or str(getattr(target, "__name__", ""))
         if not NAME.fullmatch(name) or any(keyword.iskeyword(part) or part.startswith("__") for part in name.split(".")):
             raise ToolDefinitionError(f"{name!r} is not a tool name: use letters, digits and underscores, with dots between namespaces")
-        self.name = name
+        self.name: str = name
         self.function = function
-        self.is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))
+        self.is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
         self.description = inspect.getdoc(function) or ""
         self.signature = self._signature(target)
         self._arguments = self._validator(target)
@@ -74,15 +74,17 @@ class Tool:
         capture.__annotations__ = hints
         capture.__name__ = capture.__qualname__ = self.name.rpartition(".")[2]
         try:
-            self._schema_of = capture
-            return validate_call(capture, config=ConfigDict(arbitrary_types_allowed=False))
+            self._schema_of: Any = capture
+            checked: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] = validate_call(capture)
+            return checked
         except Exception as error:
             raise ToolDefinitionError(f"tool {self.name}: its parameters can't be validated: {error}") from None
 
     @functools.cached_property
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of its arguments."""
-        return TypeAdapter(self._schema_of).json_schema()
+        adapter: TypeAdapter[Any] = TypeAdapter(self._schema_of)
+        return adapter.json_schema()
 
     def bind(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The validated arguments; nothing of the function has run yet."""

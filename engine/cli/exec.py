@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from engine.cli import UsageError
 from engine.outcomes import EXIT_CODES
 from sandbox import Limits, Run, Sandbox
+from sandbox.images.project import project_image
 
 
 def exec_code(
@@ -23,7 +24,7 @@ def exec_code(
     code: Annotated[str | None, Parameter(name=["-c", "--code"], help="The code itself.", allow_leading_hyphen=True)] = None,
     input: Annotated[
         str, Parameter(help="A JSON object: its members are variables of the code. @FILE reads a file.", allow_leading_hyphen=True)
-    ] = "{}",  # noqa: A002
+    ] = "{}",
     timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB, the image's own included.")] = None,
@@ -76,10 +77,11 @@ def _inputs(text: str) -> dict[str, Any]:
 
 
 async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits) -> Run:
-    box = Sandbox(limits=limits, workers=1)
+    image = await asyncio.to_thread(project_image, Path.cwd())
+    box = Sandbox(limits=limits, workers=1, image=image)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: [box.interrupt(run_id) for run_id in box.running])
+        loop.add_signal_handler(number, box.interrupt_all)
     async with box:
         return await box.run(source, inputs)
 

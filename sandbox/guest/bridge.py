@@ -7,6 +7,8 @@ from typing import Any
 import wit_world
 from guest import encode
 
+BURST = 256
+
 
 class ToolError(Exception):
     """A tool call failed on the host, or was not allowed. `name` is the tool, `message` what it said."""
@@ -33,19 +35,24 @@ class Bridge:
     def reset(self, names: Any) -> None:
         self.names: Any = names
         self.next_id = 0
+        self.next_token = 0
         self.calls: list[Any] = []
         self.cancelled: list[int] = []
         self.pending: dict[int, tuple[asyncio.Future[Any], str]] = {}
         self.now = 0.0
+        # Calls that were written but not awaited yet: what is left at the end was forgotten.
+        self.unawaited: dict[int, Any] = {}
 
     def start(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, "asyncio.Future[Any]"]:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self.next_id += 1
+        self.next_id = call_id = self.next_id + 1
         # Encoded now, so that what can't be sent fails at the line that wrote it.
-        self.calls.append(encode.dumps([self.next_id, name, args, kwargs], f"arguments of tools.{name}"))
-        self.pending[self.next_id] = future, name
-        return self.next_id, future
+        self.calls.append(encode.dumps([call_id, name, args, kwargs], f"arguments of tools.{name}"))
+        self.pending[call_id] = future, name
+        if len(self.calls) >= BURST:
+            self.cross(0)  # a flood of calls meets its limit early, and no message grows without end
+        return call_id, future
 
     def cancel(self, call_id: int) -> None:
         if self.pending.pop(call_id, None) is not None:
@@ -83,28 +90,23 @@ class Bridge:
 bridge = Bridge()
 
 
-def _tool_function(name: str) -> Any:
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        call_id, future = bridge.start(name, args, kwargs)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            bridge.cancel(call_id)
-            raise
-
-    call.__name__ = name.rpartition(".")[2]
-    call.__qualname__ = f"tools.{name}"
-    return call
+async def _call(token: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    del bridge.unawaited[token]
+    call_id, future = bridge.start(name, args, kwargs)
+    try:
+        return await future
+    except asyncio.CancelledError:
+        bridge.cancel(call_id)
+        raise
 
 
 class Tools:
     """`tools.<name>(…)` and `tools.<namespace>.<name>(…)`: whatever is asked for, the host decides."""
 
-    __slots__ = ("_name", "_function")
+    __slots__ = ("_name",)
 
     def __init__(self, name: str = "") -> None:
         self._name = name
-        self._function = _tool_function(name) if name else None
 
     def __getattr__(self, name: str) -> "Tools":
         if name.startswith("__"):
@@ -115,9 +117,12 @@ class Tools:
         return Tools(f"{self._name}.{name}" if self._name else str(name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._function is None:
+        if not self._name:
             raise TypeError("tools is not a tool: call tools.<name>(…)")
-        return self._function(*args, **kwargs)
+        bridge.next_token += 1
+        call = bridge.unawaited[bridge.next_token] = _call(bridge.next_token, self._name, args, kwargs)
+        call.__qualname__ = f"tools.{self._name}"
+        return call
 
     def __dir__(self) -> list[str]:
         prefix = f"{self._name}." if self._name else ""

@@ -11,8 +11,9 @@ import pathlib
 import re
 import types
 import uuid
+from typing import Any
 
-LISTS = (
+LISTS: tuple[type, ...] = (
     set,
     frozenset,
     collections.deque,
@@ -37,9 +38,15 @@ class NotEncodable(TypeError):
 
 def _duration(value: datetime.timedelta) -> str:
     sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
-    seconds = f"{value.seconds}.{value.microseconds:06d}".rstrip("0").rstrip(".") if value.microseconds else str(value.seconds)
+    minutes, seconds = divmod(value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06d}".rstrip("0") if value.microseconds else ""
     days = f"{value.days}D" if value.days else ""
-    time = f"T{seconds}S" if seconds != "0" or not days else ""
+    parts = (f"{hours}H" if hours else "", f"{minutes}M" if minutes else "", f"{seconds}{fraction}S" if seconds or fraction else "")
+    time = "".join(parts)
+    if not days and not time:
+        time = "0S"
+    time = f"T{time}" if time else ""
     return f"{sign}P{days}{time}"
 
 
@@ -61,7 +68,8 @@ def _simple(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, LISTS):
-        return list(value)
+        items: Any = value
+        return list(items)
     if isinstance(value, complex):
         return str(value).strip("()")
     if isinstance(value, re.Pattern):
@@ -139,7 +147,7 @@ def dumps(value: object, path: str = "result") -> str:
     if value is None or kind is bool:
         return "null" if value is None else "true" if value else "false"
     if kind is int:
-        return int.__repr__(value)  # type: ignore[arg-type]
+        return int.__repr__(value)
     try:
         text = _encoder.encode(value)
         if not text.isascii():

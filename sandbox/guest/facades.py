@@ -104,9 +104,9 @@ BUILTINS: dict[str, Any] = {}
 def install() -> None:
     """Build the facades and the guest's builtins. Done once, before the snapshot."""
     FACADES.update(sys=_facade(sys), os=_facade(os))
-    FACADES["sys"].argv = ["code.py"]  # type: ignore[attr-defined]
-    FACADES["sys"].path = []  # type: ignore[attr-defined]
-    FACADES["sys"].executable = ""  # type: ignore[attr-defined]
+    FACADES["sys"].argv = ["code.py"]
+    FACADES["sys"].path = []
+    FACADES["sys"].executable = ""
     BUILTINS.update(vars(builtins))
     for name, hint in surface.REFUSED_NAMES.items():
         if name in BUILTINS and not name.startswith("__"):

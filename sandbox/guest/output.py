@@ -1,6 +1,7 @@
 """Captured output: `print` goes to the host line by line, up to a cap."""
 
 import io
+from typing import Any
 
 import wit_world
 
@@ -87,6 +88,6 @@ class Bytes(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Any) -> int:
         self.output.write(bytes(data).decode("utf-8", "backslashreplace"))
         return len(data)

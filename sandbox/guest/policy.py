@@ -34,7 +34,7 @@ Refused.__qualname__ = Refused.__name__ = "PolicyRefusal"
 def importable() -> list[str]:
     """The top-level modules that guest code may import."""
     names = {name for name in sys.modules if "." not in name and not name.startswith("_")}
-    return sorted(name for name in names if surface.refused_module(name) is None) + ["__future__"]
+    return [*sorted(name for name in names if surface.refused_module(name) is None), "__future__"]
 
 
 def why_not_import(name: str) -> tuple[str, str] | None:
@@ -68,9 +68,10 @@ class Policy(RestrictingNodeTransformer):
     the everyday program pays little, and a deeply nested one can't overflow it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tree: ast.Module) -> None:
         super().__init__(errors=[], warnings=[], used_names={})
         self.modules: dict[str, str] = {}
+        self.own = _OwnNames(tree)
 
     def check(self, tree: ast.AST) -> None:
         handlers = _HANDLERS
@@ -250,7 +251,7 @@ def _own_names(tree: ast.Module) -> set[str]:
     return own & set(surface.REFUSED_NAMES) - {"__builtins__", "__import__"}
 
 
-class _LazyOwn:
+class _OwnNames:
     """`own` is needed only by code that uses a refused name: computed on the first look."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -265,6 +266,4 @@ class _LazyOwn:
 
 def check(tree: ast.Module) -> None:
     """Raise `Refused` if the policy refuses the code."""
-    policy = Policy()
-    policy.own = _LazyOwn(tree)
-    policy.check(tree)
+    Policy(tree).check(tree)

@@ -15,19 +15,19 @@ from typing import Any
 
 import wit_world
 from guest import encode, facades, files, policy, report
-from guest.bridge import Tools, bridge
+from guest.bridge import ToolError, Tools, bridge
 from guest.loop import GuestLoop
 from guest.output import Output
 
 RESULT = "<result>"
 RETURN = "<main>"
-_scan: Any = json.JSONDecoder().scan_once  # json.loads without its regular expressions
+_decoder: Any = json.JSONDecoder()
+_scan = _decoder.scan_once  # json.loads without its regular expressions
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CO_COROUTINE = 0x80
 
 output = Output()
 scope: dict[str, Any] = {}
-forgotten: list[str] = []
 
 
 class ForgottenAwait(Exception):
@@ -127,7 +127,7 @@ def prepare(source: str) -> types.CodeType:
         last = body[-1]
         wrap = _returns(body)
         if last.__class__ is ast.Expr:
-            where = {
+            where: Any = {
                 "lineno": last.lineno,
                 "col_offset": last.col_offset,
                 "end_lineno": last.end_lineno,
@@ -144,11 +144,17 @@ def prepare(source: str) -> types.CodeType:
 
 
 def _unawaited(coroutine: Any) -> None:
-    name = getattr(coroutine, "__qualname__", "a coroutine")
-    if name.startswith("tools."):
-        forgotten.append(name)
-    else:
-        output.write(f"RuntimeWarning: coroutine '{name}' was never awaited\n")
+    output.write(f"RuntimeWarning: coroutine '{coroutine.__qualname__}' was never awaited\n")
+
+
+def _forgotten() -> list[str]:
+    """The tools that were called without `await`; the calls are closed, or Python would complain once more."""
+    names = []
+    for call in bridge.unawaited.values():
+        names.append(call.__qualname__)
+        call.close()
+    bridge.unawaited.clear()
+    return sorted(set(names))
 
 
 def _execute(code: types.CodeType) -> Any:
@@ -174,14 +180,12 @@ def _result(value: Any) -> str:
     if value.__class__ is types.CoroutineType:
         name = value.__qualname__
         value.close()
-        forgotten.clear()
-        call = f"await {name}(…)"
-        raise ForgottenAwait(f"the result is a call that was never awaited: write `{call}`")
-    text = encode.dumps(value)
-    if forgotten:
-        names = ", ".join(sorted(set(forgotten)))
+        bridge.unawaited.clear()
+        raise ForgottenAwait(f"the result is a call that was never awaited: write `await {name}(…)`")
+    if bridge.unawaited:
+        names = ", ".join(_forgotten())
         raise ForgottenAwait(f"{names} was called but never awaited, so the call was never made: write `await {names}(…)`")
-    return text
+    return encode.dumps(value)
 
 
 def _finish(status: str, source: str, result: str | None = None, error: BaseException | None = None) -> str:
@@ -203,7 +207,6 @@ def _finish(status: str, source: str, result: str | None = None, error: BaseExce
 
 def start(request: dict[str, Any]) -> None:
     """A clean place to run in: streams, files, randomness, names."""
-    forgotten.clear()
     output.reset(request["stdout"])
     sys.stdout = sys.stderr = output
     sys.stdin = io.StringIO()
@@ -217,7 +220,7 @@ def start(request: dict[str, Any]) -> None:
         report_scope["__builtins__"] = facades.BUILTINS
         report_scope["__file__"] = report.FILE
         report_scope["tools"] = Tools()
-        report_scope["ToolError"] = facades.ToolError
+        report_scope["ToolError"] = ToolError
         files.folder.reset({name: base64.b64decode(data) for name, data in request["files"].items()}, request["file_bytes"])
         random.seed(request["seed"])
     elif request["files"]:

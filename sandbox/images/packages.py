@@ -26,24 +26,26 @@ REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?\s*
 HELPER_PACKAGE = "pyodide-build==0.25.1" if sys.version_info < (3, 12) else "pyodide-build>=0.30,<1"
 # 0.25.1 was written for the wheel and setuptools of its day.
 HELPER_EXTRAS = ["wheel<0.46", "setuptools<80"] if sys.version_info < (3, 12) else []
+INDEX_SETTINGS = (
+    "PATH HOME LANG PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE PIP_FIND_LINKS PIP_TRUSTED_HOST PIP_CERT SSL_CERT_FILE "
+    "https_proxy http_proxy no_proxy HTTPS_PROXY HTTP_PROXY NO_PROXY"
+).split()
 NATIVE = (".so", ".pyd", ".dylib", ".dll", ".a", ".o")
 MAX_WHEEL_BYTES = 64 << 20
 MAX_UNPACKED_BYTES = 256 << 20
 
 _HELPER = """
-import json, sys
+import contextlib, json, shutil, sys, tempfile
 from pathlib import Path
+from pyodide_build.common import parse_top_level_import_name, unpack_wheel
 wheels, target = json.loads(sys.argv[1])
-try:
-    from pyodide_build.common import parse_top_level_import_name, unpack_wheel
-except ImportError:
-    from pyodide_build.common import unpack_wheel
-    from pyodide_build.pypabuild import parse_top_level_import_name
-names = {}
-for wheel in wheels:
-    path = Path(wheel)
-    unpack_wheel(path, Path(target), verbose=False)
-    names[path.name] = parse_top_level_import_name(path) or []
+names = []
+for wheel in map(Path, wheels):
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        unpack_wheel(wheel, Path(folder))
+        for unpacked in Path(folder).iterdir():
+            shutil.copytree(unpacked, target, dirs_exist_ok=True)
+    names += parse_top_level_import_name(wheel) or []
 print(json.dumps(names))
 """
 
@@ -71,7 +73,8 @@ def bake(packages: tuple[str, ...], key: str) -> Iterator[Path | None]:
         for name in modules:
             if not name.isidentifier():
                 raise PackageError(f"a package offers the module {name!r}, which can't be imported")
-        (baked / "baked_packages.py").write_text(f"MODULES = {sorted(modules)!r}\n")
+        listing = f"MODULES = {sorted(modules)!r}\nSUBMODULES = {_submodules(baked, modules)!r}\n"
+        (baked / "baked_packages.py").write_text(listing)
         yield baked
 
 
@@ -132,16 +135,24 @@ def _unpack(wheels: list[Path], target: Path) -> list[str]:
     done = _run([str(python), "-I", "-c", _HELPER, json.dumps([[str(wheel) for wheel in wheels], str(target)])])
     if done.returncode:
         raise PackageError(f"the packages can't be unpacked: {done.stderr[-1000:]}")
-    names: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
-    return sorted({name for found in names.values() for name in found if "/" not in name})
+    names: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return sorted(set(names))
+
+
+def _submodules(folder: Path, modules: list[str]) -> list[str]:
+    """Every module inside the packages but tests and entry points."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        if parts[0] in modules and all(part.isidentifier() and part not in ("tests", "test", "__main__") for part in parts):
+            found.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return found
 
 
 def _helper_environment() -> Path:
     """The Python of the environment that holds pyodide-build; made on first use."""
-    folder = (
-        private_folder(cache_folder() / "build-environments")
-        / f"{HELPER_PACKAGE.replace('=', '').replace('>', '').replace('<', '').replace(',', '-')}-{sys.version_info[0]}.{sys.version_info[1]}"
-    )
+    name = re.sub(r"[^a-z0-9.]+", "-", HELPER_PACKAGE)
+    folder = private_folder(cache_folder() / "build-environments") / f"{name}-python{sys.version_info[0]}.{sys.version_info[1]}"
     python = folder / "bin" / "python"
     with lock(folder.with_name(f".{folder.name}.lock")):
         done_mark = folder / "complete"
@@ -155,25 +166,7 @@ def _helper_environment() -> Path:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    keep = (
-        "PATH",
-        "HOME",
-        "PIP_INDEX_URL",
-        "PIP_EXTRA_INDEX_URL",
-        "PIP_CONFIG_FILE",
-        "SSL_CERT_FILE",
-        "https_proxy",
-        "http_proxy",
-        "no_proxy",
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "NO_PROXY",
-        "PIP_FIND_LINKS",
-        "PIP_TRUSTED_HOST",
-        "PIP_CERT",
-        "LANG",
-    )
-    environment = {name: os.environ[name] for name in keep if name in os.environ}
+    environment = {name: os.environ[name] for name in INDEX_SETTINGS if name in os.environ}
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired:

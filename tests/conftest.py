@@ -1,0 +1,92 @@
+"""Real components everywhere: the real image, real workers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox import ApprovalRequired, Limits, Sandbox, ToolError
+
+
+def add(a: int, b: int) -> int:
+    """Two numbers, added."""
+    return a + b
+
+
+async def echo(value: str, delay: float = 0.0) -> str:
+    """The value, after a while."""
+    await asyncio.sleep(delay)
+    return value
+
+
+def nap(seconds: float) -> float:
+    """A plain function that blocks."""
+    time.sleep(seconds)
+    return seconds
+
+
+def fail(message: str) -> None:
+    raise ToolError(message)
+
+
+def leak() -> None:
+    open("/nonexistent/secret/path.txt")  # noqa: SIM115
+
+
+def blow_up() -> None:
+    raise ValueError(f"went wrong in {__file__}")
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+def huge(size: int) -> str:
+    return "x" * size
+
+
+def odd() -> object:
+    return object()
+
+
+def guarded(amount: int) -> int:
+    if amount > 10:
+        raise ApprovalRequired("more than ten")
+    return amount
+
+
+TOOLS = {
+    "add": add,
+    "echo": echo,
+    "nap": nap,
+    "fail": fail,
+    "leak": leak,
+    "blow_up": blow_up,
+    "leave": leave,
+    "huge": huge,
+    "odd": odd,
+    "guarded": guarded,
+    "deep": {"er": {"add": add}},
+}
+
+
+@pytest.fixture(scope="session")
+def process_box() -> Iterator[Sandbox]:
+    with Sandbox(TOOLS, Limits(timeout_s=30, cpu_s=20)) as box:
+        yield box
+
+
+@pytest.fixture(scope="session")
+def thread_box() -> Iterator[Sandbox]:
+    with Sandbox(TOOLS, Limits(timeout_s=30, cpu_s=20), in_process=True) as box:
+        yield box
+
+
+@pytest.fixture(scope="session", params=["process", "thread"])
+def box(request: pytest.FixtureRequest) -> Sandbox:
+    """Both ways to run a guest; what a test says of one holds for the other."""
+    found: Sandbox = request.getfixturevalue(f"{request.param}_box")
+    return found

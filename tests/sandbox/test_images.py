@@ -1,0 +1,201 @@
+"""Images: built once, cached by content, never trusted blindly."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from sandbox import Image, ImageError, LimitError, Limits, PackageError, Sandbox
+from sandbox.images import cache_folder, ensure_image, list_images, prune_images
+from sandbox.images.cache import seal, sealed
+from sandbox.images.packages import check_requirements, inspect_wheel
+from sandbox.images.project import project_packages
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own that holds the standard image, not yet compiled."""
+    image = ensure_image()
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("GO_ENT_CACHE", str(cache))
+    shutil.copytree(image.folder, cache / "images" / image.folder.name)
+    return cache
+
+
+class TestCache:
+    def test_folder_is_private(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GO_ENT_CACHE", str(tmp_path / "open"))
+        (tmp_path / "open").mkdir(mode=0o755)
+        assert cache_folder().stat().st_mode & 0o777 == 0o700
+        monkeypatch.delenv("GO_ENT_CACHE")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+        assert cache_folder() == tmp_path / "xdg" / "go-ent"
+        assert cache_folder().stat().st_mode & 0o777 == 0o700
+
+    def test_image_is_its_components_digest(self) -> None:
+        import hashlib
+
+        image = ensure_image()
+        assert image.digest == hashlib.sha256(image.component.read_bytes()).hexdigest()
+        assert 20 << 20 < image.memory_bytes < 40 << 20
+
+    def test_seal(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        path = tmp_path / "a"
+        path.write_bytes(b"content")
+        path.chmod(0o600)
+        assert not sealed(path, {"kind": "x"})
+        seal(path, {"kind": "x"})
+        assert sealed(path, {"kind": "x"})
+        caplog.clear()
+        for damage, reason in (
+            (lambda: path.write_bytes(b"conten"), "6 bytes instead of 7"),
+            (lambda: path.write_bytes(b"kontent"), "its content has changed"),
+            (lambda: (path.write_bytes(b"content"), path.chmod(0o666)), "writable by others"),
+            (lambda: (tmp_path / "a.json").write_text("{"), "Expecting property name"),
+            (lambda: (tmp_path / "a.json").unlink(), "No such file"),
+        ):
+            damage()
+            assert not sealed(path, {"kind": "x"})
+            assert reason in caplog.text
+            caplog.clear()
+
+    def test_touched_but_unchanged_is_trusted_again(self, tmp_path: Path) -> None:
+        path = tmp_path / "a"
+        path.write_bytes(b"content")
+        path.chmod(0o600)
+        seal(path, {})
+        os.utime(path, (1, 1))
+        assert sealed(path, {})
+        assert json.loads((tmp_path / "a.json").read_text())["mtime_ns"] == 10**9
+
+    def test_damaged_artefact_is_made_again(self, own_cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+        image = ensure_image()
+        assert image.folder.is_relative_to(own_cache)
+        artefact = image.artefact("plain")
+        with open(artefact, "r+b") as file:
+            file.truncate(1000)
+        with caplog.at_level(logging.WARNING, "sandbox.images"), Sandbox() as box:
+            assert box.run_sync("1+1").result == 2
+        assert "is not to be trusted" in caplog.text
+
+    def test_list_and_prune(self, own_cache: Path) -> None:
+        image = ensure_image()
+        other = own_cache / "images" / ("0" * 32)
+        shutil.copytree(image.folder, other)
+        (own_cache / "compiled" / "feed").mkdir(parents=True)
+        assert len(list_images()) == 2
+        removed, freed = prune_images({image.key})
+        assert removed == ["0" * 32]
+        assert freed > 10 << 20
+        assert [found.key for found in list_images()] == [image.key]
+        assert not (own_cache / "compiled" / "feed").exists()
+
+    def test_broken_record_is_no_image(self, own_cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+        image = ensure_image()
+        (image.folder / "image.json").write_text("[]")
+        assert Image.load(image.folder) is None
+        assert "it is made again" in caplog.text
+
+    def test_memory_less_than_the_image(self) -> None:
+        image = ensure_image()
+        large = Image(image.folder, image.key, image.digest, (), 100 << 20, image.built)
+        with Sandbox(limits=Limits(memory_mb=64), image=large) as box, pytest.raises(LimitError, match="this image itself takes 100 MB"):
+            box.run_sync("1")
+
+
+class TestPackages:
+    @pytest.mark.parametrize("bad", ["a @ http://x/y", "-r file", "--index-url x", "./local", "a; import os", "a\nb", ""])
+    def test_requirements_are_names(self, bad: str) -> None:
+        with pytest.raises(PackageError, match="is not a requirement"):
+            check_requirements([bad], Path("config.toml"))
+
+    def test_config(self, tmp_path: Path) -> None:
+        assert project_packages(tmp_path) == ()
+        config = tmp_path / ".go-ent" / "config.toml"
+        config.parent.mkdir()
+        config.write_text('[image]\npackages = ["b==2", "a>=1,<2"]\n')
+        (tmp_path / "deep").mkdir()
+        assert project_packages(tmp_path / "deep") == ("a>=1,<2", "b==2")
+        config.write_text("[image]\npackages = 'a'\n")
+        with pytest.raises(PackageError, match="must be a list of requirements"):
+            project_packages(tmp_path)
+        config.write_text("[image\n")
+        with pytest.raises(PackageError, match=r"config.toml is not valid TOML: .*line 1"):
+            project_packages(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("name", "reason"),
+        [
+            ("pkg/fast.cpython-314-x86_64-linux-gnu.so", "pkg has native code"),
+            ("pkg/lib.so.1", "pkg has native code"),
+            ("../evil.py", "outside its folder"),
+            ("/evil.py", "outside its folder"),
+            ("a\\..\\evil.py", "outside its folder"),
+        ],
+    )
+    def test_wheels_are_inspected(self, tmp_path: Path, name: str, reason: str) -> None:
+        wheel = tmp_path / "pkg-1-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("pkg/__init__.py", "")
+            archive.writestr(name, "x")
+        with pytest.raises(PackageError, match=reason):
+            inspect_wheel(wheel)
+
+    def test_not_a_wheel(self, tmp_path: Path) -> None:
+        wheel = tmp_path / "pkg-1-py3-none-any.whl"
+        wheel.write_bytes(b"not a zip")
+        with pytest.raises(PackageError, match="is not a wheel"):
+            inspect_wheel(wheel)
+
+
+@pytest.mark.long
+class TestBuild:
+    def test_two_builders_build_once(self, tmp_path: Path) -> None:
+        code = "from sandbox.images import ensure_image; print(ensure_image().digest)"
+        environment = {**os.environ, "GO_ENT_CACHE": str(tmp_path / "cache")}
+        builders = [
+            subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        outputs = [builder.communicate(timeout=600) for builder in builders]
+        assert [builder.returncode for builder in builders] == [0, 0]
+        assert len({out for out, _ in outputs}) == 1
+        assert "".join(err for _, err in outputs).count("built the sandbox image") == 1
+
+    def test_packages_are_baked_in(self, tmp_path: Path) -> None:
+        from sandbox.images.project import project_image
+
+        config = tmp_path / ".go-ent" / "config.toml"
+        config.parent.mkdir()
+        config.write_text('[image]\npackages = ["tabulate==0.9.0"]\n')
+        image = project_image(tmp_path)
+        assert image.packages == ("tabulate==0.9.0",)
+        assert image.digest != ensure_image().digest
+        with Sandbox(image=image) as box:
+            run = box.run_sync("from tabulate import tabulate\ntabulate([[1, 2]], headers=['a', 'b'])")
+        assert run.status == "completed", run.error
+        assert "a    b" in str(run.result)
+
+    def test_native_code_is_refused_by_name(self, tmp_path: Path) -> None:
+        from sandbox.images.project import project_image
+
+        config = tmp_path / ".go-ent" / "config.toml"
+        config.parent.mkdir()
+        config.write_text('[image]\npackages = ["numpy"]\n')
+        with pytest.raises(PackageError, match="numpy has native code"):
+            project_image(tmp_path)
+
+
+def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GO_ENT_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(ImageError, match="belongs to another user"):
+        cache_folder()

@@ -1,0 +1,144 @@
+"""Interrupts and cancellation end a run at once, and its CPU use with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+
+import psutil
+import pytest
+
+from sandbox import Run, RunNotFound, Sandbox
+from tests.sandbox.test_limits import SPINS, WAITS
+
+PLACES = {**SPINS, **WAITS, "blocking tool": "await tools.nap(1.5)", "queue": "import queue\nqueue.Queue().get(timeout=1000)"}
+del PLACES["digits"]
+
+
+def guest_cpu() -> float:
+    """CPU seconds of this process and of every worker below it."""
+    total = time.process_time()
+    for child in psutil.Process().children(recursive=True):
+        try:
+            times = child.cpu_times()
+            total += times.user + times.system
+        except psutil.NoSuchProcess:
+            pass
+    return total
+
+
+async def started(box: Sandbox, code: str, name: str) -> asyncio.Task[Run]:
+    task = asyncio.create_task(box.run(code, run_id=name))
+    await asyncio.sleep(0.3)
+    return task
+
+
+class TestInterrupt:
+    @pytest.mark.parametrize("place", PLACES)
+    def test_ends_the_run(self, box: Sandbox, place: str) -> None:
+        async def main() -> tuple[Run, float]:
+            task = await started(box, PLACES[place], f"interrupt {place}")
+            if task.done():
+                return task.result(), 0.0
+            began = time.perf_counter()
+            box.interrupt(f"interrupt {place}")
+            return await task, time.perf_counter() - began
+
+        run, took = asyncio.run(main())
+        if place == "queue":  # a lock can't be waited for where there are no threads
+            assert run.status in ("interrupted", "error")
+            return
+        assert run.status == "interrupted"
+        assert run.error is not None
+        assert run.error.message == "the run was interrupted"
+        assert took < 0.5
+
+    @pytest.mark.parametrize("place", ["loop", "sum", "regex", "catch-all", "tasks"])
+    def test_cpu_use_really_stops(self, box: Sandbox, place: str) -> None:
+        async def main() -> float:
+            task = await started(box, PLACES[place], f"stop {place}")
+            box.interrupt(f"stop {place}")
+            assert (await task).status == "interrupted"
+            await asyncio.sleep(0.3)  # the next guest is made meanwhile
+            before = guest_cpu()
+            await asyncio.sleep(0.5)
+            return guest_cpu() - before
+
+        assert asyncio.run(main()) < 0.2
+
+    def test_others_go_on(self, box: Sandbox) -> None:
+        async def main() -> list[Run]:
+            tasks = [asyncio.create_task(box.run(f"x = 0\nfor i in range(10**6): x += {n}\nx", run_id=f"sibling {n}")) for n in range(3)]
+            victim = await started(box, "while True: pass", "victim")
+            box.interrupt("victim")
+            return [await victim, *[await task for task in tasks]]
+
+        victim, *others = asyncio.run(main())
+        assert victim.status == "interrupted"
+        assert [run.result for run in others] == [0, 10**6, 2 * 10**6]
+
+    def test_while_waiting_for_a_worker(self) -> None:
+        async def main() -> None:
+            async with Sandbox(workers=1) as box:
+                first = await started(box, "while True: pass", "first")
+                second = await started(box, "1", "second")
+                assert sorted(box.running) == ["first", "second"]
+                box.interrupt("second")
+                assert (await second).status == "interrupted"
+                box.interrupt("first")
+                assert (await first).status == "interrupted"
+                assert (await box.run("2")).result == 2
+
+        asyncio.run(main())
+
+    def test_of_a_run_that_has_ended(self, box: Sandbox) -> None:
+        box.run_sync("1", run_id="ended")
+        with pytest.raises(RunNotFound, match="no run 'ended' is under way"):
+            box.interrupt("ended")
+
+    def test_from_another_thread(self, box: Sandbox) -> None:
+        threading.Timer(0.2, lambda: box.interrupt("from a thread")).start()
+        assert box.run_sync("while True: pass", run_id="from a thread").status == "interrupted"
+
+
+class TestCancel:
+    @pytest.mark.parametrize("place", ["loop", "sleep", "tool", "gather", "sum"])
+    def test_cancelling_the_task_ends_the_run(self, box: Sandbox, place: str) -> None:
+        async def main() -> float:
+            task = await started(box, PLACES[place], f"cancel {place}")
+            began = time.perf_counter()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            took = time.perf_counter() - began
+            assert f"cancel {place}" not in box.running
+            assert (await box.run("1")).result == 1
+            await asyncio.sleep(0.2)
+            before = guest_cpu()
+            await asyncio.sleep(0.3)
+            assert guest_cpu() - before < 0.2
+            return took
+
+        assert asyncio.run(main()) < 0.5
+
+    def test_tools_under_way_are_cancelled(self) -> None:
+        ended = []
+
+        async def forever() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                ended.append(os.getpid())
+
+        async def main() -> None:
+            for in_process in (False, True):
+                async with Sandbox([forever], in_process=in_process) as box:
+                    run = await box.run("await tools.forever()", limits={"timeout_s": 0.2})
+                    assert run.status == "timeout"
+                    assert [call.error for call in run.calls] == ["unfinished when the run ended"]
+                    await asyncio.sleep(0)
+
+        asyncio.run(main())
+        assert ended == [os.getpid()] * 2

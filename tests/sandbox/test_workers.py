@@ -1,0 +1,147 @@
+"""Worker processes: one that dies costs its run and nothing else; none outlives its host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from sandbox import Run, Sandbox
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def workers() -> list[int]:
+    """The pids of all workers: children of a zygote, which is a child of ours."""
+    found = []
+    for child in children():
+        parent = child.parent()
+        if parent is not None and parent.pid != os.getpid():
+            found.append(child.pid)
+    return found
+
+
+class TestDeath:
+    def test_a_killed_worker_costs_only_its_run(self) -> None:
+        async def main() -> tuple[Run, list[Run], Run]:
+            async with Sandbox(workers=4) as box:
+                before = set(workers())
+                other = asyncio.create_task(box.run("import time\ntime.sleep(1)\n'fine'"))
+                victim = asyncio.create_task(box.run("print('started')\nwhile True: pass"))
+                await asyncio.sleep(0.5)
+                spinning = max(set(workers()) | before, key=lambda pid: psutil.Process(pid).cpu_times().user)
+                os.kill(spinning, signal.SIGKILL)
+                lost = await victim
+                after = [await box.run("n", {"n": n}) for n in range(5)]
+                return lost, after, await other
+
+        lost, after, other = asyncio.run(main())
+        assert lost.status == "crashed"
+        assert lost.stdout == "started\n"
+        assert lost.error is not None
+        assert lost.error.message == "the run was lost: its worker died"
+        assert [run.result for run in after] == list(range(5))
+        assert other.result == "fine"
+
+    def test_an_idle_worker_that_dies_is_replaced(self) -> None:
+        async def main() -> None:
+            async with Sandbox() as box:
+                assert (await box.run("1")).result == 1
+                for pid in workers():
+                    os.kill(pid, signal.SIGKILL)
+                await asyncio.sleep(0.1)
+                statuses = [(await box.run("2")).status for _ in range(6)]
+                assert statuses[-1] == "completed"
+                assert set(statuses) <= {"completed", "crashed"}
+
+        asyncio.run(main())
+
+    def test_a_killed_zygote_is_replaced(self) -> None:
+        async def main() -> None:
+            async with Sandbox() as box:
+                assert (await box.run("1")).result == 1
+                for child in psutil.Process().children():
+                    child.kill()
+                await asyncio.sleep(0.2)
+                runs = [await box.run("2") for _ in range(6)]
+                assert runs[-1].result == 2
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(100)", "1"])
+    def test_workers_end_with_their_host(self, code: str) -> None:
+        script = (
+            "import asyncio, sys\nfrom sandbox import Sandbox\n"
+            "async def main():\n"
+            "    async with Sandbox() as box:\n"
+            "        await box.run('1')\n"
+            f"        task = asyncio.create_task(box.run({code!r}))\n"
+            "        await asyncio.sleep(0.3)\n"
+            "        print('ready', flush=True)\n"
+            "        await asyncio.sleep(100)\n"
+            "asyncio.run(main())\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as host:
+            assert host.stdout is not None
+            assert host.stdout.readline() == b"ready\n"
+            family = psutil.Process(host.pid).children(recursive=True)
+            assert len(family) >= 2
+            host.kill()
+            _, alive = psutil.wait_procs(family, timeout=5)
+        assert alive == []
+
+
+class TestPool:
+    def test_workers_are_bounded_and_closed(self) -> None:
+        async def main() -> None:
+            async with Sandbox(workers=3) as box:
+                await asyncio.gather(*(box.run("import time\ntime.sleep(0.05)") for _ in range(12)))
+                assert len(children()) - before <= 4  # three workers and the zygote
+
+        before = len(children())
+        asyncio.run(main())
+        deadline = time.monotonic() + 5
+        while len(children()) > before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(children()) == before
+
+    def test_idle_workers_use_no_cpu(self, process_box: Sandbox) -> None:
+        process_box.run_sync("1")
+        time.sleep(0.3)
+        before = [psutil.Process(pid).cpu_times() for pid in workers()]
+        time.sleep(0.5)
+        after = [psutil.Process(pid).cpu_times() for pid in workers()]
+        assert sum(t.user + t.system for t in after) - sum(t.user + t.system for t in before) < 0.05
+
+    def test_workers_have_no_environment_and_few_descriptors(self, process_box: Sandbox) -> None:
+        process_box.run_sync("1")
+        for pid in workers():
+            worker = psutil.Process(pid)
+            assert worker.environ() == {}
+            assert worker.num_fds() <= 8
+            assert worker.cwd() == "/"
+
+    def test_several_loops_share_a_sandbox(self, process_box: Sandbox) -> None:
+        async def one(n: int) -> object:
+            return (await process_box.run("n", {"n": n})).result
+
+        assert [asyncio.run(one(n)) for n in range(5)] == list(range(5))
+        assert process_box.run_sync("'sync'").result == "sync"
+
+    def test_a_closed_sandbox_says_so(self) -> None:
+        from sandbox import SandboxClosed
+
+        box = Sandbox()
+        with box:
+            assert box.run_sync("1").result == 1
+        box.close()
+        with pytest.raises(SandboxClosed, match="the sandbox is closed"):
+            box.run_sync("1")

@@ -1,0 +1,74 @@
+"""The shape of the project: who may import whom, and what each package offers."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import sandbox
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {"sandbox": {"sandbox"}, "composer": {"composer", "sandbox"}, "engine": {"engine", "composer", "sandbox"}}
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_dependencies_point_one_way(package: str) -> None:
+    for path in (ROOT / package).rglob("*.py"):
+        assert imports(path) & set(MAY_IMPORT) <= MAY_IMPORT[package], path
+
+
+def test_the_host_never_imports_the_guest() -> None:
+    for package in MAY_IMPORT:
+        for path in (ROOT / package).rglob("*.py"):
+            if "guest" not in path.relative_to(ROOT).parts[:-1]:
+                assert "guest" not in imports(path), path
+                assert not re.search(r"\b(exec|eval|compile|__import__)\(", re.sub(r"re\.compile\(|\w\.compile\(", "", path.read_text())), (
+                    path
+                )
+                assert not imports(path) & {"pickle", "marshal", "shelve"}, path
+
+
+def test_workers_do_not_pay_for_pydantic() -> None:
+    code = "import sys, sandbox.zygote; print([name for name in ('pydantic', 'asyncio', 'fastmcp', 'cyclopts') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"
+
+
+def test_hosts_do_not_pay_for_wasmtime() -> None:
+    code = "import sys; from sandbox import Sandbox; Sandbox(); print('wasmtime' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"
+
+
+def test_exported_members() -> None:
+    assert sandbox.__all__ == sorted(sandbox.__all__)
+    for name in sandbox.__all__:
+        assert getattr(sandbox, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = sandbox.Nothing  # type: ignore[attr-defined]
+
+
+def test_version_is_in_the_changelog() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_constraints_pin_without_addresses() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!_-]+", line), line

@@ -1,0 +1,32 @@
+"""The built wheel works in an empty environment elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.long
+def test_wheel_outside_the_repo(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment["GO_ENT_CACHE"] = str(tmp_path / "cache")
+
+    def call(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path / "dist"), str(ROOT))
+    (wheel,) = (tmp_path / "dist").glob("go_ent-*.whl")
+    venv.create(tmp_path / "env", with_pip=True)
+    python = str(tmp_path / "env" / "bin" / "python")
+    call(python, "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel))
+    assert call(str(tmp_path / "env" / "bin" / "go-ent"), "exec", "-c", "1+1") == "2\n"
+    assert call(python, "-c", "from sandbox import Sandbox\nwith Sandbox() as box: print(box.run_sync('2+2').result)") == "4\n"
