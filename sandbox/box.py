@@ -25,6 +25,7 @@ from sandbox.errors import LimitError, RunNotFound, SandboxClosed
 from sandbox.flight import Berth, Flight, Job, Landing
 from sandbox.images import Image, ensure_image
 from sandbox.limits import Limits
+from sandbox.names import FILE_NAME, MAX_FILES, MAX_NAME
 from sandbox.run import Run, RunError
 from sandbox.seam import SEED_BYTES, guest_seed
 from sandbox.threads import Threads
@@ -34,7 +35,6 @@ MAX_SOURCE_BYTES = 1 << 20
 MAX_INPUT_BYTES = 32 << 20
 DEFAULT_WORKERS = 32
 BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
-FILE_NAME = re.compile(r"(?!\.{1,2}(/|$))[^/\x00]+(/(?!\.{1,2}(/|$))[^/\x00]+)*")
 
 ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 
@@ -270,14 +270,16 @@ class Sandbox:
                 key = hashlib.sha256(source).digest()
                 # Fuel is counted from the source, always: a cached run would cost less.
                 cached = None if limits.fuel is not None else self._codes.get(key)
-                request = _request(source, cached, inputs, files, limits, tools, seed, fresh=not again)
+                # Code is kept only from a guest that has run nothing else: another could hand in what it likes.
+                keep = cached is None and limits.fuel is None and not again
+                request = _request(source, cached, keep, inputs, files, limits, tools, seed, fresh=not again, session=session is not None)
             except _BadRequest as bad:
                 return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
-            job = Job(request, seed, limits, keep=cached is None and limits.fuel is None, session=session is not None, again=again)
+            job = Job(request, seed, limits, keep=keep, session=session is not None, again=again)
             landing, broker = await self._fly(job, run_id, queued, tools, session, berths)
             if landing.kept is not None:
                 self._codes.put(key, landing.kept)
-            return outcome.build(run_id, landing, broker, limits, files or {}, self.image, (time.perf_counter() - started) * 1e3)
+            return outcome.build(run_id, landing, broker, job, files or {}, self.image, (time.perf_counter() - started) * 1e3)
         finally:
             with self._lock:
                 self._flights.pop(run_id, None)
@@ -303,8 +305,8 @@ class Sandbox:
         if berth is None:
             return Landing(End(reason="interrupted")), None
 
-        def connect(flight: Flight, complete: Callable[[bytes], None]) -> Broker:
-            return Broker(tools, job.limits, loop, self._threads, complete, flight.stop)
+        def connect(flight: Flight, complete: Callable[[bytes], None], undelivered: Callable[[], int]) -> Broker:
+            return Broker(tools, job.limits, loop, self._threads, complete, flight.stop, undelivered)
 
         flight: Flight | None = None
         landing: Landing | None = None
@@ -355,6 +357,8 @@ class _Queued:
         try:
             return await waiting
         except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                berths.release(waiting.result())  # it came in the very moment that nobody waited any more
             waiting.cancel()
             if self.interrupted:
                 return None
@@ -469,23 +473,28 @@ def _files(files: Mapping[str, bytes] | None, limits: Limits) -> bytes:
     total = 0
     encoded: dict[str, str] = {}
     for name, data in files.items():
-        if not isinstance(name, str) or not FILE_NAME.fullmatch(name) or len(name) > 255:
+        if not isinstance(name, str) or not FILE_NAME.fullmatch(name) or len(name) > MAX_NAME:
             raise _BadRequest("FileError", f"{name!r} can't be the name of a file: use a relative name without '..'")
-        content = data.encode("utf-8") if isinstance(data, str) else data
+        try:
+            name.encode("utf-8")
+            content = data.encode("utf-8") if isinstance(data, str) else data
+        except UnicodeEncodeError:
+            raise _BadRequest("FileError", f"file {name!r}: its name or text is not valid Unicode") from None
         if not isinstance(content, bytes | bytearray | memoryview):
             raise _BadRequest("FileError", f"file {name!r}: bytes are needed, not {type(data).__name__}")
         total += len(content)
         encoded[name] = base64.b64encode(content).decode()
     if limits.max_file_bytes is not None and total > limits.max_file_bytes:
         raise _BadRequest("FileError", f"the files are {total} bytes in all; max_file_bytes={limits.max_file_bytes}")
-    if len(encoded) > 1000:
-        raise _BadRequest("FileError", f"{len(encoded)} files were passed; at most 1000 are accepted")
+    if len(encoded) > MAX_FILES:
+        raise _BadRequest("FileError", f"{len(encoded)} files were passed; at most {MAX_FILES} are accepted")
     return to_json(encoded)
 
 
 def _request(
     source: bytes,
     code: bytes | None,
+    keep: bool,
     inputs: Mapping[str, Any] | None,
     files: Mapping[str, bytes] | None,
     limits: Limits,
@@ -493,13 +502,15 @@ def _request(
     seed: bytes,
     *,
     fresh: bool,
+    session: bool,
 ) -> bytes:
     """The text that a guest gets. Put together from JSON pieces, so that nothing is encoded twice."""
-    return b'{"source":%b,"code":%b,%b,"fresh":%b,"seed":%d,"inputs":%b,"files":%b,"tools":%b}' % (
+    return b'{"source":%b,"code":%b,%b,"fresh":%b,"session":%b,"seed":%d,"inputs":%b,"files":%b,"tools":%b}' % (
         to_json(source.decode()),
         b"null" if code is None else b'"%b"' % code,
-        _limits_json(limits, code is None),
+        _limits_json(limits, keep),
         b"true" if fresh else b"false",
+        b"true" if session else b"false",
         guest_seed(seed),
         _inputs(inputs),
         _files(files, limits),
@@ -510,8 +521,9 @@ def _request(
 @lru_cache(64)
 def _limits_json(limits: Limits, keep: bool) -> bytes:
     fields = {
-        "keep": keep and limits.fuel is None,
+        "keep": keep,
         "stdout": limits.max_stdout_bytes,
+        "call_bytes": limits.max_call_bytes,
         "result_bytes": limits.max_result_bytes,
         "file_bytes": limits.max_file_bytes,
     }

@@ -9,19 +9,24 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from pydantic_core import from_json, to_json, to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from sandbox.errors import ApprovalRequired
 from sandbox.limits import Limits
+from sandbox.outside import parse
 from sandbox.run import Pending, ToolCall
 from sandbox.threads import Threads
 from sandbox.tools import CallFailed, Tool, Toolset, encode_result, failure
 
+MAX_CALLS = 1024  # in one message
+MESSAGE_SLACK = 1 << 16
+MAX_UNDELIVERED = 64 << 20  # bytes of results that a guest has not read yet
 MAX_PLAIN_CALLS = 64  # of one run at a time; more of them wait
 
 
 class Broker:
-    """Serves one run. `complete` gets each finished call as a piece of JSON; `stop` ends the run with a reason.
+    """Serves one run. `complete` gets each finished call as a piece of JSON; `stop` ends the run with a reason;
+    `undelivered` tells how many bytes of completions the guest has not read yet.
 
     Plain functions run in threads, async ones as tasks on the caller's loop. Both callbacks may be called from any
     thread. After `close` nothing is delivered any more: what a late tool returns is dropped.
@@ -35,6 +40,7 @@ class Broker:
         threads: Threads,
         complete: Callable[[bytes], None],
         stop: Callable[[str], None],
+        undelivered: Callable[[], int],
     ) -> None:
         self.tools = tools
         self.limits = limits
@@ -42,6 +48,7 @@ class Broker:
         self.threads = threads
         self.complete = complete
         self.stop = stop
+        self.undelivered = undelivered
         self.calls: list[ToolCall] = []
         self.pending: list[Pending] = []
         self.made = 0
@@ -58,43 +65,39 @@ class Broker:
 
     def parse(self, body: bytes) -> tuple[list[Any], list[Any]] | None:
         """The calls and cancellations of a crossing, or None for what is not our guest's language."""
+        limit = self.limits.max_call_bytes
         try:
-            calls, cancelled = from_json(body, allow_inf_nan=True)
-            if not isinstance(calls, list) or not isinstance(cancelled, list):
+            calls, cancelled = parse(body, None if limit is None else limit + MESSAGE_SLACK)
+            if len(calls) > MAX_CALLS or not isinstance(cancelled, list):
                 return None
-            for call in calls:
-                call_id, name, args, kwargs = call
-                good = isinstance(call_id, int) and isinstance(name, str) and isinstance(args, list) and isinstance(kwargs, dict)
-                if not good or call_id in self._under_way:
+            ids = {call_id for call_id, _, _, _ in calls}
+            for call_id, name, args, kwargs in calls:
+                kinds = (type(call_id), type(name), type(args), type(kwargs))
+                if kinds != (int, str, list, dict) or not 0 < call_id < 1 << 53 or call_id in self._under_way:
                     return None
         except (ValueError, TypeError):
             return None
-        return calls, cancelled
+        return (calls, cancelled) if len(ids) == len(calls) else None
 
     def receive(self, body: bytes) -> None:
         """Start what a crossing asks for."""
-        limit = self.limits.max_call_bytes
         parsed = self.parse(body)
         if parsed is None:
             self.stop("protocol")
             return
         calls, cancelled = parsed
         for call_id, name, args, kwargs in calls:
-            size = len(body) if len(calls) == 1 else len(to_json([args, kwargs]))
-            if limit is not None and size > limit + 256:
-                self._fail(
-                    call_id, name, CallFailed("ArgumentsTooLarge", f"its arguments are {size} bytes long; max_call_bytes={limit}"), size
-                )
-            else:
-                self.start(call_id, name, args, kwargs, size)
-        for call_id in cancelled:
-            if isinstance(call_id, int):
-                self.loop.call_soon_threadsafe(self._cancel, call_id)
+            if not self.start(call_id, name, args, kwargs, len(body) // len(calls)):
+                return
+        if cancelled:
+            known = [call_id for call_id in cancelled[:MAX_CALLS] if type(call_id) is int and call_id in self._under_way]
+            self.loop.call_soon_threadsafe(self._cancel, known)
 
-    def _cancel(self, call_id: int) -> None:
-        task = self._tasks.get(call_id)
-        if task is not None:
-            task.cancel()
+    def _cancel(self, call_ids: list[int]) -> None:
+        for call_id in call_ids:
+            task = self._tasks.get(call_id)
+            if task is not None:
+                task.cancel()
 
     def admit(self, name: str) -> Tool | CallFailed | None:
         """The tool of that name if it may be called now; None when the run has just been stopped."""
@@ -106,13 +109,14 @@ class Broker:
         tool = self.tools.get(name)
         return tool if tool is not None else CallFailed("UnknownTool", "there is no such tool")
 
-    def start(self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
+    def start(self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int) -> bool:
+        """Start one call; False when the run has just been stopped."""
         tool = self.admit(name)
         if tool is None:
-            return
+            return False
         if isinstance(tool, CallFailed):
             self._fail(call_id, name, tool, size)
-            return
+            return True
         with self._lock:
             self._under_way[call_id] = name, size, time.perf_counter()
         if tool.is_async:
@@ -124,6 +128,7 @@ class Broker:
                 self._plain_threads += start
             if start:
                 self.threads.start(self._serve_plain_calls)
+        return True
 
     def _serve_plain_calls(self) -> None:
         """In a thread: this run's plain calls, until there are none. A bounded number of such threads serve a run."""
@@ -162,9 +167,10 @@ class Broker:
         except ApprovalRequired as error:
             self._pause(tool, args, kwargs, error)
             completion = None
-        except asyncio.CancelledError:
-            self._failed(call_id, tool.name, CallFailed("Cancelled", "cancelled"), size, started)
-            completion = None
+        except asyncio.CancelledError as error:
+            ours = (task := asyncio.current_task()) is not None and task.cancelling() > 0
+            completion = self._failed(call_id, tool.name, CallFailed("Cancelled", "cancelled") if ours else failure(error), size, started)
+            completion = None if ours else completion
         except BaseException as error:
             completion = self._failed(call_id, tool.name, failure(error), size, started)
         finally:
@@ -176,7 +182,7 @@ class Broker:
             named = dict(tool.signature.bind(*args, **kwargs).arguments)
         except TypeError:
             named = dict(kwargs)
-        self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=error.reason))
+        self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason)))
         self.stop("paused")
 
     def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:
@@ -203,6 +209,9 @@ class Broker:
         with self._lock:
             self._under_way.pop(call_id, None)
             if completion is not None and not self._closed:
+                if self.undelivered() > MAX_UNDELIVERED:
+                    message = "too many results wait to be read: await calls before making more"
+                    completion = b"[%d,0,%b]" % (call_id, to_json({"kind": "Flood", "message": message}))
                 self.complete(completion)
 
     def close(self) -> None:

@@ -137,6 +137,10 @@ class Flight:
             self.landed.set_result(landing)
 
 
+Connect = Callable[[Flight, Callable[[bytes], None], Callable[[], int]], Broker]
+"""Makes a flight's broker, given how to complete a call and how many bytes the guest has not read yet."""
+
+
 class Berth(Protocol):
     """A place where one guest at a time can run: a worker process, or a thread of this one."""
 
@@ -146,5 +150,5 @@ class Berth(Protocol):
     idle_since: float
 
     def poll(self) -> None: ...
-    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight: ...
+    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight: ...
     def close(self) -> None: ...

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
 
 from sandbox import wire
 from sandbox.broker import Broker
 from sandbox.end import End, Stop
-from sandbox.flight import Flight, Job, Landing
+from sandbox.flight import Connect, Flight, Job, Landing
 from sandbox.machine import THREAD_STACK_BYTES, Guest, Machine
 from sandbox.seam import Seam
 from sandbox.tools import CallFailed
 
+log = logging.getLogger("sandbox")
 _starting = threading.Lock()
 
 
@@ -43,7 +44,7 @@ class WorkerThread:
     def poll(self) -> None:
         pass
 
-    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight:
+    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight:
         flight = ThreadFlight(self, job, loop, connect)
         self._inbox.put(flight)
         return flight
@@ -91,8 +92,9 @@ class WorkerThread:
             if flight.begin(guest):
                 memory = None if limits.memory_mb is None else limits.memory_mb << 20
                 landing.end = guest.run(job.request, flight, memory_bytes=memory)
-        except BaseException as error:  # an error of ours: it costs this run, not the worker
-            landing.end = End(trap=f"{type(error).__name__}: {error}")
+        except BaseException:  # an error of ours: it costs this run, not the worker
+            log.exception("a run failed inside the sandbox itself")
+            landing.end = End(trap="an error of the sandbox itself; the log has it")
         flight.finish()
         landing.cpu_ns = int(flight.cpu_used() * 1e9)
         landing.memory = guest.memory_size()
@@ -109,9 +111,7 @@ class WorkerThread:
 class ThreadFlight(Flight):
     """A run in a thread: also the port of its guest."""
 
-    def __init__(
-        self, worker: WorkerThread, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]
-    ) -> None:
+    def __init__(self, worker: WorkerThread, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> None:
         super().__init__(job, loop)
         self.worker = worker
         self.output = bytearray()
@@ -125,7 +125,8 @@ class ThreadFlight(Flight):
         self._tools_cpu = 0
         self._tool_since: int | None = None  # a tool runs on this thread: its CPU time is not the guest's
         self._running = False
-        self.broker = connect(self, self._completions.put)
+        self._unread = 0
+        self.broker = connect(self, self._complete, lambda: self._unread)
 
     # -- on the worker's thread
 
@@ -160,6 +161,7 @@ class ThreadFlight(Flight):
             completion = b""
         if completion is None or self.reason is not None:
             raise Stop(self.reason or "stopped")
+        self._unread -= len(completion)
         return guest.seam.deliver(b"[%b]" % completion if completion else b"")
 
     def _here_and_now(self, broker: Broker, wait: float | None, body: bytes) -> bytes | None:
@@ -196,6 +198,10 @@ class ThreadFlight(Flight):
             self.kept = code
 
     # -- from anywhere
+
+    def _complete(self, completion: bytes) -> None:
+        self._unread += len(completion)
+        self._completions.put(completion)
 
     def cpu_used(self) -> float:
         if self._clock is None:

@@ -23,7 +23,7 @@ class Limits(BaseModel):
     timeout_s: float | None = Field(60.0, gt=0, allow_inf_nan=False, description="wall time, also while a tool is awaited")
     fuel: int | None = Field(None, gt=0, lt=1 << 62, description="deterministic instruction cap")
     max_tool_calls: int | None = Field(1000, ge=0, description="tool calls of one run")
-    max_call_bytes: int | None = Field(8 * MIB, gt=0, description="arguments or result of one tool call")
+    max_call_bytes: int | None = Field(4 * MIB, gt=0, description="arguments or result of one tool call")
     max_result_bytes: int | None = Field(MIB, gt=0, description="the result, as JSON")
     max_stdout_bytes: int | None = Field(256 * 1024, ge=0, description="captured output; more is cut")
     max_file_bytes: int | None = Field(16 * MIB, ge=0, description="all files of the run together")

@@ -13,8 +13,8 @@ from sandbox.end import End, Stop
 from sandbox.memory import MemoryMeter, own_map
 from sandbox.seam import Seam
 
-STACK_BYTES = 2 << 20
-THREAD_STACK_BYTES = 16 << 20
+STACK_BYTES = 16 << 20
+THREAD_STACK_BYTES = 64 << 20
 WASI = "@0.2.9"
 NO_DEADLINE = 1 << 40
 TOUCH_FUEL = 1 << 62
@@ -26,7 +26,10 @@ def configuration(*, fuel: bool, epochs: bool) -> Config:
     config.wasm_component_model = True
     config.consume_fuel = fuel
     config.epoch_interruption = epochs
-    # From 1 MiB on CPython notices an exhausted stack by itself; threads that run guests have 16 MiB.
+    # Large enough that CPython notices by itself that its own stack, of 1 MiB in linear memory, is exhausted:
+    # then it raises. Guests run in threads whose stack is larger still.
+    # wasmtime insists that its other kind of stack, which is never made here, be larger still.
+    c.wasmtime_config_async_stack_size_set(config.ptr(), 2 * STACK_BYTES)
     config.max_wasm_stack = STACK_BYTES
     # Without it every call runs on a stack of its own, made and thrown away for each guest.
     c.wasmtime_config_concurrency_support_set(config.ptr(), False)
@@ -162,8 +165,9 @@ class Guest:
         return self._meter.size()
 
     def close(self) -> None:
-        self._meter.close()
-        self.store.close()
+        with own_map.lock:
+            self.store.close()
+            self._meter.close()
 
 
 def _trap(message: str) -> str:

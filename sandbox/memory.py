@@ -92,10 +92,8 @@ class MemoryMap:
     def claim(self, path: str) -> int:
         """Where the guest that was just made has its image; 0 if that can't be told. Call it under `lock`."""
         new = self.images(path) - self.claimed
-        if len(new) != 1:
-            return 0
         self.claimed |= new
-        return new.pop()
+        return new.pop() if len(new) == 1 else 0
 
     def bounds(self, image: int) -> tuple[int, int]:
         """The writable memory around *image*: where it starts and ends."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_core import from_json
-
 from sandbox.broker import Broker
-from sandbox.flight import Landing
+from sandbox.flight import Job, Landing
 from sandbox.images import Image
 from sandbox.limits import Limits
+from sandbox.names import FILE_NAME, MAX_FILES, MAX_NAME
+from sandbox.outside import parse
 from sandbox.run import Run, RunError, Status, Usage
 
 MARKER = b"\n[output cut: more than "
@@ -47,12 +45,13 @@ def build(
     run_id: str,
     landing: Landing,
     broker: Broker | None,
-    limits: Limits,
+    job: Job,
     files: Mapping[str, bytes],
     image: Image,
     wall_ms: float,
 ) -> Run:
     """The `Run`. What a guest answered is text from outside: read with care, and believed only as far as it fits."""
+    limits = job.limits
     stdout = landing.stdout.decode("utf-8", "replace")
     usage = Usage.model_construct(
         wall_ms=round(wall_ms, 3),
@@ -78,53 +77,71 @@ def build(
     if landing.end.answer is not None:
         try:
             _read_answer(run, landing.end.answer, limits, files)
-        except (ValueError, TypeError, KeyError, ValidationError, binascii.Error):
+        except Exception:  # whatever a broken guest may have written
             run.status, run.result, run.files = "crashed", None, {}
             run.error = RunError(kind="crashed", message="the guest answered with something that is not an answer")
-    elif landing.end.trap is not None and run.status == "crashed" and _memory_was_full(landing, limits):
+    elif landing.end.trap is not None and run.status == "crashed" and _memory_was_full(landing, job, image):
         run.status = "memory_limit"
     if run.status != "completed" and run.error is None:
         run.error = _explain(run, landing, limits)
     return run
 
 
-def _memory_was_full(landing: Landing, limits: Limits) -> bool:
-    return landing.end.trap != "died" and limits.memory_mb is not None and landing.memory >= (limits.memory_mb << 20) - (1 << 20)
+def _memory_was_full(landing: Landing, job: Job, image: Image) -> bool:
+    """Whether a guest that broke did so for want of memory: it had taken all, or its request alone was too large."""
+    if landing.end.trap == "died" or job.limits.memory_mb is None:
+        return False
+    most = job.limits.memory_mb << 20
+    return landing.memory >= most - (1 << 20) or 4 * len(job.request) > most - image.memory_bytes
 
 
 def _read_answer(run: Run, answer: bytes, limits: Limits, files: Mapping[str, bytes]) -> None:
-    fields: dict[str, Any] = from_json(answer, allow_inf_nan=True)
+    """An answer is three pieces of JSON with NULs between: how it went, the result, the files."""
+    head, _, rest = answer.partition(b"\x00")
+    result, _, left = rest.partition(b"\x00")
+    fields: dict[str, Any] = parse(head, HEAD_BYTES)
     status = fields["status"]
     if status not in GUEST_STATUSES:
         raise ValueError(status)
     run.status = status
+    if "error" in fields:
+        run.error = RunError.model_validate({name: _cut(name, value) for name, value in fields["error"].items()})
     if status == "completed":
-        if limits.max_result_bytes is not None and len(answer) > limits.max_result_bytes + 3 * (limits.max_file_bytes or 0) + 65536:
-            raise ValueError("longer than its limit")
-        run.result = fields.get("result")
+        try:
+            run.result = parse(result, limits.max_result_bytes)
+        except ValueError as error:
+            run.status = "error"
+            run.error = RunError(kind="NotEncodable", message=f"result: it can't be read as JSON: {str(error)[:200]}")
     elif status == "result_limit":
-        size = fields.get("result")
         run.error = RunError(
             kind="result_limit",
-            message=f"the result is {size} bytes of JSON; max_result_bytes={limits.max_result_bytes}",
+            message=f"the result is {int(fields['size'])} bytes of JSON; max_result_bytes={limits.max_result_bytes}",
             hint="return less: a part, a summary, or a file",
         )
-    if "error" in fields:
-        run.error = RunError.model_validate(fields["error"])
-    _read_files(run, fields, limits, files)
+    if left:
+        _read_files(run, left, limits, files)
 
 
-def _read_files(run: Run, fields: dict[str, Any], limits: Limits, files: Mapping[str, bytes]) -> None:
+HEAD_BYTES = 1 << 18
+_MOST = {"kind": 200, "message": 5000, "source_line": 1000, "traceback": 25000, "hint": 5000}
+
+
+def _cut(name: str, value: Any) -> Any:
+    return value[: _MOST[name]] if isinstance(value, str) and name in _MOST else value
+
+
+def _read_files(run: Run, data: bytes, limits: Limits, files: Mapping[str, bytes]) -> None:
+    most = limits.max_file_bytes
+    changed, kept = parse(data, None if most is None else most * 4 // 3 + (1 << 20))
     total = 0
-    for name, data in fields.get("files", {}).items():
-        content = base64.b64decode(data, validate=True)
-        total += len(content)
-        if not isinstance(name, str) or name.startswith("/") or ".." in name.split("/") or "\x00" in name:
-            raise ValueError("a file outside the run's folder")
-        if (limits.max_file_bytes is not None and total > limits.max_file_bytes) or len(run.files) >= 1000:
-            raise ValueError("more files than allowed")
-        run.files[name] = content
-    for name in fields.get("kept", ()):
+    for name, encoded in changed.items():
+        if not FILE_NAME.fullmatch(name) or len(name) > MAX_NAME or len(run.files) >= MAX_FILES:
+            raise ValueError("not a file of the run's folder")
+        run.files[name] = base64.b64decode(encoded, validate=True)
+        total += len(run.files[name])
+        if most is not None and total > most:
+            raise ValueError("more than allowed")
+    for name in kept:
         if name in files:
             value = files[name]
             run.files[name] = value.encode() if isinstance(value, str) else bytes(value)

@@ -15,13 +15,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from functools import lru_cache
 
 from sandbox import wire
-from sandbox.broker import Broker
 from sandbox.end import End
-from sandbox.flight import Flight, Job, Landing
+from sandbox.flight import Connect, Flight, Job, Landing
 from sandbox.limits import Limits
 from sandbox.memory import size_from_map
 from sandbox.paths import worker_path
@@ -168,6 +166,9 @@ class WorkerProcess:
                     self.threads.start(self._drain)
 
     def _drain(self) -> None:
+        """In a thread: send what is left over, as the worker takes it."""
+        writable = select.poll()
+        writable.register(self.sock, select.POLLOUT)
         while True:
             with self._out_lock:
                 if not self._out or not self.alive:
@@ -185,8 +186,11 @@ class WorkerProcess:
                 except OSError:
                     self._out.clear()
                     continue
-                sock = self.sock
-            select.select([], [sock], [], 0.1)
+            writable.poll(100)
+
+    def unsent(self) -> int:
+        """Bytes that the worker has not taken yet."""
+        return sum(map(len, self._out))
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have *loop* read what this worker says, also between runs. One loop at a time."""
@@ -266,7 +270,7 @@ class WorkerProcess:
             with contextlib.suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)
 
-    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]) -> Flight:
+    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight:
         return ProcessFlight(self, job, loop, connect)
 
     def close(self) -> None:
@@ -304,14 +308,12 @@ def _order(limits: Limits, keep: bool, session: bool, again: bool) -> bytes:
 class ProcessFlight(Flight):
     """A run in a worker process. It is asked to stop, and killed if it does not."""
 
-    def __init__(
-        self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, connect: Callable[[Flight, Callable[[bytes], None]], Broker]
-    ) -> None:
+    def __init__(self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> None:
         super().__init__(job, loop)
         self.worker = worker
         self.kept: bytes | None = None
         self._used: tuple[int, int] | None = None
-        self.broker = connect(self, lambda completion: worker.send(wire.COMPLETIONS, b"[%b]" % completion))
+        self.broker = connect(self, lambda completion: worker.send(wire.COMPLETIONS, b"[%b]" % completion), worker.unsent)
         self._cpu_before = worker.cpu_ns()
         worker.flight = self
         worker.ready = False

@@ -5,10 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import keyword
-import os
 import re
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_type_hints
 
@@ -19,6 +16,7 @@ from sandbox.errors import ToolDefinitionError, ToolError
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MAX_MESSAGE = 2000
+MAX_PROBLEMS = 100
 
 
 class CallFailed(Exception):
@@ -71,7 +69,7 @@ class Tool:
             parameters=[p.replace(annotation=hints.get(p.name, Any)) for p in self.signature.parameters.values()],
             return_annotation=inspect.Signature.empty,
         )
-        capture.__annotations__ = hints
+        capture.__annotations__ = {name: hints.get(name, Any) for name in self.signature.parameters}
         capture.__name__ = capture.__qualname__ = self.name.rpartition(".")[2]
         try:
             self._schema_of: Any = capture
@@ -96,10 +94,13 @@ class Tool:
 
 def explain(error: ValidationError) -> str:
     """What is wrong with the arguments, one phrase each, without the values."""
+    count = error.error_count()
+    if count > MAX_PROBLEMS:  # listing them would take longer than finding them
+        return f"{count} of the values are not valid"
     phrases = []
     for problem in error.errors(include_url=False, include_input=False, include_context=False)[:8]:
-        where = ".".join(str(part) for part in problem["loc"]) or "arguments"
-        phrases.append(f"{where}: {problem['msg']}")
+        where = ".".join(str(part)[:80] for part in problem["loc"]) or "arguments"
+        phrases.append(f"{where}: {problem['msg'][:200]}")
     return "; ".join(phrases)
 
 
@@ -160,24 +161,14 @@ def _too_large(size: int, limit: int) -> str:
     return f"its result is {size} bytes long; max_call_bytes={limit}"
 
 
-@functools.cache
-def _host_paths() -> re.Pattern[str]:
-    roots = {
-        os.getcwd(),
-        os.path.expanduser("~"),
-        sys.prefix,
-        sys.base_prefix,
-        sys.exec_prefix,
-        tempfile.gettempdir(),
-        os.path.dirname(os.__file__),
-    }
-    longest_first = sorted((re.escape(root) for root in roots if len(root) > 1), key=len, reverse=True)
-    return re.compile(rf"(?:{'|'.join(longest_first)})(?:[/\\][^\s'\"<>|:,;)\]]*)*|(?<![\w:/.])(?:/[\w.+@-]+){{2,}}(?:\.py)\b")
+# An absolute path: a root that does not continue a word, an address or another path, and all that hangs on it.
+_PATH = re.compile(r"(?<![\w/.:~+@-])(?:/|[A-Za-z]:\\|~/)(?=[\w.])[^\s'\"<>|,;:()\[\]{}]+")
 
 
 def scrub(message: str) -> str:
-    """A message without the host's own paths."""
-    message = _host_paths().sub("<path>", message)
+    """A message without paths of the host, cut to a length, and always text that can be encoded."""
+    message = message[: MAX_MESSAGE * 2].encode("utf-8", "backslashreplace").decode("utf-8")
+    message = _PATH.sub("<path>", message)
     return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}… [cut]"
 
 
@@ -185,9 +176,11 @@ def failure(error: BaseException) -> CallFailed:
     """What the guest may know of an exception that a tool raised: never a traceback, never a host path."""
     if isinstance(error, CallFailed):
         return error
-    if isinstance(error, ToolError):
-        return CallFailed("ToolError", str(error)[:MAX_MESSAGE])
-    if isinstance(error, OSError) and error.strerror:
-        return CallFailed(type(error).__name__, f"{type(error).__name__}: {scrub(error.strerror)}")
-    text = scrub(str(error))
-    return CallFailed(type(error).__name__, f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    kind = type(error).__name__[:100]
+    try:
+        if isinstance(error, ToolError):
+            return CallFailed("ToolError", str(error)[:MAX_MESSAGE].encode("utf-8", "backslashreplace").decode("utf-8"))
+        text = scrub(error.strerror if isinstance(error, OSError) and isinstance(error.strerror, str) else str(error))
+    except BaseException:  # an exception that can't even say what it is
+        text = ""
+    return CallFailed(kind, f"{kind}: {text}" if text else kind)

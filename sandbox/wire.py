@@ -31,7 +31,7 @@ def frame(kind: int, payload: bytes = b"") -> bytes:
     return HEAD.pack(len(payload), kind) + payload
 
 
-MAX_WAIT_S = 1e7
+MAX_WAIT_S = 1e6
 
 
 def split_exchange(message: bytes) -> tuple[float | None, bytes]:

@@ -12,10 +12,10 @@ import gc
 import os
 import signal
 import socket
-import sys
+import threading
 
 from sandbox import wire
-from sandbox.machine import Guest, Machine
+from sandbox.machine import THREAD_STACK_BYTES, Guest, Machine
 from sandbox.memory import own_map
 from sandbox.worker import Worker
 
@@ -55,7 +55,6 @@ def main(control_fd: int, artefact: str, fuel: bool) -> None:
 
 
 def _become_worker(control: socket.socket, machine: Machine, template: Guest, sock_fd: int, output: int) -> None:
-    status = 1
     try:
         zygote = os.getppid()
         libc = ctypes.CDLL(None, use_errno=True)
@@ -66,10 +65,20 @@ def _become_worker(control: socket.socket, machine: Machine, template: Guest, so
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         control.close()
         own_map.after_fork()
-        Worker(machine, socket.socket(fileno=sock_fd), output, template).serve()
+        worker = Worker(machine, socket.socket(fileno=sock_fd), output, template)
+        threading.stack_size(THREAD_STACK_BYTES)
+        serving = threading.Thread(target=_serve, args=(worker,))
+        serving.start()
+        serving.join()
+    finally:
+        os._exit(1)
+
+
+def _serve(worker: Worker) -> None:
+    status = 1
+    try:
+        worker.serve()
     except wire.Closed:
         status = 0
-    except BaseException as error:
-        print(f"sandbox worker: {type(error).__name__}: {error}", file=sys.stderr)
     finally:
         os._exit(status)

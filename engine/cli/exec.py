@@ -49,6 +49,8 @@ def exec_code(
 
 
 def _source(file: str | None, code: str | None) -> str | bytes:
+    if file is not None and file != "-" and file.startswith("-"):
+        raise UsageError(f"unknown option {file}")
     if (file is None) == (code is None):
         raise UsageError("exec needs code: -c CODE, a FILE, or - for stdin (one of them)")
     if code is not None:

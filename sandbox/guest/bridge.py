@@ -32,8 +32,10 @@ class Bridge:
     def __init__(self) -> None:
         self.reset(())
 
-    def reset(self, names: Any) -> None:
+    def reset(self, names: Any, limit: int | None = None) -> None:
         self.names: Any = names
+        self.limit = limit
+        self.queued = 0
         self.next_id = 0
         self.next_token = 0
         self.calls: list[Any] = []
@@ -48,10 +50,15 @@ class Bridge:
         future = loop.create_future()
         self.next_id = call_id = self.next_id + 1
         # Encoded now, so that what can't be sent fails at the line that wrote it.
-        self.calls.append(encode.dumps([call_id, name, args, kwargs], f"arguments of tools.{name}"))
-        self.pending[call_id] = future, name
-        if len(self.calls) >= BURST:
+        text = encode.dumps([call_id, name, args, kwargs], f"arguments of tools.{name}")
+        size = len(text) if text.isascii() else len(text.encode())
+        if self.limit is not None and size > self.limit:
+            raise ToolError(f"its arguments are {size} bytes long; max_call_bytes={self.limit}", name, "ArgumentsTooLarge")
+        if self.calls and (len(self.calls) >= BURST or (self.limit is not None and self.queued + size > self.limit)):
             self.cross(0)  # a flood of calls meets its limit early, and no message grows without end
+        self.calls.append(text)
+        self.queued += size
+        self.pending[call_id] = future, name
         return call_id, future
 
     def cancel(self, call_id: int) -> None:
@@ -65,6 +72,7 @@ class Bridge:
             body = f"[[{','.join(self.calls)}],{json.dumps(self.cancelled)}]"
             self.calls.clear()
             self.cancelled.clear()
+            self.queued = 0
         now, _, completions = wit_world.exchange(f"{-1 if wait is None else wait}\n{body}").partition("\n")
         self.now = float(now)
         if completions:
@@ -121,7 +129,7 @@ class Tools:
             raise TypeError("tools is not a tool: call tools.<name>(…)")
         bridge.next_token += 1
         call = bridge.unawaited[bridge.next_token] = _call(bridge.next_token, self._name, args, kwargs)
-        call.__qualname__ = f"tools.{self._name}"
+        call.__qualname__ = f"tools.{self._name}"  # type: ignore[attr-defined]
         return call
 
     def __dir__(self) -> list[str]:

@@ -1,14 +1,16 @@
 """Safe parts of `os` and `sys`, and the builtins that guest code sees."""
 
 import builtins
+import io
 import os
+import pickle
 import sys
 import types
 from typing import Any
 
 from guest import files, surface
 from guest.bridge import ToolError
-from guest.policy import Refused, why_not_import
+from guest.policy import Refused, RefusedAttribute, RefusedImport, partial_hint, why_not_import
 
 _import = builtins.__import__
 
@@ -17,37 +19,37 @@ class Facade(types.ModuleType):
     """A module of which only a part is offered; the rest is refused, not merely missing."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in _STREAMS and self.__name__ == "sys":
+        if name in _LIVE and self.__name__ == "sys":
             return getattr(sys, name.strip("_"))
         if name in ("__path__", "__file__", "__spec__", "__wrapped__", "__all__", "__warningregistry__"):
             raise AttributeError(name)
-        raise Refused(
-            f"{self.__name__}.{name} is not available in the sandbox",
-            f"offered of {self.__name__}: {', '.join(n for n in sorted(surface.PARTIAL_MODULES[self.__name__]) if n[0] != '_')}",
-        )
+        raise RefusedAttribute(f"{self.__name__}.{name} is not available in the sandbox", partial_hint(self.__name__, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _STREAMS and self.__name__ == "sys":
+        if name in _LIVE and self.__name__ == "sys":
             setattr(sys, name, value)
         else:
             super().__setattr__(name, value)
 
 
-_STREAMS = frozenset(("stdout", "stderr", "stdin", "__stdout__", "__stderr__", "__stdin__"))
+# Not copied into the facade but passed on: the library reads the real ones.
+_LIVE = frozenset(("argv", "stdout", "stderr", "stdin", "__stdout__", "__stderr__", "__stdin__"))
 
 
 def _facade(module: types.ModuleType) -> Facade:
     facade = Facade(module.__name__, module.__doc__)
     for name in surface.PARTIAL_MODULES[module.__name__]:
-        if hasattr(module, name) and name not in _STREAMS:
+        if hasattr(module, name) and name not in _LIVE:
             setattr(facade, name, getattr(module, name))
     return facade
 
 
 def _guarded_import(name: str, globals_: Any = None, locals_: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    refusal = why_not_import(name) if level == 0 else ("relative imports are not available in the sandbox", "")
+    if name in ("__main__", "builtins"):  # pickle and copy ask for these; code can't, the policy has seen to that
+        return _import(name, globals_, locals_, fromlist, level)
+    refusal = why_not_import(name, private=True) if level == 0 else ("relative imports are not available in the sandbox", "")
     if refusal is not None:
-        raise Refused(*refusal)
+        raise RefusedImport(*refusal)
     if name in FACADES or (not fromlist and name.partition(".")[0] in FACADES):
         return FACADES[name.partition(".")[0]]
     if fromlist:
@@ -60,29 +62,28 @@ def _guarded_import(name: str, globals_: Any = None, locals_: Any = None, fromli
     return _import(name, globals_, locals_, fromlist, level)
 
 
-def _checked(name: Any) -> None:
-    if isinstance(name, str) and surface.refused_attribute(name):
-        raise Refused(f"attribute {name!r} is not available in the sandbox", "it belongs to the interpreter's internals")
+def _checked(name: Any) -> Any:
+    if isinstance(name, str):
+        name = str.__str__(name)  # of a subclass of str only the text counts, not its methods
+        if surface.refused_attribute(name):
+            raise Refused(f"attribute {name!r} is not available in the sandbox", "it belongs to the interpreter's internals")
+    return name
 
 
 def _getattr(target: Any, name: str, *default: Any) -> Any:
-    _checked(name)
-    return getattr(target, name, *default)
+    return getattr(target, _checked(name), *default)
 
 
 def _setattr(target: Any, name: str, value: Any) -> None:
-    _checked(name)
-    setattr(target, name, value)
+    setattr(target, _checked(name), value)
 
 
 def _delattr(target: Any, name: str) -> None:
-    _checked(name)
-    delattr(target, name)
+    delattr(target, _checked(name))
 
 
 def _hasattr(target: Any, name: str) -> bool:
-    _checked(name)
-    return hasattr(target, name)
+    return hasattr(target, _checked(name))
 
 
 def _refuser(name: str, hint: str) -> Any:
@@ -97,6 +98,28 @@ def _exit(code: Any = None) -> None:
     raise SystemExit(code)
 
 
+class _Unpickler(pickle.Unpickler):
+    """Unpickling looks up names too: the same ones are refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "builtins":
+            if name in surface.REFUSED_NAMES or name in ("getattr", "setattr", "delattr"):
+                raise Refused(f"{name!r} is not available in the sandbox", "pickle only data and classes of your own")
+        elif module != "__main__" and (refusal := why_not_import(module, private=True)) is not None:
+            raise Refused(*refusal)
+        if module in FACADES or any(surface.refused_attribute(part) for part in name.split(".")):
+            raise Refused(f"{module}.{name} is not available to pickle in the sandbox", "pickle only data and classes of your own")
+        return super().find_class(module, name)
+
+
+def _loads(data: bytes, /, **options: Any) -> Any:
+    return _Unpickler(io.BytesIO(data), **options).load()
+
+
+def _load(file: Any, **options: Any) -> Any:
+    return _Unpickler(file, **options).load()
+
+
 FACADES: dict[str, Facade] = {}
 BUILTINS: dict[str, Any] = {}
 
@@ -104,9 +127,10 @@ BUILTINS: dict[str, Any] = {}
 def install() -> None:
     """Build the facades and the guest's builtins. Done once, before the snapshot."""
     FACADES.update(sys=_facade(sys), os=_facade(os))
-    FACADES["sys"].argv = ["code.py"]
     FACADES["sys"].path = []
     FACADES["sys"].executable = ""
+    library: Any = pickle
+    library.Unpickler, library.loads, library.load = _Unpickler, _loads, _load
     BUILTINS.update(vars(builtins))
     for name, hint in surface.REFUSED_NAMES.items():
         if name in BUILTINS and not name.startswith("__"):

@@ -4,13 +4,17 @@ import builtins
 import errno
 import io
 import os
+import platform
 import shutil
 import stat
+import tarfile
 import tempfile
+import time
+import tokenize
 from collections.abc import Iterator
 from typing import Any
 
-from guest.policy import Refused, outside_folder
+from guest.policy import HOME, Refused, inside_folder, outside_folder
 
 MAX_FILES = 1000
 
@@ -22,11 +26,19 @@ def _error(code: int, path: str) -> OSError:
 class Node:
     """One file's bytes. `changed` stays False for an input that was only read: the host need not get it back."""
 
-    __slots__ = ("changed", "data")
+    __slots__ = ("changed", "data", "mtime")
 
     def __init__(self, data: bytes = b"", changed: bool = True) -> None:
         self.data = bytearray(data)
         self.changed = changed
+        self.mtime = time.time()
+
+    def touch(self) -> None:
+        self.changed = True
+        self.mtime = time.time()
+
+
+_descriptors: dict[int, "MemoryFile"] = {}  # open files by number, as `Path.touch` and `tempfile.mkstemp` use them
 
 
 class Folder:
@@ -38,6 +50,7 @@ class Folder:
         self.cwd = ""
         self.nodes: dict[str, Node] = {}
         self.folders: set[str] = {""}
+        _descriptors.clear()
         for name, data in files.items():
             self.nodes[name] = Node(data, changed=False)
             self._add_parents(name)
@@ -47,24 +60,26 @@ class Folder:
             name = name.rpartition("/")[0]
             self.folders.add(name)
 
-    def key(self, path: Any) -> str:
-        """The folder-relative form of a path: 'a/b', or '' for the folder itself."""
+    def key(self, path: Any) -> str | None:
+        """The folder-relative form of a path: 'a/b', '' for the folder itself, None for one that leads outside."""
         text = os.fsdecode(path)
         if "\x00" in text:
             raise ValueError("embedded null byte")
-        parts: list[str] = [] if text.startswith("/") else [part for part in self.cwd.split("/") if part]
-        for part in text.split("/"):
-            if part == "..":
-                if parts:
-                    parts.pop()
-            elif part not in ("", "."):
-                parts.append(part)
-        return "/".join(parts)
+        return inside_folder(text, self.cwd)
 
     def find(self, path: Any) -> str:
         """The key of something that exists."""
         key = self.key(path)
-        if (os.fsdecode(path).startswith("/") and key) or (key not in self.nodes and key not in self.folders):
+        if key is None or (key not in self.nodes and key not in self.folders):
+            raise _error(errno.ENOENT, os.fsdecode(path))
+        return key
+
+    def place(self, path: Any) -> str:
+        """The key of something that may be made: its folder exists, and it does not lead outside."""
+        key = self.key(path)
+        if key is None:
+            raise _error(errno.EACCES, os.fsdecode(path))
+        if key.rpartition("/")[0] not in self.folders:
             raise _error(errno.ENOENT, os.fsdecode(path))
         return key
 
@@ -116,7 +131,7 @@ class MemoryFile(io.RawIOBase):
         if self._at > len(node.data):
             node.data.extend(bytes(self._at - len(node.data)))
         node.data[self._at : self._at + size] = data
-        node.changed = True
+        node.touch()
         self._at += size
         return size
 
@@ -138,7 +153,7 @@ class MemoryFile(io.RawIOBase):
             del data[size:]
         else:
             data.extend(bytes(size - len(data)))
-        self.node.changed = True
+        self.node.touch()
         return size
 
 
@@ -154,23 +169,23 @@ def open_file(
 ) -> Any:
     """`open`, for the run's own files."""
     if isinstance(file, int):
-        raise Refused("open of a file descriptor is refused: only the run's own files can be opened", "use a relative name")
+        if file not in _descriptors:
+            raise Refused("open of a file descriptor is refused: only the run's own files can be opened", "use a relative name")
+        return _wrap(_descriptor(file), mode, buffering, encoding, errors, newline)
     path = os.fsdecode(file)
-    outside = outside_folder(path)
+    if path == os.devnull:
+        return _wrap(MemoryFile(Node(), path, mode.replace("t", "")), mode, buffering, encoding, errors, newline)
+    outside = outside_folder(path, folder.cwd)
     if outside is not None:
         raise Refused(*outside)
     kinds = set(mode)
     if len(mode) != len(kinds) or kinds - set("rwxabt+") or len(kinds & set("rwxa")) != 1 or {"b", "t"} <= kinds:
         raise ValueError(f"invalid mode: {mode!r}")
-    key = folder.key(path)
+    key = folder.find(path) if "r" in mode else folder.place(path)
     if key in folder.folders:
         raise _error(errno.EISDIR, path)
     node = folder.nodes.get(key)
     if node is None:
-        if "r" in mode:
-            raise _error(errno.ENOENT, path)
-        if key.rpartition("/")[0] not in folder.folders:
-            raise _error(errno.ENOENT, path)
         if len(folder.nodes) >= MAX_FILES:
             raise OSError(errno.ENOSPC, f"a run may have {MAX_FILES} files")
         node = folder.nodes[key] = Node()
@@ -178,9 +193,12 @@ def open_file(
         raise _error(errno.EEXIST, path)
     elif "w" in mode:
         node.data.clear()
-        node.changed = True
+        node.touch()
+    return _wrap(MemoryFile(node, path, mode.replace("t", "")), mode, buffering, encoding, errors, newline)
+
+
+def _wrap(raw: MemoryFile, mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None) -> Any:
     binary = "b" in mode
-    raw = MemoryFile(node, path, mode.replace("t", ""))
     if binary and buffering == 0:
         return raw
     buffered: Any
@@ -202,7 +220,8 @@ def _stat(path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True) -> os.
     node = folder.nodes.get(key)
     kind = stat.S_IFREG | 0o644 if node is not None else stat.S_IFDIR | 0o755
     size = len(node.data) if node is not None else 0
-    return os.stat_result((kind, hash(key) & 0xFFFFFFFF, 1, 1, 0, 0, size, 0, 0, 0))
+    at = int(node.mtime if node is not None else time.time())
+    return os.stat_result((kind, hash(key) & 0xFFFFFFFF, 1, 1, 0, 0, size, at, at, at))
 
 
 def _children(path: Any) -> list[str]:
@@ -274,13 +293,9 @@ def _scandir(path: Any = ".") -> _Scan:
 
 
 def _mkdir(path: Any, mode: int = 0o777, *, dir_fd: Any = None) -> None:
-    key = folder.key(path)
+    key = folder.place(path)
     if key in folder.nodes or key in folder.folders:
         raise _error(errno.EEXIST, os.fsdecode(path))
-    if os.fsdecode(path).startswith("/"):
-        raise _error(errno.EACCES, os.fsdecode(path))
-    if key.rpartition("/")[0] not in folder.folders:
-        raise _error(errno.ENOENT, os.fsdecode(path))
     if len(folder.folders) >= MAX_FILES:
         raise OSError(errno.ENOSPC, f"a run may have {MAX_FILES} folders")
     folder.folders.add(key)
@@ -296,15 +311,11 @@ def _remove(path: Any, *, dir_fd: Any = None) -> None:
 def _rmdir(path: Any, *, dir_fd: Any = None) -> None:
     if _children(path):
         raise _error(errno.ENOTEMPTY, os.fsdecode(path))
-    folder.folders.discard(folder.key(path) or "/")
+    folder.folders.discard(folder.key(path) or "/")  # never the folder itself
 
 
 def _rename(src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None) -> None:
-    source, target = folder.find(src), folder.key(dst)
-    if os.fsdecode(dst).startswith("/"):
-        raise _error(errno.EACCES, os.fsdecode(dst))
-    if target.rpartition("/")[0] not in folder.folders:
-        raise _error(errno.ENOENT, os.fsdecode(dst))
+    source, target = folder.find(src), folder.place(dst)
     if source in folder.nodes:
         if target in folder.folders:
             raise _error(errno.EISDIR, os.fsdecode(dst))
@@ -336,8 +347,45 @@ def _access(path: Any, mode: int, **_: Any) -> bool:
     return True
 
 
-def _utime(path: Any, *args: Any, **kwargs: Any) -> None:
+def _utime(path: Any, times: Any = None, **kwargs: Any) -> None:
+    node = folder.nodes.get(folder.find(path))
+    if node is not None:
+        node.mtime = times[1] if times else time.time()
+
+
+def _chmod(path: Any, mode: int, **kwargs: Any) -> None:
     folder.find(path)
+
+
+_FIRST = 1000
+
+
+def _descriptor(number: int) -> MemoryFile:
+    if number not in _descriptors:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return _descriptors[number]
+
+
+def _open_descriptor(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
+    access = flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
+    if flags & os.O_CREAT:
+        exists = (key := folder.place(path)) in folder.nodes
+        if exists and flags & os.O_EXCL:
+            raise _error(errno.EEXIST, os.fsdecode(path))
+        kind = "w" if not exists or flags & os.O_TRUNC else "a"
+        kind = "r" if kind == "a" and access == os.O_RDONLY else kind
+        del key
+    else:
+        kind = "r" if access == os.O_RDONLY else "r+"
+    raw = open_file(path, f"{kind}b" if "+" in kind or kind == "r" else f"{kind}+b", 0)
+    number = max(_descriptors, default=_FIRST) + 1
+    _descriptors[number] = raw
+    return number
+
+
+def _close_descriptor(number: int) -> None:
+    _descriptor(number)
+    del _descriptors[number]
 
 
 class _Temporary:
@@ -377,7 +425,7 @@ class _Temporary:
     def close(self) -> None:
         self.file.close()
         if self.delete:
-            folder.nodes.pop(folder.key(self.name), None)
+            folder.nodes.pop(folder.key(self.name) or "", None)
 
 
 def install() -> None:
@@ -390,18 +438,33 @@ def install() -> None:
     real.remove = real.unlink = _remove
     real.rmdir = _rmdir
     real.rename = real.replace = _rename
-    real.getcwd = lambda: "/" + folder.cwd
+    real.getcwd = lambda: f"{HOME}/{folder.cwd}".rstrip("/")
     real.chdir = _chdir
     real.access = _access
     real.utime = _utime
-    real.chmod = _utime
+    real.chmod = _chmod
+    real.open = _open_descriptor
+    real.close = _close_descriptor
+    real.fdopen = open_file
+    real.read = lambda number, size: _descriptor(number).read(size)
+    real.write = lambda number, data: _descriptor(number).write(data)
+    real.environ.clear()
+    real.environ["HOME"] = HOME
     real.get_terminal_size = lambda fd=1: os.terminal_size((80, 24))
-    real.getpid = lambda: 1
+    real.getpid = real.getppid = lambda: 1
+    real.isatty = lambda fd: False
+    real.umask = lambda mask: 0o022
+    real.uname = lambda: platform.uname()
     real.cpu_count = lambda: 1
     library: Any = builtins
     library.open = open_file
     library = io
     library.open = open_file
+    # Modules that took hold of the original while they were imported.
+    library = tarfile
+    library.bltn_open = open_file
+    library = tokenize
+    library._builtin_open = open_file
     library = shutil
     library._use_fd_functions = False
     library.get_terminal_size = lambda fallback=(80, 24): os.terminal_size(fallback)

@@ -5,16 +5,14 @@ import asyncio.base_events
 import asyncio.events
 import concurrent.futures
 import heapq
+import sched
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from guest.bridge import bridge
-
-
-class Deadlock(RuntimeError):
-    """Raised when the code awaits something that nothing can complete any more."""
+from guest.locks import Deadlock
 
 
 class GuestLoop(asyncio.base_events.BaseEventLoop):
@@ -146,3 +144,5 @@ def install() -> None:
     thread_class.is_alive = lambda self: False
     library = time
     library.sleep = bridge.sleep
+    defaults: Any = sched.scheduler.__init__
+    defaults.__defaults__ = (time.monotonic, bridge.sleep)

@@ -1,5 +1,6 @@
 """Captured output: `print` goes to the host line by line, up to a cap."""
 
+import codecs
 import io
 from typing import Any
 
@@ -27,7 +28,11 @@ class Output(io.TextIOBase):
         self.buffer_: list[str] = []
         self.buffered = 0
         self.full = False
+        self._bytes: Bytes | None = None
 
+    name = "<stdout>"
+    mode = "w"
+    line_buffering = True
     encoding = "utf-8"
     errors = "backslashreplace"
 
@@ -67,6 +72,9 @@ class Output(io.TextIOBase):
             self.lines += 1
             self.flush()
 
+    def reconfigure(self, **options: Any) -> None:
+        """Accepted and without effect: the output is UTF-8 and unbuffered already."""
+
     def flush(self) -> None:
         if self.buffer_:
             text = "".join(self.buffer_)
@@ -76,7 +84,12 @@ class Output(io.TextIOBase):
 
     @property
     def buffer(self) -> "Bytes":
-        return Bytes(self)
+        if self._bytes is None:
+            self._bytes = Bytes(self)
+        return self._bytes
+
+    def close(self) -> None:
+        """Output outlives whoever wraps and closes it."""
 
 
 class Bytes(io.RawIOBase):
@@ -84,10 +97,11 @@ class Bytes(io.RawIOBase):
 
     def __init__(self, output: Output) -> None:
         self.output = output
+        self.decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self.output.write(bytes(data).decode("utf-8", "backslashreplace"))
+        self.output.write(self.decoder.decode(bytes(data)))
         return len(data)

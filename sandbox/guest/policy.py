@@ -5,7 +5,9 @@ surface, not the wall: the wall is WebAssembly.
 """
 
 import ast
+import builtins
 import difflib
+import functools
 import re
 import sys
 from typing import Any
@@ -13,7 +15,10 @@ from typing import Any
 from guest import surface
 from RestrictedPython.transformer import RestrictingNodeTransformer
 
-FORMAT_FIELD = re.compile(r"\{[^{}]*?[.\[]\s*(__\w+__|\w+)[^{}]*\}")
+FORMAT_FIELD = re.compile(r"\{[^{}]*[.\[][^{}]*\}")
+WORD = re.compile(r"\w+")
+HOME = "/home/guest"  # what the run's own folder is called, where an absolute name is needed
+_CATCHES_IMPORT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
 DYNAMIC_ACCESS = frozenset(("getattr", "setattr", "delattr", "hasattr"))
 
 
@@ -27,8 +32,17 @@ class Refused(Exception):
         self.column = column
 
 
-Refused.__module__ = "builtins"
-Refused.__qualname__ = Refused.__name__ = "PolicyRefusal"
+class RefusedImport(Refused, ImportError):
+    """A refused import, met while the code runs: code that can do without the module may catch it as ImportError."""
+
+
+class RefusedAttribute(Refused, AttributeError):
+    """A refused part of sys or os, met while the code runs: code that can do without it may catch it."""
+
+
+for _class in (Refused, RefusedImport, RefusedAttribute):
+    _class.__module__ = "builtins"
+    _class.__qualname__ = _class.__name__ = "PolicyRefusal"
 
 
 def importable() -> list[str]:
@@ -37,11 +51,14 @@ def importable() -> list[str]:
     return [*sorted(name for name in names if surface.refused_module(name) is None), "__future__"]
 
 
-def why_not_import(name: str) -> tuple[str, str] | None:
-    """The refusal for importing *name*, as (message, hint), or None when it may be imported."""
+def why_not_import(name: str, *, private: bool = False) -> tuple[str, str] | None:
+    """The refusal for importing *name*, as (message, hint), or None when it may be imported.
+
+    The library itself imports private modules of its own (`private`), also while guest code runs.
+    """
     reason = surface.refused_module(name)
     if reason is None and name in sys.modules and name != "__main__":
-        if not name.startswith("_") or name in ("__future__", "_strptime"):
+        if private or not name.startswith("_") or name == "__future__":
             return None
         reason = "it is a private module"
     if reason is not None:
@@ -72,6 +89,8 @@ class Policy(RestrictingNodeTransformer):
         super().__init__(errors=[], warnings=[], used_names={})
         self.modules: dict[str, str] = {}
         self.own = _OwnNames(tree)
+        self.optional: set[int] = set()
+        self.texts: dict[str, ast.Constant] = {}  # names that were given a literal, such as a template
 
     def check(self, tree: ast.AST) -> None:
         handlers = _HANDLERS
@@ -82,8 +101,8 @@ class Policy(RestrictingNodeTransformer):
             node = pop()
             kind = node.__class__
             handler = handlers.get(kind)
-            if handler is not None:
-                handler(self, node)
+            if handler is not None and handler(self, node):
+                continue
             names = fields.get(kind)
             if names is None:
                 names = fields[kind] = _child_fields(kind)
@@ -95,41 +114,80 @@ class Policy(RestrictingNodeTransformer):
                     for item in reversed(value):
                         if isinstance(item, ast.AST):
                             stack.append(item)
-                else:
+                elif isinstance(value, ast.AST):
                     stack.append(value)
 
     def error(self, node: ast.AST, info: str, hint: str = "") -> None:
         """RestrictedPython's own way to report, made immediate."""
         raise Refused(info, hint, getattr(node, "lineno", None), getattr(node, "col_offset", -1) + 1 or None)
 
+    def refuse_import(self, node: ast.AST, name: str) -> None:
+        refusal = why_not_import(name)
+        # A module that is merely missing may be asked for by code that can do without it.
+        if refusal is not None and not (id(node) in self.optional and surface.refused_module(name) is None):
+            self.error(node, *refusal)
+
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            refusal = why_not_import(alias.name)
-            if refusal is not None:
-                self.error(node, *refusal)
-            self.modules[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+            self.refuse_import(node, alias.name)
+            top = alias.name.partition(".")[0]
+            self.modules[alias.asname or top] = alias.name if alias.asname else top
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.level:
             self.error(node, "relative imports are not available in the sandbox", "the code is one file: there is no package around it")
         module = node.module or ""
-        refusal = why_not_import(module)
-        if refusal is not None:
-            self.error(node, *refusal)
+        self.refuse_import(node, module)
         for alias in node.names:
             self.member(node, module, alias.name)
-            inner = sys.modules.get(f"{module}.{alias.name}")
-            if inner is not None:
+            if f"{module}.{alias.name}" in sys.modules:
                 self.modules[alias.asname or alias.name] = f"{module}.{alias.name}"
+
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
+        for handler in node.handlers:
+            kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            if any(kind is None or (isinstance(kind, ast.Name) and kind.id in _CATCHES_IMPORT) for kind in kinds):
+                self.optional.update(id(inner) for inner in node.body)
+
+    def visit_If(self, node: ast.If) -> Any:
+        """Imports for the type checker alone are never made."""
+        test = node.test
+        name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
+        if name == "TYPE_CHECKING" and all(isinstance(inner, ast.Import | ast.ImportFrom | ast.Pass) for inner in node.body):
+            self.check(ast.Module(node.orelse, []))
+            return True
+        return False
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if isinstance(node.value, ast.Constant):
+            self.texts.update((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+            return
+        module = self.module_of(node.value)
+        if module is not None:
+            self.modules.update((target.id, module) for target in node.targets if isinstance(target, ast.Name))
+
+    def module_of(self, node: ast.AST) -> str | None:
+        """The module that an expression is, as far as that can be read: `logging`, `os.path`, or a name given to one."""
+        if isinstance(node, ast.Name):
+            module = self.modules.get(node.id)
+            return module if module is None or node.id not in self.own.shadows else None
+        if isinstance(node, ast.Attribute):
+            outer = self.module_of(node.value)
+            if outer is not None:
+                value = getattr(sys.modules.get(outer), node.attr, None)
+                if value.__class__ is _Module:
+                    return str(value.__name__)
+        return None
 
     def member(self, node: ast.AST, module: str, name: str) -> None:
         """`module.name`, where module is known to be a module of that name."""
         allowed = surface.PARTIAL_MODULES.get(module)
-        if allowed is not None:
-            if name != "*" and name not in allowed:
-                self.error(node, f"{module}.{name} is not available in the sandbox", _partial_hint(module, name, allowed))
+        if allowed is not None and name != "__dict__":
+            missing = name not in allowed and name != "*"
+            if missing and (name in surface.REFUSED_MEMBERS[module] or isinstance(node, ast.ImportFrom)):
+                self.error(node, f"{module}.{name} is not available in the sandbox", partial_hint(module, name))
             return
-        if surface.refused_attribute(name):
+        if surface.refused_attribute(name) or name == "__dict__":
             self.refuse_attribute(node, name)
         value = getattr(sys.modules.get(module), name, None)
         if value.__class__ is _Module:
@@ -142,10 +200,12 @@ class Policy(RestrictingNodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         name = node.attr
-        base = node.value
-        if base.__class__ is ast.Name and base.id in self.modules:
-            self.member(node, self.modules[base.id], name)
-        elif surface.refused_attribute(name):
+        module = self.module_of(node.value)
+        if module is not None:
+            self.member(node, module, name)
+        elif name == "__self__" and isinstance(node.value, ast.Name) and hasattr(builtins, node.value.id) and node.value.id not in self.own:
+            self.refuse_attribute(node, name)  # a builtin function's is the module of all builtins
+        elif surface.refused_attribute(name) or (name in surface.MODULE_ATTRIBUTES and name not in self.own.attributes):
             self.refuse_attribute(node, name)
 
     def refuse_attribute(self, node: ast.AST, name: str) -> None:
@@ -160,30 +220,37 @@ class Policy(RestrictingNodeTransformer):
         if name in surface.REFUSED_NAMES:
             if node.ctx.__class__ is ast.Load and name not in self.own:
                 self.error(node, f"{name!r} is not available in the sandbox", surface.REFUSED_NAMES[name])
-        elif name[:2] == "__" and surface.refused_attribute(name) and name not in self.own:
+        elif name[:2] == "__" and node.ctx.__class__ is ast.Load and surface.refused_attribute(name):
             self.error(node, f"{name!r} is not available in the sandbox", "it belongs to the interpreter's internals")
 
     def visit_Call(self, node: ast.Call) -> None:
-        function = node.func
-        if function.__class__ is not ast.Name or not node.args:
-            return
-        if function.id in DYNAMIC_ACCESS and len(node.args) > 1:
-            wanted = node.args[1]
-            if isinstance(wanted, ast.Constant) and isinstance(wanted.value, str) and surface.refused_attribute(wanted.value):
-                self.refuse_attribute(wanted, wanted.value)
-        elif function.id == "open":
-            path = node.args[0]
-            if isinstance(path, ast.Constant) and isinstance(path.value, str):
-                outside = outside_folder(path.value)
+        function, args = node.func, node.args
+        if function.__class__ is ast.Attribute:
+            if function.attr in ("format", "format_map"):
+                template = self.texts.get(function.value.id) if isinstance(function.value, ast.Name) else function.value
+                if isinstance(template, ast.Constant):
+                    self.check_format(template)
+            elif function.attr == "__getattribute__":
+                for wanted in args:
+                    self.check_name_constant(wanted)
+        elif function.__class__ is ast.Name and args:
+            if function.id in DYNAMIC_ACCESS and len(args) > 1:
+                self.check_name_constant(args[1])
+            elif function.id == "open" and isinstance(args[0], ast.Constant) and isinstance(args[0].value, str):
+                outside = outside_folder(args[0].value)
                 if outside is not None:
-                    self.error(path, *outside)
+                    self.error(args[0], *outside)
 
-    def visit_Constant(self, node: ast.Constant) -> None:
-        value = node.value
-        if value.__class__ is str and "{" in value and "}" in value and ("__" in value or "_" in value):
-            for match in FORMAT_FIELD.finditer(value):
-                for part in re.findall(r"\w+", match.group()):
-                    if part in surface.INTERNAL_ATTRIBUTES or (part[:2] == "__" and surface.refused_attribute(part)):
+    def check_name_constant(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and surface.refused_attribute(node.value):
+            self.refuse_attribute(node, node.value)
+
+    def check_format(self, node: ast.Constant) -> None:
+        """`"{0.__globals__}".format(…)` reads attributes too."""
+        if isinstance(node.value, str):
+            for field in FORMAT_FIELD.findall(node.value):
+                for part in WORD.findall(field):
+                    if surface.refused_attribute(part):
                         self.refuse_attribute(node, part)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
@@ -195,14 +262,32 @@ class Policy(RestrictingNodeTransformer):
 _Module = type(sys)
 
 
-def outside_folder(path: str) -> tuple[str, str] | None:
+def inside_folder(path: str, cwd: str = "") -> str | None:
+    """The folder-relative form of a path ('' is the folder itself), or None for one that leads outside."""
+    if path == HOME or path.startswith(f"{HOME}/"):
+        path, cwd = path[len(HOME) :], ""
+    elif path.startswith("/"):
+        return None
+    parts = [part for part in cwd.split("/") if part]
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return None if "\x00" in path else "/".join(parts)
+
+
+def outside_folder(path: str, cwd: str = "") -> tuple[str, str] | None:
     """The refusal for a path that is not inside the run's own folder, or None."""
-    if path.startswith("/") or "\x00" in path or ".." in path.split("/"):
+    if path != "/dev/null" and inside_folder(path, cwd) is None:
         return f"open of {path!r} is refused: only the run's own files can be opened", "use a relative name; pass files with files={…}"
     return None
 
 
-def _partial_hint(module: str, name: str, allowed: frozenset[str]) -> str:
+def partial_hint(module: str, name: str) -> str:
+    allowed = surface.PARTIAL_MODULES[module]
     near = difflib.get_close_matches(name, allowed, 2)
     offered = ", ".join(sorted(word for word in allowed if not word.startswith("_")))
     return (f"did you mean {' or '.join(near)}? " if near else "") + f"offered of {module}: {offered}"
@@ -230,38 +315,59 @@ _HANDLERS: dict[type, Any] = {
     ast.Attribute: Policy.visit_Attribute,
     ast.Name: Policy.visit_Name,
     ast.Call: Policy.visit_Call,
-    ast.Constant: Policy.visit_Constant,
+    ast.Assign: Policy.visit_Assign,
+    ast.If: Policy.visit_If,
+    ast.Try: Policy.visit_Try,
+    ast.TryStar: Policy.visit_Try,
     ast.MatchClass: Policy.visit_MatchClass,
 }
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
-def _own_names(tree: ast.Module) -> set[str]:
-    """Names that the code itself defines: `def vars(…)`, `input = …`, a parameter called `compile`."""
-    own: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            own.add(node.name)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            own.add(node.id)
-        elif isinstance(node, ast.arg):
-            own.add(node.arg)
-        elif isinstance(node, ast.alias):
-            own.add((node.asname or node.name).partition(".")[0])
-    return own & set(surface.REFUSED_NAMES) - {"__builtins__", "__import__"}
-
-
 class _OwnNames:
-    """`own` is needed only by code that uses a refused name: computed on the first look."""
+    """What the code itself defines; looked up only by code that uses a name in question, and then found once."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
-        self.names: set[str] | None = None
+        self._tree = tree
 
     def __contains__(self, name: str) -> bool:
-        if self.names is None:
-            self.names = _own_names(self.tree)
-        return name in self.names
+        """Whether it binds *name* in any way: `def vars(…)`, `input = …`, a parameter called `compile`."""
+        return name in self.bound
+
+    @functools.cached_property
+    def bound(self) -> set[str]:
+        own = set(self.shadows)
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                own.add(node.id)
+            elif isinstance(node, ast.alias):
+                own.add((node.asname or node.name).partition(".")[0])
+        return own - {"__builtins__", "__import__"}
+
+    @functools.cached_property
+    def shadows(self) -> set[str]:
+        """Names that may hold something else than the module of that name: parameters, functions, computed values."""
+        own: set[str] = set()
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                own.add(node.name)
+            elif isinstance(node, ast.arg):
+                own.add(node.arg)
+            elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Name | ast.Attribute):
+                own.update(name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name))
+            elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+                own.update(name.id for name in ast.walk(node.target) if isinstance(name, ast.Name))
+        return own
+
+    @functools.cached_property
+    def attributes(self) -> set[str]:
+        """Attributes that it sets, or names in a class or as a keyword."""
+        own = {node.attr for node in ast.walk(self._tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+        own |= {node.arg for node in ast.walk(self._tree) if isinstance(node, ast.keyword) and node.arg}
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.ClassDef):
+                own |= {name.id for item in node.body for name in ast.walk(item) if isinstance(name, ast.Name)}
+        return own
 
 
 def check(tree: ast.Module) -> None:

@@ -87,7 +87,7 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
     frames = _frames(error.__traceback__)
     line: int | None = None
     column: int | None = None
-    kind = type(error).__name__
+    kind = _cut(str(type(error).__name__), 100)
     message = _message(error)
     if isinstance(error, SyntaxError):
         if error.filename in (FILE, None, "<unknown>"):
@@ -116,7 +116,7 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
             if 0 < at <= len(lines):
                 text.append(f"    {_cut(lines[at - 1].strip(), 200)}")
     text.append(f"{kind}: {message}" if message else kind)
-    for note in getattr(error, "__notes__", ())[:5]:
+    for note in list(getattr(error, "__notes__", ()))[:5]:
         text.append(_cut(str(note), 500))
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions[:10]:
@@ -130,6 +130,15 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
         "traceback": _cut("\n".join(text), 20000),
         "hint": _hint(error, frames, scope),
     }
+
+
+def safely(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """`report`, also for an exception that was made to break it."""
+    try:
+        return report(error, source, scope)
+    except Exception:
+        kind = type.__dict__["__name__"].__get__(type(error))
+        return {"kind": _cut(kind, 100), "message": "(its details can't be shown)"}
 
 
 def strip_frames(error: BaseException) -> None:

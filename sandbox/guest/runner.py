@@ -2,10 +2,13 @@
 
 import ast
 import asyncio
+import atexit
 import base64
+import contextlib
 import gc
 import io
 import json
+import linecache
 import marshal
 import random
 import sys
@@ -21,12 +24,14 @@ from guest.output import Output
 
 RESULT = "<result>"
 RETURN = "<main>"
+json_dumps = json.JSONEncoder().encode  # held here: code may replace the library's own
 _decoder: Any = json.JSONDecoder()
 _scan = _decoder.scan_once  # json.loads without its regular expressions
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CO_COROUTINE = 0x80
 
 output = Output()
+keep_files = False
 scope: dict[str, Any] = {}
 
 
@@ -87,6 +92,18 @@ def _stored(body: list[ast.stmt]) -> list[str]:
     return sorted(names - {"*"})
 
 
+def _awaits(body: list[ast.stmt]) -> bool:
+    """Whether top-level code awaits; without, it runs outside any loop and may call `asyncio.run` itself."""
+    stack: list[Any] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith) or (isinstance(node, ast.comprehension) and node.is_async):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            stack.extend(ast.iter_child_nodes(node))
+    return False
+
+
 class _PlainAssign(ast.NodeTransformer):
     """`x: int = 1` may not annotate a global; at the top level of a wrapped run the annotation says nothing."""
 
@@ -109,8 +126,11 @@ def _wrap(tree: ast.Module) -> ast.Module:
     future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     body = [node for node in tree.body if node not in future]
     head: list[ast.stmt] = [ast.Global(names)] if names else []
-    main = ast.AsyncFunctionDef(RETURN, ast.arguments([], [], None, [], [], None, []), head + body, [], None, None, [])
-    call = ast.Assign([ast.Name(RESULT, ast.Store())], ast.Await(ast.Call(ast.Name(RETURN, ast.Load()), [], [])))
+    awaits = _awaits(body)
+    kind = ast.AsyncFunctionDef if awaits else ast.FunctionDef
+    main = kind(RETURN, ast.arguments([], [], None, [], [], None, []), head + body, [], None, None, [])
+    value: ast.expr = ast.Call(ast.Name(RETURN, ast.Load()), [], [])
+    call = ast.Assign([ast.Name(RESULT, ast.Store())], ast.Await(value) if awaits else value)
     for node in (*head, main, call):
         ast.copy_location(node, body[0])
         ast.fix_missing_locations(node)
@@ -188,29 +208,44 @@ def _result(value: Any) -> str:
     return encode.dumps(value)
 
 
-def _finish(status: str, source: str, result: str | None = None, error: BaseException | None = None) -> str:
+def _finish(status: str, source: str, result: str = "", error: BaseException | None = None, **fields: Any) -> str:
+    """The answer: how it went, the result and the files, each JSON already, with NULs between them."""
+    if sys.stdout is not output:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
     output.flush()
-    if error is None and not files.folder.nodes:
-        return f'{{"status":"{status}","result":{result or "null"}}}'
-    answer: dict[str, Any] = {"status": status}
+    if error is None and not fields and not files.folder.nodes:
+        return f'{{"status":"{status}"}}\0{result}\0'
+    answer: dict[str, Any] = {"status": status, **fields}
     if error is not None:
-        answer["error"] = report.report(error, source, scope)
-    changed = {name: base64.b64encode(node.data).decode() for name, node in files.folder.nodes.items() if node.changed}
-    kept = [name for name, node in files.folder.nodes.items() if not node.changed]
-    if changed or kept:
-        answer["files"] = changed
-        answer["kept"] = kept
-    text = json.dumps(answer)
-    # The result is JSON already: spliced in, not encoded a second time.
-    return text if result is None else f'{text[:-1]},"result":{result}}}'
+        answer["error"] = report.safely(error, source, scope)
+    parts = [json_dumps(answer), "\0", result, "\0"]
+    if files.folder.nodes:
+        _hand_over_files(parts)
+    return "".join(parts)
+
+
+def _hand_over_files(parts: list[str]) -> None:
+    comma = "[{"
+    for name, node in files.folder.nodes.items():
+        if node.changed:
+            parts += comma, json_dumps(name), ':"', base64.b64encode(node.data).decode("ascii"), '"'
+            comma = ","
+            if not keep_files:
+                node.data = bytearray()  # large files need the room
+    parts.append("[{" if comma == "[{" else "")
+    parts += "},", json_dumps([name for name, node in files.folder.nodes.items() if not node.changed]), "]"
 
 
 def start(request: dict[str, Any]) -> None:
     """A clean place to run in: streams, files, randomness, names."""
+    globals()["keep_files"] = request["session"]
     output.reset(request["stdout"])
     sys.stdout = sys.stderr = output
-    sys.stdin = io.StringIO()
-    bridge.reset(request["tools"])
+    sys.argv = [report.FILE]
+    sys.stdin = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    bridge.reset(request["tools"], request["call_bytes"])
+    linecache.cache[report.FILE] = 0, None, request["source"].splitlines(True), report.FILE
     if request["fresh"]:
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -231,9 +266,26 @@ def start(request: dict[str, Any]) -> None:
 
 
 def run(text: str) -> str:
-    request, _ = _scan(text, 0)
+    """Answer a request. Whatever the code did, this returns; what it can't, the host notices."""
+    try:
+        request, _ = _scan(text, 0)
+    except ValueError as error:  # a number of thousands of digits
+        return f'{{"status":"error","error":{json_dumps({"kind": "InputError", "message": f"the inputs can not be read: {error}"})}}}\0\0'
+    del text
+    try:
+        start(request)
+        return _run(request)
+    except MemoryError as error:
+        report.strip_frames(error)
+        scope.clear()
+        files.folder.reset({}, None)
+        bridge.reset(())
+        gc.collect()
+        return _finish("memory_limit", "")
+
+
+def _run(request: dict[str, Any]) -> str:
     source: str = request["source"]
-    start(request)
     try:
         try:
             if request["code"]:
@@ -243,21 +295,20 @@ def run(text: str) -> str:
                 if request["keep"]:
                     wit_world.keep(base64.b64encode(marshal.dumps(code)).decode())
             result = _result(_execute(code))
+            if atexit._ncallbacks():
+                atexit._run_exitfuncs()
         except SystemExit as error:
             if error.code not in (None, 0, False):
                 raise
             result = "null"
-        if request["result_bytes"] is not None and len(result.encode()) > request["result_bytes"]:
-            return _finish("result_limit", source, json.dumps(len(result.encode())))
+        size = len(result) if result.isascii() else len(result.encode())
+        if request["result_bytes"] is not None and size > request["result_bytes"]:
+            return _finish("result_limit", source, size=size)
         return _finish("completed", source, result)
     except MemoryError as error:
         if "stack" in str(error):  # the parser's own limit, not the memory's
             return _finish("error", source, error=error)
-        report.strip_frames(error)
-        scope.clear()
-        bridge.reset(())
-        gc.collect()
-        return _finish("memory_limit", source)
+        raise
     except policy.Refused as error:
         return _finish("refused", source, error=error)
     except BaseException as error:

@@ -1,4 +1,6 @@
-"""The whitelisted surface: what guest code may import, name and touch. Data only."""
+"""The whitelisted surface: what guest code may import, name and touch."""
+
+import sys
 
 # Refused by name. The reason ends the sentence "… is not available in the sandbox: ".
 _INTERPRETER = "it reaches for the interpreter, not for the task"
@@ -35,15 +37,17 @@ REFUSED_MODULES: dict[str, str] = {
 # Offered under their own names, but only in part.
 SYS_NAMES = frozenset(
     "argv byteorder copyright exc_info exception executable exit flags float_info float_repr_style "
-    "get_int_max_str_digits getdefaultencoding getfilesystemencoding getrecursionlimit getsizeof hash_info "
+    "api_version base_exec_prefix base_prefix builtin_module_names dont_write_bytecode exec_prefix get_int_max_str_digits "
+    "getprofile getrefcount getswitchinterval gettrace is_finalizing prefix stdlib_module_names thread_info tracebacklimit warnoptions "
+    "getdefaultencoding getfilesystemencoding getrecursionlimit getsizeof hash_info "
     "hexversion implementation int_info intern maxsize maxunicode path platform set_int_max_str_digits "
     "setrecursionlimit stderr stdin stdout version version_info __stdout__ __stderr__ __stdin__ __name__ __doc__".split()
 )
 OS_NAMES = frozenset(
-    "F_OK R_OK W_OK X_OK PathLike access altsep chdir cpu_count curdir devnull environ error extsep fsdecode fsencode "
-    "fspath getcwd getenv getpid get_terminal_size linesep listdir lstat makedirs mkdir name pardir path pathsep "
-    "remove removedirs rename renames replace rmdir scandir sep stat stat_result strerror unlink urandom utime walk "
-    "__name__ __doc__".split()
+    "DirEntry F_OK PathLike R_OK SEEK_CUR SEEK_END SEEK_SET W_OK X_OK access altsep chdir chmod close cpu_count curdir devnull "
+    "environ error extsep fdopen fsdecode fsencode fspath get_terminal_size getcwd getenv getpid getppid isatty linesep listdir "
+    "lstat makedirs mkdir name pardir path pathsep process_cpu_count remove removedirs rename renames replace rmdir scandir sep "
+    "stat stat_result strerror terminal_size times umask uname unlink urandom utime walk __name__ __doc__".split()
 )
 PARTIAL_MODULES = {"sys": SYS_NAMES, "os": OS_NAMES}
 
@@ -98,11 +102,69 @@ INTERNAL_ATTRIBUTES = frozenset(
 )
 
 
+# Refused wherever they are written; what else is not offered of sys and os is refused when it is reached.
+REFUSED_MEMBERS = {
+    "sys": frozenset(
+        "modules _getframe _getframemodulename _current_frames settrace setprofile meta_path path_hooks "
+        "path_importer_cache addaudithook audit breakpointhook excepthook unraisablehook displayhook monitoring _xoptions "
+        "setswitchinterval call_tracing _clear_type_cache _clear_internal_caches set_coroutine_origin_tracking_depth "
+        "set_asyncgen_hooks getallocatedblocks activate_stack_trampoline remote_exec".split()
+    ),
+    "os": frozenset(
+        "system popen fork forkpty kill killpg abort _exit execl execle execlp execlpe execv execve execvp execvpe posix_spawn "
+        "posix_spawnp spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe putenv unsetenv environb open pipe dup dup2 "
+        "read write symlink link chroot chown lchown setuid setgid wait waitpid nice openpty memfd_create sendfile "
+        "register_at_fork startfile".split()
+    ),
+}
+
+
+def _interpreter_dunders() -> frozenset[str]:
+    """The double-underscore attributes that the interpreter's own objects have, but for the harmless ones."""
+
+    def function() -> None:
+        pass
+
+    async def coroutine() -> None:
+        pass
+
+    generator = (x for x in [1])
+    started = coroutine()
+    objects: list[object] = [
+        object,
+        type,
+        function,
+        function.__code__,
+        generator,
+        started,
+        "".join,
+        len,
+        property(),
+        classmethod(lambda cls: None),
+        Exception(),
+    ]
+    objects += [sys, staticmethod(function), type("", (), {}), type.__dict__["__dict__"], (lambda: function).__closure__]
+    started.close()
+    names = {name for found in objects for name in dir(found)}
+    names |= set(
+        "__builtins__ __import__ __loader__ __spec__ __path__ __cached__ __package__ __globals__ __closure__ __code__ __subclasses__ "
+        "__mro__ __bases__ __base__ __self__ __build_class__ __annotate__ __annotate_func__ __dictoffset__ __weakrefoffset__ "
+        "__basicsize__ __itemsize__ __flags__ __conditional_annotations__ __classdict__ __classcell__".split()
+    )
+    dunders = {name for name in names if name.startswith("__") and name.endswith("__")}
+    return frozenset(dunders - HARMLESS_DUNDERS)
+
+
+INTERPRETER_DUNDERS = _interpreter_dunders()
+
+
 def refused_attribute(name: str) -> bool:
-    """True for an attribute that reaches for the interpreter."""
-    if name in INTERNAL_ATTRIBUTES:
-        return True
-    return name.startswith("__") and name.endswith("__") and len(name) > 4 and name not in HARMLESS_DUNDERS
+    """True for an attribute that reaches for the interpreter. A double underscore of the program's own is not one."""
+    return name in INTERNAL_ATTRIBUTES or name in INTERPRETER_DUNDERS
+
+
+# Attributes by which library modules hold the interpreter's own modules.
+MODULE_ATTRIBUTES = frozenset("sys _sys _os builtins _builtins _imp _thread _io _abc _socket".split())
 
 
 def refused_module(name: str) -> str | None:

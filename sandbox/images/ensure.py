@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +40,9 @@ def source_key(packages: str = "") -> str:
     for path in sorted(GUEST.rglob("*")):
         if path.suffix in (".py", ".wit"):
             state.update(f"{path.relative_to(GUEST)}\0".encode() + path.read_bytes() + b"\0")
-    state.update(f"{installed_version('componentize-py')}\0{installed_version('RestrictedPython')}\0{packages}".encode())
+    state.update(
+        f"{installed_version('componentize-py')}\0{installed_version('RestrictedPython')}\0{installed_version('tzdata')}\0{packages}".encode()
+    )
     return state.hexdigest()[:32]
 
 
@@ -68,6 +71,7 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
         stage = Path(temporary) / "stage"
         shutil.copytree(GUEST, stage / "guest", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__"))
+        (stage / "packed_zones.py").write_text(f"ZONES = {_zones()!r}\n")
         if baked is not None:
             shutil.copytree(baked, stage, dirs_exist_ok=True)
         component = Path(temporary) / "component.wasm"
@@ -90,6 +94,13 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
     if loaded is None:
         raise ImageError(f"the image that was just built in {folder} can't be read back")
     return loaded
+
+
+def _zones() -> dict[str, bytes]:
+    """The time zones of the tzdata package, packed; the guest has no file system to read them from."""
+    folder = package_folder("tzdata") / "zoneinfo"
+    names = (package_folder("tzdata") / "zones").read_text().split()
+    return {name: zlib.compress((folder / name).read_bytes(), 9) for name in sorted(names)}
 
 
 def _componentize(stage: Path, component: Path) -> None:

@@ -13,7 +13,7 @@ from tests.conftest import TOOLS
 
 class TestConcurrent:
     def test_32_runs_at_once_each_with_its_own_outcome(self) -> None:
-        kinds = [
+        kinds: list[tuple[str, str, dict[str, float]]] = [
             ("completed", "import time\nmine = [n]\ntime.sleep(0.05)\n[mine, await tools.add(n, 1000)]", {}),
             ("error", "raise ValueError(n)", {}),
             ("cpu_limit", "while True: pass", {"cpu_s": 0.15}),

@@ -179,7 +179,7 @@ class TestSettings:
             "timeout_s": 60.0,
             "fuel": None,
             "max_tool_calls": 1000,
-            "max_call_bytes": 8 << 20,
+            "max_call_bytes": 4 << 20,
             "max_result_bytes": 1 << 20,
             "max_stdout_bytes": 256 << 10,
             "max_file_bytes": 16 << 20,

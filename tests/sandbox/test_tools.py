@@ -138,7 +138,7 @@ class TestErrors:
             ("tools.fail('word for word')", "fail: word for word"),
             ("tools.leave()", "leave: SystemExit: 3"),
             ("tools.odd()", "odd: its result can't be encoded as JSON"),
-            ("tools.huge(20_000_000)", "huge: its result is 20000000 bytes long; max_call_bytes=8388608"),
+            ("tools.huge(20_000_000)", "huge: its result is 20000000 bytes long; max_call_bytes=4194304"),
             ("tools.nothing()", "nothing: there is no such tool"),
             ("tools.deep.er()", "deep.er: there is no such tool"),
         ],

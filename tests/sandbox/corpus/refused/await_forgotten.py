@@ -1,0 +1,7 @@
+# expect: error
+# kind: ForgottenAwait
+async def compute():
+    return 42
+
+
+compute()

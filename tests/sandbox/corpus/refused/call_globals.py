@@ -1,0 +1,4 @@
+# expect: refused
+# line: 4
+# kind: PolicyRefusal
+globals()["answer"] = 42

@@ -1,0 +1,5 @@
+# expect: error
+# kind: SyntaxError
+# -*- coding: rot13 -*-
+vzcbeg fbpxrg
+fbpxrg.fbpxrg()

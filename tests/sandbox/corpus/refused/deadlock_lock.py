@@ -1,0 +1,6 @@
+# expect: error
+import threading
+
+lock = threading.Lock()
+lock.acquire()
+lock.acquire()

@@ -1,0 +1,4 @@
+# expect: error
+import queue
+
+queue.Queue().get()

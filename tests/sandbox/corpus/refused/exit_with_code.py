@@ -1,0 +1,7 @@
+# expect: error
+# line: 7
+# kind: SystemExit
+import sys
+
+print("before")
+sys.exit(3)

@@ -1,0 +1,5 @@
+# expect: error
+# kind: OSError
+with open("big.bin", "wb") as file:
+    while True:
+        file.write(bytes(1 << 20))

@@ -1,0 +1,5 @@
+# expect: error
+# line: 5
+import io
+
+io.FileIO("/etc/passwd").readall()

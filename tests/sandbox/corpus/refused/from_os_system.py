@@ -1,0 +1,6 @@
+# expect: refused
+# line: 4
+# kind: PolicyRefusal
+from os import system
+
+system("id")

@@ -1,0 +1,5 @@
+# expect: refused
+# line: 5
+# kind: PolicyRefusal
+look = getattr
+look(object, "__subcl" + "asses__")()

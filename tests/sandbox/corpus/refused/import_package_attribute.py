@@ -1,0 +1,6 @@
+# expect: refused
+# line: 6
+# kind: PolicyRefusal
+import http
+
+http.client.HTTPSConnection("example.org")

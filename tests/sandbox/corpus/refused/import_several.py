@@ -1,0 +1,6 @@
+# expect: refused
+# line: 4
+# kind: PolicyRefusal
+import json, re, ctypes
+
+print(ctypes.CDLL(None))

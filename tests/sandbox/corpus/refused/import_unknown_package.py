@@ -1,0 +1,6 @@
+# expect: refused
+# line: 4
+# kind: PolicyRefusal
+import numpy as np
+
+np.zeros(3)

@@ -1,0 +1,5 @@
+# expect: error
+# line: 5
+import os
+
+os.listdir("/etc")

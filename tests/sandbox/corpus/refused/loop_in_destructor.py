@@ -1,0 +1,10 @@
+# expect: cpu_limit
+# limits: {"cpu_s": 0.4}
+class Sticky:
+    def __del__(self):
+        while True:
+            pass
+
+
+Sticky()
+print("gone")

@@ -1,0 +1,2 @@
+# expect: memory_limit
+numbers = list(range(10**9))

@@ -1,0 +1,2 @@
+# expect: memory_limit
+text = "x" * (1 << 30)

@@ -1,0 +1,4 @@
+# expect: refused
+# line: 4
+# kind: PolicyRefusal
+print(open("/etc/passwd").read())

@@ -1,0 +1,6 @@
+# expect: refused
+# line: 6
+# kind: PolicyRefusal
+import os
+
+os.path.os._exit(3)

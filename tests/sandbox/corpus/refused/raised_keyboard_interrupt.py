@@ -1,0 +1,4 @@
+# expect: error
+# line: 4
+# kind: KeyboardInterrupt
+raise KeyboardInterrupt

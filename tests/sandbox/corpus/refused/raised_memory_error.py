@@ -1,0 +1,2 @@
+# expect: memory_limit
+raise MemoryError("not really")

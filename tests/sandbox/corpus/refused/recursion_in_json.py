@@ -1,0 +1,5 @@
+# expect: error
+# kind: RecursionError
+import json
+
+json.loads("[" * 200_000)

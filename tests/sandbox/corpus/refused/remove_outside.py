@@ -1,0 +1,6 @@
+# expect: error
+# line: 6
+# kind: FileNotFoundError
+import os
+
+os.remove("/etc/passwd")

@@ -1,0 +1,5 @@
+# expect: error
+# kind: NotEncodable
+loop = [1]
+loop.append({"again": loop})
+loop

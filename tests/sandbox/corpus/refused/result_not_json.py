@@ -1,0 +1,3 @@
+# expect: error
+# kind: NotEncodable
+{"answer": [1, 2, {"lock": object()}]}

@@ -1,0 +1,5 @@
+# expect: error
+# line: 5
+# kind: SyntaxError
+class Odd:
+    return 1

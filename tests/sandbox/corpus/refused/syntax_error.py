@@ -1,0 +1,5 @@
+# expect: error
+# line: 4
+# kind: SyntaxError
+def broken(:
+    pass

@@ -1,0 +1,6 @@
+# expect: refused
+# line: 6
+# kind: PolicyRefusal
+import sys
+
+sys.modules["os"].system("id")

@@ -1,0 +1,5 @@
+# expect: error
+# line: 5
+# kind: NameError
+total = 1
+print(totl)

@@ -1,0 +1,4 @@
+# expect: error
+# line: 4
+# kind: SyntaxError
+print("never closed)
