@@ -67,8 +67,7 @@ class Berths:
     def _take_idle(self) -> Berth | None:
         """The most recently used one that has its next guest ready, else any."""
         for berth in reversed(self._idle):
-            if not berth.ready:
-                berth.poll()
+            berth.poll()  # it may have become ready, or died
             if berth.ready and berth.alive:
                 self._idle.remove(berth)
                 return berth

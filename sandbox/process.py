@@ -129,7 +129,6 @@ class WorkerProcess:
         self.frames = wire.Frames()
         self.idle_since = time.monotonic()
         self.flight: ProcessFlight | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._out: deque[bytes] = deque()
         self._out_lock = threading.Lock()
         self._draining = False
@@ -193,16 +192,14 @@ class WorkerProcess:
         return sum(map(len, self._out))
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have *loop* read what this worker says, also between runs. One loop at a time."""
-        if self._loop is not loop:
-            self._loop = loop
-            loop.add_reader(self.sock.fileno(), self._readable, loop)
+        """Have *loop* read what this worker says, for the length of a run.
 
-    def _readable(self, loop: asyncio.AbstractEventLoop) -> None:
-        if loop is self._loop:
-            self.poll()
-        elif self.alive:
-            loop.remove_reader(self.sock.fileno())  # another loop has taken over
+        No longer: a loop that still watches a socket when it is closed takes the next one of that number for it.
+        """
+        loop.add_reader(self.sock.fileno(), self.poll)
+
+    def unlisten(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.remove_reader(self.sock.fileno())
 
     def poll(self) -> None:
         """Read and act on what has arrived."""
@@ -279,18 +276,6 @@ class WorkerProcess:
                 return
             self.alive = False
         self.kill()
-        if self._loop is not None:
-            loop, self._loop = self._loop, None
-            with contextlib.suppress(RuntimeError):  # that loop is closed
-                loop.call_soon_threadsafe(self._unlisten, loop)
-                return
-        self._dispose()
-
-    def _unlisten(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.remove_reader(self.sock.fileno())
-        self._dispose()
-
-    def _dispose(self) -> None:
         self.sock.close()
         os.close(self.output)
         if self._pidfd is not None:
@@ -364,6 +349,7 @@ class ProcessFlight(Flight):
     def _end(self, landing: Landing) -> None:
         worker = self.worker
         worker.flight = None
+        worker.unlisten(self.loop)
         landing.kept = self.kept
         if worker.alive:
             landing.stdout = worker.take_output()

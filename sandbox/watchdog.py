@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable
+
+log = logging.getLogger("sandbox")
 
 
 class Deadline:
@@ -64,7 +67,10 @@ class Watchdog:
                 deadline = heapq.heappop(self._heap)[2]
             action = deadline.action
             if action is not None:
-                action()
+                try:
+                    action()
+                except Exception:  # one deadline's trouble is not the next one's
+                    log.exception("a deadline could not be carried out")
 
 
 watchdog = Watchdog()
