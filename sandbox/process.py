@@ -202,24 +202,24 @@ class WorkerProcess:
         loop.remove_reader(self.sock.fileno())
 
     def poll(self) -> None:
-        """Read and act on what has arrived."""
-        try:
-            data = self.sock.recv(1 << 18)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
-        self.frames.feed(data)
-        try:
-            while (found := self.frames.next()) is not None:
-                self._act(*found)
-        except (ValueError, wire.Closed, struct.error):
-            data = b""  # not our worker's language any more
-        if not data:
-            flight, self.flight = self.flight, None
-            if flight is not None:
-                flight.died()
-            else:
+        """Read and act on all that has arrived, and notice if the worker is gone."""
+        while self.alive:
+            try:
+                data = self.sock.recv(1 << 18)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data = b""
+            try:
+                self.frames.feed(data)
+                while (found := self.frames.next()) is not None:
+                    self._act(*found)
+            except (ValueError, wire.Closed, struct.error):
+                data = b""  # not our worker's language any more
+            if not data:
+                flight, self.flight = self.flight, None
+                if flight is not None:
+                    flight.died()
                 self.close()
 
     def _act(self, kind: int, payload: bytes) -> None:
