@@ -190,7 +190,7 @@ class Broker:
 
     def _succeeded(self, call_id: int, name: str, data: bytes, size: int, started: float) -> bytes:
         ms = (time.perf_counter() - started) * 1e3
-        self._audit(ToolCall.model_construct(name=name, ms=ms, ok=True, argument_bytes=size, result_bytes=len(data), error=None))
+        self._audit(ToolCall(name=name, ms=ms, ok=True, argument_bytes=size, result_bytes=len(data), error=None))
         return b"[%d,1,%b]" % (call_id, data)
 
     def _failed(self, call_id: int, name: str, error: CallFailed, size: int, started: float) -> bytes:

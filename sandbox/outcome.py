@@ -53,7 +53,7 @@ def build(
     """The `Run`. What a guest answered is text from outside: read with care, and believed only as far as it fits."""
     limits = job.limits
     stdout = landing.stdout.decode("utf-8", "replace")
-    usage = Usage.model_construct(
+    usage = Usage(
         wall_ms=round(wall_ms, 3),
         cpu_ms=round(landing.cpu_ns / 1e6, 3),
         fuel=landing.fuel,
@@ -61,7 +61,7 @@ def build(
         tool_calls=broker.made if broker is not None else 0,
         stdout_bytes=len(landing.stdout),
     )
-    run = Run.model_construct(
+    run = Run(
         id=run_id,
         status=status_of(landing),
         stdout=stdout,

@@ -63,31 +63,18 @@ facades.install()
 
 import wit_world  # noqa: E402  (made by componentize-py)
 
+# What nearly every program does, and little more: each page that it writes to is memory of every guest in the pool.
 TOUCH = """
-import json, math, re, asyncio
-from dataclasses import dataclass
-@dataclass
-class Point:
-    x: int
-    y: int = 2
-    def length(self) -> float:
-        return math.sqrt(self.x ** 2 + self.y ** 2)
 def work(items: list[int]) -> dict[str, int]:
     out = {}
     for item in sorted(items, key=lambda i: -i):
         out[f"{item}"] = out.get(str(item), 0) + 1
     return out
 async def later():
-    return [Point(i).length() for i in range(3)]
-try:
-    json.loads("{")
-except ValueError as error:
-    message = str(error)
+    return [i for i in range(3)]
 await later()
-re.sub(r"a+", "b", "aab")
-[work([1, 2, 3]), json.dumps({"a": [1, 2.5, None]}), Point(1)]
+work([1, 2, 3])
 """
-
 
 FIELDS = {
     "keep": False,

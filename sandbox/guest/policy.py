@@ -93,28 +93,23 @@ class Policy(RestrictingNodeTransformer):
         self.texts: dict[str, ast.Constant] = {}  # names that were given a literal, such as a template
 
     def check(self, tree: ast.AST) -> None:
-        handlers = _HANDLERS
-        fields = _FIELDS
+        table = _TABLE
         stack: list[Any] = [tree]
         pop = stack.pop
         while stack:
             node = pop()
             kind = node.__class__
-            handler = handlers.get(kind)
+            found = table.get(kind)
+            if found is None:
+                found = table[kind] = _HANDLERS.get(kind), _child_fields(kind)
+            handler, fields = found
             if handler is not None and handler(self, node):
                 continue
-            names = fields.get(kind)
-            if names is None:
-                names = fields[kind] = _child_fields(kind)
-            for name in names:
-                value = getattr(node, name, None)
-                if value is None:
-                    continue
+            for name in fields:
+                value = getattr(node, name)
                 if value.__class__ is list:
-                    for item in reversed(value):
-                        if isinstance(item, ast.AST):
-                            stack.append(item)
-                elif isinstance(value, ast.AST):
+                    stack += value[::-1]
+                else:
                     stack.append(value)
 
     def error(self, node: ast.AST, info: str, hint: str = "") -> None:
@@ -166,11 +161,16 @@ class Policy(RestrictingNodeTransformer):
         if module is not None:
             self.modules.update((target.id, module) for target in node.targets if isinstance(target, ast.Name))
 
+    def shadowed(self, node: ast.AST) -> bool:
+        """Whether the name at the root of `a.b.c` may hold something else than a module; looked into only when it matters."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in self.own.shadows
+
     def module_of(self, node: ast.AST) -> str | None:
         """The module that an expression is, as far as that can be read: `logging`, `os.path`, or a name given to one."""
         if isinstance(node, ast.Name):
-            module = self.modules.get(node.id)
-            return module if module is None or node.id not in self.own.shadows else None
+            return self.modules.get(node.id)
         if isinstance(node, ast.Attribute):
             outer = self.module_of(node.value)
             if outer is not None:
@@ -202,7 +202,11 @@ class Policy(RestrictingNodeTransformer):
         name = node.attr
         module = self.module_of(node.value)
         if module is not None:
-            self.member(node, module, name)
+            try:
+                self.member(node, module, name)
+            except Refused:
+                if not self.shadowed(node):
+                    raise
         elif name == "__self__" and isinstance(node.value, ast.Name) and hasattr(builtins, node.value.id) and node.value.id not in self.own:
             self.refuse_attribute(node, name)  # a builtin function's is the module of all builtins
         elif surface.refused_attribute(name) or (name in surface.MODULE_ATTRIBUTES and name not in self.own.attributes):
@@ -301,11 +305,9 @@ _LEAVES = frozenset(
 
 
 def _child_fields(kind: Any) -> tuple[str, ...]:
-    return (
-        ()
-        if kind is ast.Constant
-        else tuple(field for field in kind._fields if field not in _LEAVES or (field == "name" and kind is _TYPE_ALIAS))
-    )
+    if kind is ast.Constant or not issubclass(kind, ast.AST):  # also None, and the value of `case True:`
+        return ()
+    return tuple(field for field in kind._fields if field not in _LEAVES or (field == "name" and kind is _TYPE_ALIAS))
 
 
 _TYPE_ALIAS = ast.TypeAlias
@@ -321,7 +323,7 @@ _HANDLERS: dict[type, Any] = {
     ast.TryStar: Policy.visit_Try,
     ast.MatchClass: Policy.visit_MatchClass,
 }
-_FIELDS: dict[type, tuple[str, ...]] = {}
+_TABLE: dict[type, tuple[Any, tuple[str, ...]]] = {}
 
 
 class _OwnNames:
