@@ -26,6 +26,10 @@ class ToolError(Exception):
 ToolError.__module__ = "builtins"
 
 
+_decoder: Any = json.JSONDecoder()
+_scan = _decoder.scan_once  # json.loads without its regular expressions
+
+
 class Bridge:
     """Calls under way, and those not yet handed over."""
 
@@ -76,7 +80,7 @@ class Bridge:
         now, _, completions = wit_world.exchange(f"{-1 if wait is None else wait}\n{body}").partition("\n")
         self.now = float(now)
         if completions:
-            for call_id, ok, value in json.loads(completions):
+            for call_id, ok, value in _scan(completions, 0)[0]:
                 future, name = self.pending.pop(call_id, (None, ""))
                 if future is None or future.done():
                     continue
@@ -111,18 +115,22 @@ async def _call(token: int, name: str, args: tuple[Any, ...], kwargs: dict[str, 
 class Tools:
     """`tools.<name>(…)` and `tools.<namespace>.<name>(…)`: whatever is asked for, the host decides."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_name", "_parts")
 
     def __init__(self, name: str = "") -> None:
         self._name = name
+        self._parts: dict[str, Tools] = {}
 
     def __getattr__(self, name: str) -> "Tools":
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Tools(f"{self._name}.{name}" if self._name else name)
+        found = self._parts.get(name)
+        if found is None:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            found = self._parts[name] = Tools(f"{self._name}.{name}" if self._name else name)
+        return found
 
     def __getitem__(self, name: str) -> "Tools":
-        return Tools(f"{self._name}.{name}" if self._name else str(name))
+        return self.__getattr__(str(name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._name:

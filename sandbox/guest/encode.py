@@ -86,7 +86,10 @@ def _default(value: object) -> object:
     return simple
 
 
-_encoder = json.JSONEncoder(ensure_ascii=False, default=_default, separators=(",", ":"))
+# The C encoder itself, made once. It does not look for cycles: they end in a RecursionError, and then `_plain` looks.
+_library: Any = json.encoder
+_chunks = _library.c_make_encoder(None, _default, _library.encode_basestring, None, ":", ",", False, False, True)
+_join = "".join
 
 
 def describe(value: object) -> str:
@@ -149,9 +152,9 @@ def dumps(value: object, path: str = "result") -> str:
     if kind is int:
         return int.__repr__(value)
     try:
-        text = _encoder.encode(value)
+        text = _join(_chunks(value, 0))
         if not text.isascii():
             text.encode("utf-8")
         return text
     except (TypeError, ValueError, RecursionError):
-        return _encoder.encode(_plain(value, path, ()))
+        return _join(_chunks(_plain(value, path, ()), 0))
