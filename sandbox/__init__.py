@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sandbox.box import Sandbox, Session
+    from sandbox.box import Sandbox
     from sandbox.errors import (
         ApprovalRequired,
         ImageError,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sandbox.images import Image
     from sandbox.limits import Limits
     from sandbox.run import Pending, Run, RunError, Status, ToolCall, Usage
+    from sandbox.session import Session
     from sandbox.tools import Tool, Toolset
 
 __all__ = [
@@ -53,7 +54,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "box": ("Sandbox", "Session"),
+    "box": ("Sandbox",),
+    "session": ("Session",),
     "errors": (
         "ApprovalRequired",
         "ImageError",

@@ -33,36 +33,32 @@ class Berths:
     def prepare(self) -> None:
         """Make the warm berths now, so that the first run finds one."""
         with self._lock:
-            for _ in range(self.warm - len(self._all)):
-                self._idle.append(self._new())
+            if not self._closed:
+                for _ in range(self.warm - len(self._all)):
+                    self._idle.append(self._new())
 
     def _new(self) -> Berth:
         berth = self._make()
         self._all.add(berth)
         return berth
 
-    def take(self) -> Berth | None:
-        """A berth if one is free or may be made."""
+    def take(self) -> Berth | asyncio.Future[Berth]:
+        """A berth that is free or may be made, else a place in the queue: the next one, first come first served.
+
+        One step, under the lock: a berth that comes free in between would be nobody's.
+        """
         with self._lock:
             if self._closed:
                 raise SandboxClosed("the sandbox is closed")
             berth = None if self._waiting else self._take_idle()
             if berth is None and not self._waiting and len(self._all) < self.most:
                 berth = self._new()
-            return berth
-
-    async def wait(self) -> Berth:
-        """The next berth that comes free, first come first served."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
+            if berth is not None:
+                return berth
+            loop = asyncio.get_running_loop()
             future: asyncio.Future[Berth] = loop.create_future()
             self._waiting.append((loop, future))
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self.release(future.result())
-            raise
+            return future
 
     def _take_idle(self) -> Berth | None:
         """The most recently used one that has its next guest ready, else any."""
@@ -84,9 +80,10 @@ class Berths:
             if berth.stuck or self._closed or not berth.alive:
                 berth.close()
                 self._all.discard(berth)
-                if self._closed or not self._waiting:
+                replacement = None if self._closed else self._replacement()
+                if replacement is None:
                     return
-                berth = self._new()
+                berth = replacement
             berth.idle_since = time.monotonic()
             while self._waiting:
                 loop, future = self._waiting.popleft()
@@ -95,6 +92,17 @@ class Berths:
             self._idle.append(berth)
             if len(self._all) > self.warm and self._retiring is None:
                 self._retiring = watchdog.after(IDLE_S, self._retire)
+
+    def _replacement(self) -> Berth | None:
+        """A new berth for those who wait; one that can't be made is the first waiter's trouble, not the releaser's."""
+        while self._waiting:
+            try:
+                return self._new()
+            except Exception as error:
+                loop, future = self._waiting.popleft()
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(_fail, future, error)
+        return None
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Berth], berth: Berth) -> bool:
         def give() -> None:
@@ -133,9 +141,39 @@ class Berths:
                 berth.close()
         for loop, future in waiting:
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(_refuse, future)
+                loop.call_soon_threadsafe(_fail, future, SandboxClosed("the sandbox is closed"))
 
 
-def _refuse(future: asyncio.Future[Berth]) -> None:
+def _fail(future: asyncio.Future[Berth], error: Exception) -> None:
     if not future.done():
-        future.set_exception(SandboxClosed("the sandbox is closed"))
+        future.set_exception(error)
+
+
+class Queued:
+    """A run that has no berth yet; it can be interrupted all the same."""
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._place: asyncio.Future[Berth] | None = None
+
+    def stop(self, reason: str) -> None:
+        self.interrupted = True
+        if self._place is not None:
+            with contextlib.suppress(RuntimeError):
+                self._place.get_loop().call_soon_threadsafe(self._place.cancel)
+
+    async def wait_for(self, place: asyncio.Future[Berth], berths: Berths) -> Berth | None:
+        """The berth that comes to *place* in the queue, or None when the run was interrupted before."""
+        self._place = place
+        if self.interrupted:
+            place.cancel()
+        try:
+            return await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                berths.release(place.result())  # it came in the very moment that nobody waited any more
+            place.cancel()
+            task = asyncio.current_task()
+            if self.interrupted and not (task is not None and task.cancelling()):
+                return None
+            raise

@@ -117,8 +117,7 @@ class Broker:
         if isinstance(tool, CallFailed):
             self._fail(call_id, name, tool, size)
             return True
-        with self._lock:
-            self._under_way[call_id] = name, size, time.perf_counter()
+        self.enter(call_id, name, size)
         if tool.is_async:
             self.loop.call_soon_threadsafe(self._start_task, tool, call_id, args, kwargs, size)
         else:
@@ -139,6 +138,15 @@ class Broker:
                     return
                 tool, call_id, args, kwargs, size = self._plain_calls.popleft()
             self._finish(call_id, self.call(tool, call_id, args, kwargs, size))
+
+    def enter(self, call_id: int, name: str, size: int) -> None:
+        """A call is under way, and in the audit whatever becomes of it."""
+        with self._lock:
+            self._under_way[call_id] = name, size, time.perf_counter()
+
+    def leave(self, call_id: int) -> None:
+        with self._lock:
+            self._under_way.pop(call_id, None)
 
     def call(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> bytes | None:
         """Run a plain function here and now; its completion."""
@@ -182,7 +190,10 @@ class Broker:
             named = dict(tool.signature.bind(*args, **kwargs).arguments)
         except TypeError:
             named = dict(kwargs)
-        self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason)))
+        with self._lock:
+            if self._closed:
+                return
+            self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason)))
         self.stop("paused")
 
     def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:

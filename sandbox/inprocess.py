@@ -80,6 +80,9 @@ class WorkerThread:
     def _fly(self, flight: ThreadFlight) -> None:
         assert self.machine is not None
         job = flight.job
+        if self._kept is not None and not job.again:
+            self._kept.close()  # a session that was given up
+            self._kept = None
         guest = self._kept or self._guest or self.machine.guest()
         self._kept = self._guest = None
         self.ready = False
@@ -177,7 +180,9 @@ class ThreadFlight(Flight):
                     if admitted is None or isinstance(admitted, CallFailed):
                         return None
                     self._tool_since = before = time.thread_time_ns()
+                    broker.enter(call_id, name, len(body))
                     completion = broker.call(tool, call_id, args, kwargs, len(body))
+                    broker.leave(call_id)
                     self._tools_cpu += time.thread_time_ns() - before
                     self._tool_since = None
                     if self.reason is not None:

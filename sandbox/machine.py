@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
@@ -171,10 +172,11 @@ class Guest:
 
 
 def _trap(message: str) -> str:
-    for sign, name in (("fuel", "fuel"), ("interrupt", "interrupt"), ("stack exhausted", "stack")):
-        if sign in message:
-            return name
-    return message.strip().splitlines()[-1][-200:]
+    """What wasmtime gives as the cause; the rest of its message is a backtrace of names that mean nothing here."""
+    found = re.search(r"wasm trap: (.*)", message)
+    cause = found.group(1) if found else message.strip().splitlines()[-1]
+    known = {"all fuel consumed by WebAssembly": "fuel", "interrupt": "interrupt", "call stack exhausted": "stack"}
+    return known.get(cause.strip(), cause[-200:])
 
 
 def compile_file(component: str, artefact: str, *, fuel: bool, epochs: bool) -> None:

@@ -142,3 +142,4 @@ class MemoryMeter:
 
 
 own_map = MemoryMap()
+os.register_at_fork(after_in_child=own_map.after_fork)

@@ -28,7 +28,7 @@ REASONS: dict[str, Status] = {
     "protocol": "crashed",
     "outside": "crashed",
 }
-TRAPS: dict[str, Status] = {"fuel": "fuel_limit", "stack": "error", "interrupt": "interrupted"}
+TRAPS: dict[str, Status] = {"fuel": "fuel_limit", "stack": "error"}
 
 
 def status_of(landing: Landing) -> Status:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -19,6 +19,7 @@ from functools import lru_cache
 
 from sandbox import wire
 from sandbox.end import End
+from sandbox.errors import SandboxClosed
 from sandbox.flight import Connect, Flight, Job, Landing
 from sandbox.limits import Limits
 from sandbox.memory import size_from_map
@@ -35,6 +36,12 @@ main(fd, artefact, fuel)
 """
 
 
+log = logging.getLogger("sandbox")
+POLL_READS = 4
+OUTPUT_SLACK = 256
+MAX_OUTPUT = 1 << 30
+
+
 class Zygote:
     """The process that forks workers; started when the first is needed, and again should it die."""
 
@@ -44,11 +51,12 @@ class Zygote:
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._closed = False
 
-    def start(self) -> None:
-        with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._launch()
+    @property
+    def pid(self) -> int | None:
+        process = self._process
+        return None if process is None else process.pid
 
     def _launch(self) -> None:
         self._discard()
@@ -70,6 +78,8 @@ class Zygote:
 
     def fork(self, sock: socket.socket, output: int) -> None:
         with self._lock:
+            if self._closed:
+                raise SandboxClosed("the sandbox is closed")
             for attempt in (1, 2):
                 if self._process is None or self._process.poll() is not None:
                     self._launch()
@@ -85,21 +95,17 @@ class Zygote:
                     self._process.wait()
 
     def problem(self) -> str:
-        """What it said when it could not start."""
-        control = self._control
-        if control is None:
-            return ""
-        try:
-            control.settimeout(0.2)
+        """What it said when it could not start, if that is why it is gone."""
+        with self._lock:
+            if self._control is None or self._process is None or self._process.poll() is None:
+                return ""
             frames = wire.Frames()
-            while data := control.recv(65536):
-                frames.feed(data)
-            while (found := frames.next()) is not None:
-                if found[0] == wire.FAILED:
-                    return found[1].decode("utf-8", "replace")
-        except OSError:
-            pass
-        return ""
+            with contextlib.suppress(OSError, wire.Closed):
+                frames.feed(self._control.recv(1 << 16, socket.MSG_DONTWAIT))
+                while (found := frames.next()) is not None:
+                    if found[0] == wire.FAILED:
+                        return found[1].decode("utf-8", "replace")[:1000]
+            return ""
 
     def _discard(self) -> None:
         if self._control is not None:
@@ -112,6 +118,7 @@ class Zygote:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             self._discard()
 
 
@@ -196,14 +203,17 @@ class WorkerProcess:
 
         No longer: a loop that still watches a socket when it is closed takes the next one of that number for it.
         """
-        loop.add_reader(self.sock.fileno(), self.poll)
+        loop.add_reader(self.sock.fileno(), self.poll, 1)
 
     def unlisten(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.remove_reader(self.sock.fileno())
+        if self.alive:
+            loop.remove_reader(self.sock.fileno())
 
-    def poll(self) -> None:
-        """Read and act on all that has arrived, and notice if the worker is gone."""
-        while self.alive:
+    def poll(self, most: int = POLL_READS) -> None:
+        """Read and act on what has arrived, and notice if the worker is gone. Never for long: a worker may be broken."""
+        for _ in range(most):
+            if not self.alive:
+                return
             try:
                 data = self.sock.recv(1 << 18)
             except (BlockingIOError, InterruptedError):
@@ -214,8 +224,9 @@ class WorkerProcess:
                 self.frames.feed(data)
                 while (found := self.frames.next()) is not None:
                     self._act(*found)
-            except (ValueError, wire.Closed, struct.error):
-                data = b""  # not our worker's language any more
+            except Exception:
+                log.exception("a worker does not speak our language any more: it is ended")
+                data = b""
             if not data:
                 flight, self.flight = self.flight, None
                 if flight is not None:
@@ -226,14 +237,28 @@ class WorkerProcess:
         if kind == wire.READY:
             self.ready = True
         elif kind == wire.HELLO:
-            self.pid = int(payload)
-            with contextlib.suppress(ProcessLookupError):
-                self._pidfd = os.pidfd_open(self.pid)
+            self._meet(int(payload[:20]))
         elif self.flight is not None:
             self.flight.act(kind, payload)
 
-    def take_output(self) -> bytes:
-        size = os.fstat(self.output).st_size
+    def _meet(self, pid: int) -> None:
+        """Believe a worker's pid once, and only if that process is our zygote's child: it is what will be killed."""
+        if self.pid is not None:
+            raise wire.Closed("a second HELLO")
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return  # gone already
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            parent = int(file.read(4096).rpartition(b")")[2].split()[1])
+        if parent != self.zygote.pid:
+            os.close(pidfd)
+            raise wire.Closed("not a worker of ours")
+        self.pid, self._pidfd = pid, pidfd
+
+    def take_output(self, limit: int | None) -> bytes:
+        """What the guest printed. The file is shared with the worker, so its size is only a claim."""
+        size = min(os.fstat(self.output).st_size, MAX_OUTPUT if limit is None else limit + OUTPUT_SLACK)
         if not size:
             return b""
         data = os.pread(self.output, size, 0)
@@ -347,12 +372,19 @@ class ProcessFlight(Flight):
             self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
 
     def _end(self, landing: Landing) -> None:
+        """On the loop: let go of the worker. Under the lock, so that no deadline ends it after it was found well."""
         worker = self.worker
-        worker.flight = None
-        worker.unlisten(self.loop)
-        landing.kept = self.kept
-        if worker.alive:
-            landing.stdout = worker.take_output()
-        if landing.end.trap is not None or self._used is not None:
-            worker.close()
-        self.land(landing)
+        with self.lock:
+            if self.over:
+                return
+            worker.flight = None
+            try:
+                worker.unlisten(self.loop)
+                landing.kept = self.kept
+                if worker.alive:
+                    landing.stdout = worker.take_output(self.job.limits.max_stdout_bytes)
+            except OSError:
+                landing.end = End(trap="died")
+            if landing.end.trap is not None or self._used is not None:
+                worker.close()
+            self.land(landing)

@@ -39,10 +39,10 @@ class Tool:
         self.function = function
         self.is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
         self.description = inspect.getdoc(function) or ""
-        self.signature = self._signature(target)
+        self.signature = self._signature()
         self._arguments = self._validator(target)
 
-    def _signature(self, target: Any) -> inspect.Signature:
+    def _signature(self) -> inspect.Signature:
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError) as error:
@@ -101,7 +101,7 @@ def explain(error: ValidationError) -> str:
     for problem in error.errors(include_url=False, include_input=False, include_context=False)[:8]:
         where = ".".join(str(part)[:80] for part in problem["loc"]) or "arguments"
         phrases.append(f"{where}: {problem['msg'][:200]}")
-    return "; ".join(phrases)
+    return scrub("; ".join(phrases))
 
 
 class Toolset(Mapping[str, Tool]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -44,8 +45,8 @@ class Watchdog:
             first = not heap or deadline.when < heap[0][0]
             heapq.heappush(heap, (deadline.when, next(self._count), deadline))
             if not self._running:
-                self._running = True
                 threading.Thread(target=self._watch, name="sandbox-watchdog", daemon=True).start()
+                self._running = True
             elif first:
                 self._changed.notify()
         return deadline
@@ -74,3 +75,5 @@ class Watchdog:
 
 
 watchdog = Watchdog()
+# A forked child has none of its parent's threads, and none of its runs.
+os.register_at_fork(after_in_child=watchdog.__init__)  # type: ignore[misc]

@@ -87,6 +87,9 @@ class Worker:
     def _run(self, payload: bytes) -> None:
         seed, size = payload[:SEED_BYTES], SEED_BYTES + 4 + int.from_bytes(payload[SEED_BYTES : SEED_BYTES + 4], "big")
         order = wire.decode_order(payload[SEED_BYTES + 4 : size])
+        if self.kept is not None and not order["again"]:
+            self.kept.close()  # a session that its host has given up
+            self.kept = None
         guest = self.kept or self.ready or self.machine.guest()
         self.ready = self.kept = None
         if not order["again"]:

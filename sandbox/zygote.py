@@ -16,7 +16,6 @@ import threading
 
 from sandbox import wire
 from sandbox.machine import THREAD_STACK_BYTES, Guest, Machine
-from sandbox.memory import own_map
 from sandbox.worker import Worker
 
 PR_SET_PDEATHSIG = 1
@@ -64,7 +63,6 @@ def _become_worker(control: socket.socket, machine: Machine, template: Guest, so
             os._exit(0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         control.close()
-        own_map.after_fork()
         worker = Worker(machine, socket.socket(fileno=sock_fd), output, template)
         threading.stack_size(THREAD_STACK_BYTES)
         serving = threading.Thread(target=_serve, args=(worker,))

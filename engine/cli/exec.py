@@ -40,7 +40,10 @@ def exec_code(
     inputs = _inputs(input)
     chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory, "fuel": fuel}
     limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
-    run = asyncio.run(_run(source, inputs, limits))
+    try:
+        run = asyncio.run(_run(source, inputs, limits))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     if json_:
         print(run.model_dump_json())
     else:
@@ -81,9 +84,16 @@ def _inputs(text: str) -> dict[str, Any]:
 async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits) -> Run:
     image = await asyncio.to_thread(project_image, Path.cwd())
     box = Sandbox(limits=limits, workers=1, image=image)
-    loop = asyncio.get_running_loop()
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def stop() -> None:
+        if box.running:
+            box.interrupt_all()
+        elif task is not None:
+            task.cancel()  # nothing runs yet
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, box.interrupt_all)
+        loop.add_signal_handler(number, stop)
     async with box:
         return await box.run(source, inputs)
 

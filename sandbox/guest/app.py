@@ -111,6 +111,7 @@ class WitWorld(wit_world.WitWorld):  # type: ignore[misc]
 
 def _expect(status: str, answer: str) -> None:
     if json.loads(answer.partition("\0")[0])["status"] != status:
+        sys.stderr = sys.__stderr__
         raise SystemExit(f"the guest can't run its own code: {answer}")
 
 

@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import platform
+import re
 import shutil
 import stat
 import tempfile
@@ -30,6 +31,7 @@ from sandbox.paths import installed_version
 
 log = logging.getLogger("sandbox.images")
 Progress = Callable[[str], None]
+KEY = re.compile(r"[0-9a-f]{32}")
 KINDS = {"plain": (False, False), "epochs": (False, True), "fuel": (True, False)}  # (fuel, epochs)
 
 
@@ -170,6 +172,11 @@ class Image:
         return image if sealed(image.component, {"image": image.digest}) else None
 
 
+def scratch_folder() -> Path:
+    """Where builds are put together: in the cache, so that what is done can be moved to its place in one step."""
+    return private_folder(cache_folder() / "scratch")
+
+
 def images_folder() -> Path:
     return private_folder(cache_folder() / "images")
 
@@ -185,7 +192,7 @@ def prune_images(keep: set[str]) -> tuple[list[str], int]:
     """Remove every image whose key is not in *keep*, and what was compiled from them; what and how many bytes."""
     removed, freed = [], 0
     digests = set()
-    for folder in sorted(folder for folder in images_folder().iterdir() if folder.is_dir()):
+    for folder in sorted(folder for folder in images_folder().iterdir() if KEY.fullmatch(folder.name)):
         if folder.name in keep:
             image = Image.load(folder)
             digests |= {image.digest} if image else set()
@@ -197,8 +204,11 @@ def prune_images(keep: set[str]) -> tuple[list[str], int]:
     compiled = cache_folder() / "compiled"
     for folder in sorted(compiled.iterdir()) if compiled.is_dir() else []:
         if folder.is_dir() and folder.name not in digests:
-            freed += _size(folder)
-            shutil.rmtree(folder)
+            with contextlib.ExitStack() as held:  # not while somebody compiles into it
+                for kind in KINDS:
+                    held.enter_context(lock(folder / f".{kind}.lock"))
+                freed += _size(folder)
+                shutil.rmtree(folder)
     return removed, freed
 
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from sandbox.errors import ImageError
-from sandbox.images.cache import KINDS, Image, Progress, digest_of, images_folder, lock, log, seal, write_atomically
+from sandbox.images.cache import KINDS, Image, Progress, digest_of, images_folder, lock, log, scratch_folder, seal, write_atomically
 from sandbox.paths import installed_version, package_folder, worker_path
 
 GUEST = Path(__file__).parent.parent / "guest"
@@ -65,9 +65,11 @@ def build_image(key: str, packages: tuple[str, ...], baked: Path | None, progres
 
 
 def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None, progress: Progress) -> Image:
+    if packages and baked is None:
+        raise ImageError("the image was removed while its packages were looked up; try again")
     started = time.monotonic()
     what = f"sandbox image with {', '.join(packages)}" if packages else "sandbox image"
-    with tempfile.TemporaryDirectory(prefix="go-ent-image-", dir=images_folder()) as temporary:
+    with tempfile.TemporaryDirectory(prefix="image-", dir=scratch_folder()) as temporary:
         stage = Path(temporary) / "stage"
         shutil.copytree(GUEST, stage / "guest", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__"))

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandbox.errors import PackageError
-from sandbox.images.cache import Image, cache_folder, images_folder, lock, private_folder
+from sandbox.images.cache import Image, cache_folder, images_folder, lock, private_folder, scratch_folder
 
 REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?\s*((==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+\s*,?\s*)*")
 HELPER_PACKAGE = "pyodide-build==0.25.1" if sys.version_info < (3, 12) else "pyodide-build>=0.30,<1"
@@ -64,7 +64,7 @@ def bake(packages: tuple[str, ...], key: str) -> Iterator[Path | None]:
     if Image.load(images_folder() / key) is not None:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="go-ent-packages-", dir=images_folder()) as temporary:
+    with tempfile.TemporaryDirectory(prefix="packages-", dir=scratch_folder()) as temporary:
         wheels = _download(packages, Path(temporary) / "wheels")
         for wheel in wheels:
             inspect_wheel(wheel)

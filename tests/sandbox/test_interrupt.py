@@ -40,20 +40,15 @@ class TestInterrupt:
     def test_ends_the_run(self, box: Sandbox, place: str) -> None:
         async def main() -> tuple[Run, float]:
             task = await started(box, PLACES[place], f"interrupt {place}")
-            if task.done():
-                return task.result(), 0.0
             began = time.perf_counter()
             box.interrupt(f"interrupt {place}")
             return await task, time.perf_counter() - began
 
         run, took = asyncio.run(main())
-        if place == "queue":  # a lock can't be waited for where there are no threads
-            assert run.status in ("interrupted", "error")
-            return
         assert run.status == "interrupted"
         assert run.error is not None
         assert run.error.message == "the run was interrupted"
-        assert took < 0.5
+        assert took < 2.0  # the benchmark has the figure
 
     @pytest.mark.parametrize("place", ["loop", "sum", "regex", "catch-all", "tasks"])
     def test_cpu_use_really_stops(self, box: Sandbox, place: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 
 import pytest
 
-from sandbox import Run, Sandbox
+from sandbox import LimitError, Run, RunNotFound, Sandbox, SandboxClosed
 from tests.conftest import TOOLS
 
 
@@ -151,14 +152,61 @@ class TestSession:
 
     @pytest.mark.parametrize(("code", "limits"), [("while True: pass", {"cpu_s": 0.2}), ("import time\ntime.sleep(9)", {"timeout_s": 0.1})])
     def test_ends_with_a_limit(self, box: Sandbox, code: str, limits: dict[str, float]) -> None:
-        from sandbox import SandboxClosed
-
         with box.session() as session:
             session.run_sync("x = 1")
             assert session.run_sync(code, limits=limits).status in ("cpu_limit", "timeout")
             with pytest.raises(SandboxClosed, match="the session is over: its last run ended with"):
                 session.run_sync("x")
         assert box.run_sync("1").result == 1
+
+    @pytest.mark.parametrize(("code", "limits"), [("x = 'x' * 10**9", {}), ("'x' * 5000", {"max_result_bytes": 1000})])
+    def test_every_limit_ends_it(self, box: Sandbox, code: str, limits: dict[str, float]) -> None:
+        with box.session() as session:
+            assert session.run_sync(code, limits=limits).status in ("memory_limit", "result_limit")
+            with pytest.raises(SandboxClosed, match="the session is over"):
+                session.run_sync("1")
+
+    def test_closed_during_a_run(self, box: Sandbox) -> None:
+        async def main() -> Run:
+            session = box.session()
+            running = asyncio.create_task(session.run("while True: pass"))
+            await asyncio.sleep(0.4)
+            session.close()
+            run = await asyncio.wait_for(running, 10)
+            with pytest.raises(SandboxClosed, match="the session"):
+                await session.run("1")
+            return run
+
+        assert asyncio.run(main()).status == "interrupted"
+        assert box.run_sync("1").result == 1
+
+    def test_its_guest_is_never_used_again(self, box: Sandbox) -> None:
+        """Whatever the moment in which it is interrupted, nobody else gets what it left."""
+
+        async def main() -> None:
+            for n in range(12):
+                session = box.session()
+                await session.run("import json\njson.leak = 'secret'")
+                running = asyncio.create_task(session.run("1", run_id=f"leak {n}"))
+                await asyncio.sleep(0.0003 * n)
+                with contextlib.suppress(RunNotFound):
+                    box.interrupt(f"leak {n}")
+                await running
+                session.close()
+                looks = await asyncio.gather(*(box.run("import json\nhasattr(json, 'leak')") for _ in range(3)))
+                assert [look.result for look in looks] == [False] * 3
+
+        asyncio.run(main())
+
+    def test_fuel_is_for_all_its_runs_or_none(self, process_box: Sandbox) -> None:
+        with process_box.session() as session:
+            session.run_sync("x = 1")
+            with pytest.raises(LimitError, match="all with fuel or all without"):
+                session.run_sync("x", limits={"fuel": 10**6})
+            assert session.run_sync("x").result == 1
+        with process_box.session(limits={"fuel": 10**9}) as session:
+            session.run_sync("x = 1")
+            assert session.run_sync("x").result == 1
 
     def test_two_sessions_do_not_meet(self, box: Sandbox) -> None:
         with box.session() as one, box.session() as two:

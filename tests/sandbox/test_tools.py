@@ -207,6 +207,14 @@ class TestLimits:
         assert run.error is not None
         assert run.error.hint == "available: none"
 
+    def test_a_run_with_fewer_tools(self, box: Sandbox) -> None:
+        async def main() -> list[str]:
+            none = await box.run("await tools.add(1, 2)", tools=Toolset())
+            one = await box.run("await tools.add(1, 2)", tools=Toolset([add]))
+            return [none.status, one.status]
+
+        assert asyncio.run(main()) == ["error", "completed"]
+
     def test_approval_pauses(self, box: Sandbox) -> None:
         run = box.run_sync("a = await tools.guarded(amount=5)\nb = await tools.guarded(amount=50)\na + b")
         assert run.status == "paused"
@@ -218,7 +226,7 @@ class TestLimits:
         run = box.run_sync(f"await {call}", limits={"timeout_s": 0.2})
         assert run.status == "timeout"
         assert time.monotonic() - started < 1.0
-        assert [call.error for call in run.calls] in (["unfinished when the run ended"], [])
+        assert [call.error for call in run.calls] == ["unfinished when the run ended"]
 
 
 class TestDefinition:

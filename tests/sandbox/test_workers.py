@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -63,14 +64,17 @@ class TestDeath:
         asyncio.run(main())
 
     def test_a_killed_zygote_is_replaced(self) -> None:
+        before = set(psutil.Process().children())
+
         async def main() -> None:
             async with Sandbox() as box:
                 assert (await box.run("1")).result == 1
-                for child in psutil.Process().children():
-                    child.kill()
-                await asyncio.sleep(0.2)
-                runs = [await box.run("2") for _ in range(6)]
-                assert runs[-1].result == 2
+                mine = set(psutil.Process().children()) - before
+                assert len(mine) == 1
+                for zygote in mine:
+                    zygote.kill()
+                await asyncio.sleep(0.3)
+                assert [(await box.run("2")).result for _ in range(6)] == [2] * 6
 
         asyncio.run(main())
 
@@ -127,12 +131,56 @@ class TestPool:
             assert worker.num_fds() <= 8
             assert worker.cwd() == "/"
 
-    def test_several_loops_share_a_sandbox(self, process_box: Sandbox) -> None:
-        async def one(n: int) -> object:
-            return (await process_box.run("n", {"n": n})).result
+    def test_several_loops_share_a_sandbox(self) -> None:
+        """Four threads, each with a loop after a loop, on two workers."""
 
-        assert [asyncio.run(one(n)) for n in range(5)] == list(range(5))
-        assert process_box.run_sync("'sync'").result == "sync"
+        async def some(box: Sandbox, n: int) -> list[object]:
+            return [run.result for run in await asyncio.gather(*(box.run("n", {"n": n + k}) for k in range(5)))]
+
+        with Sandbox(workers=2) as box, concurrent.futures.ThreadPoolExecutor(4) as threads:
+            results = list(threads.map(lambda n: asyncio.run(some(box, n)), range(20)))
+        assert results == [list(range(n, n + 5)) for n in range(20)]
+
+    def test_a_berth_that_comes_free_in_the_moment_of_asking(self) -> None:
+        """With one worker, each run starts in the very tick in which the one before it lands."""
+
+        async def main() -> list[object]:
+            async with Sandbox(workers=1) as box:
+                results: list[object] = []
+
+                async def chain(n: int) -> None:
+                    results.append((await box.run("n", {"n": n})).result)
+                    if n < 30:
+                        await asyncio.gather(chain(n + 10), box.run("0"))
+
+                await asyncio.wait_for(asyncio.gather(*(chain(n) for n in range(3))), 60)
+                return results
+
+        assert len(asyncio.run(main())) == 12
+
+    def test_limits_hold_in_a_forked_child(self, process_box: Sandbox) -> None:
+        process_box.run_sync("while True: pass", limits={"cpu_s": 0.1})  # the watchdog's thread is running now
+        script = (
+            "import os, sys\nfrom sandbox import Limits, Sandbox\n"
+            "with Sandbox() as box: box.run_sync('while True: pass', limits={'cpu_s': 0.1})\n"
+            "if os.fork() == 0:\n"
+            "    with Sandbox(limits=Limits(cpu_s=0.3, timeout_s=5)) as box:\n"
+            "        status = box.run_sync('while True: pass').status\n"
+            "    os._exit(0 if status == 'cpu_limit' else 1)\n"
+            "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+        )
+        assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+
+    def test_close_ends_what_another_thread_waits_for(self) -> None:
+        for in_process in (False, True):
+            box = Sandbox(in_process=in_process)
+            with concurrent.futures.ThreadPoolExecutor(1) as threads:
+                waiting = threads.submit(box.run_sync, "while True: pass")
+                while not box.running:
+                    time.sleep(0.01)
+                time.sleep(0.2)
+                box.close()
+                assert waiting.result(timeout=10).status == "interrupted"
 
     def test_a_closed_sandbox_says_so(self) -> None:
         from sandbox import SandboxClosed
