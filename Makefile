@@ -33,6 +33,7 @@ lint: $(STAMP)  ## ruff and mypy --strict
 	cd sandbox && ../$(BIN)/mypy --config-file ../pyproject.toml --python-version 3.14 --exclude "^$$" -p guest
 
 bench: image  ## the sandbox's figures as ratios; saved in docs/benchmarks/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks.sandbox_bench --save
 
 bench-quick: image
