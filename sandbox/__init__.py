@@ -82,3 +82,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"sandbox.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -155,7 +155,7 @@ class Broker:
             bound_args, bound_kwargs = tool.bind(args, kwargs)
             data = encode_result(tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
         except ApprovalRequired as error:
-            self._pause(tool, args, kwargs, error)
+            self._pause(tool, args, kwargs, error, size, started)
             return None
         except BaseException as error:  # SystemExit included: a tool never ends its host
             return self._failed(call_id, tool.name, failure(error), size, started)
@@ -173,7 +173,7 @@ class Broker:
             data = encode_result(await tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
             completion = self._succeeded(call_id, tool.name, data, size, started)
         except ApprovalRequired as error:
-            self._pause(tool, args, kwargs, error)
+            self._pause(tool, args, kwargs, error, size, started)
             completion = None
         except asyncio.CancelledError as error:
             ours = (task := asyncio.current_task()) is not None and task.cancelling() > 0
@@ -185,15 +185,17 @@ class Broker:
             self._tasks.pop(call_id, None)
         self._finish(call_id, completion)
 
-    def _pause(self, tool: Tool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired) -> None:
+    def _pause(self, tool: Tool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired, size: int, started: float) -> None:
         try:
             named = dict(tool.signature.bind(*args, **kwargs).arguments)
         except TypeError:
             named = dict(kwargs)
+        ms = (time.perf_counter() - started) * 1e3
         with self._lock:
             if self._closed:
                 return
             self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason)))
+            self.calls.append(ToolCall(name=tool.name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error="waits for approval"))
         self.stop("paused")
 
     def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:

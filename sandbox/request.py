@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import keyword
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
@@ -55,8 +56,12 @@ def encode_source(code: str | bytes) -> bytes:
 def _inputs(inputs: Mapping[str, Any] | None) -> bytes:
     if not inputs:
         return b"{}"
+    if not isinstance(inputs, Mapping):
+        raise BadRequest("InputError", f"inputs must be a mapping of names to values, not {type(inputs).__name__}")
     for name in inputs:
-        if not isinstance(name, str) or not name.isidentifier() or name.startswith("__") or name in ("tools", "ToolError"):
+        if name in ("tools", "ToolError"):
+            raise BadRequest("InputError", f"{name!r} can't be the name of an input: it is taken")
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
             raise BadRequest("InputError", f"{name!r} can't be the name of an input: it must be an ordinary variable name")
     try:
         data = to_json(dict(inputs), by_alias=True)

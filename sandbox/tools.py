@@ -31,10 +31,12 @@ class Tool:
     """A function under a name, with its arguments' types."""
 
     def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
+        if not callable(function):
+            raise ToolDefinitionError(f"{function!r:.80} is not a function")
         target = function.func if isinstance(function, functools.partial) else function
         name = name or str(getattr(target, "__name__", ""))
         if not NAME.fullmatch(name) or any(keyword.iskeyword(part) or part.startswith("__") for part in name.split(".")):
-            raise ToolDefinitionError(f"{name!r} is not a tool name: use letters, digits and underscores, with dots between namespaces")
+            raise ToolDefinitionError(f"{name!r} is not a tool name: letters, digits and underscores, no keyword, dots between namespaces")
         self.name: str = name
         self.function = function
         self.is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
@@ -89,17 +91,20 @@ class Tool:
         try:
             return self._arguments(*args, **kwargs)
         except ValidationError as error:
-            raise CallFailed("InvalidArguments", explain(error)) from None
+            raise CallFailed("InvalidArguments", explain(error, list(self.signature.parameters))) from None
 
 
-def explain(error: ValidationError) -> str:
+def explain(error: ValidationError, names: list[str]) -> str:
     """What is wrong with the arguments, one phrase each, without the values."""
     count = error.error_count()
     if count > MAX_PROBLEMS:  # listing them would take longer than finding them
         return f"{count} of the values are not valid"
     phrases = []
     for problem in error.errors(include_url=False, include_input=False, include_context=False)[:8]:
-        where = ".".join(str(part)[:80] for part in problem["loc"]) or "arguments"
+        first, *rest = problem["loc"] or ("arguments",)
+        if isinstance(first, int) and first < len(names):
+            first = names[first]  # given by position
+        where = ".".join(str(part)[:80] for part in (first, *rest))
         phrases.append(f"{where}: {problem['msg'][:200]}")
     return scrub("; ".join(phrases))
 
@@ -111,6 +116,8 @@ class Toolset(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         if isinstance(tools, Mapping):
             self._add_namespace("", tools)
+        elif not isinstance(tools, Iterable):
+            raise ToolDefinitionError(f"tools must be a list of functions, or names with functions, not {type(tools).__name__}")
         else:
             for tool in tools:
                 self._add(tool if isinstance(tool, Tool) else Tool(tool))

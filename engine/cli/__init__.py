@@ -7,6 +7,8 @@ import sys
 
 from cyclopts import App
 
+SETUP_ERROR = 12
+
 
 def _version() -> str:
     from importlib.metadata import version
@@ -54,6 +56,6 @@ def main() -> None:
             raise SystemExit(2) from None
         if type(error).__module__.startswith("sandbox."):
             print(f"go-ent: {error}", file=sys.stderr)
-            raise SystemExit(2 if isinstance(error, ValueError) else 1) from None
+            raise SystemExit(2 if isinstance(error, ValueError) else SETUP_ERROR) from None
         raise
     raise SystemExit(code if isinstance(code, int) else 0)

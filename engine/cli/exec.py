@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from pydantic_core import to_json
 
 from engine.cli import UsageError
 from engine.outcomes import EXIT_CODES
@@ -55,7 +56,8 @@ def _source(file: str | None, code: str | None) -> str | bytes:
     if file is not None and file != "-" and file.startswith("-"):
         raise UsageError(f"unknown option {file}")
     if (file is None) == (code is None):
-        raise UsageError("exec needs code: -c CODE, a FILE, or - for stdin (one of them)")
+        given = "code was given twice" if file is not None else "exec needs code"
+        raise UsageError(f"{given}: -c CODE, a FILE, or - for stdin (one of them)")
     if code is not None:
         return code
     if file == "-":
@@ -71,14 +73,19 @@ def _inputs(text: str) -> dict[str, Any]:
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--input {text}: {error}") from None
+            said = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"--input {text}: {said}") from None
     try:
-        inputs = json.loads(text)
+        inputs = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--input is not JSON: {error}") from None
     if not isinstance(inputs, dict):
         raise UsageError(f"--input must be a JSON object like '{{\"name\": 1}}', not {type(inputs).__name__}")
     return inputs
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits) -> Run:
@@ -103,7 +110,7 @@ def _print(run: Run) -> None:
     if run.result is not None:
         if run.stdout and not run.stdout.endswith("\n"):
             sys.stdout.write("\n")
-        print(run.result if isinstance(run.result, str) else json.dumps(run.result, ensure_ascii=False))
+        print(run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode())
     sys.stdout.flush()
     if run.error is not None:
         error = run.error

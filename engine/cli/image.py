@@ -49,7 +49,9 @@ def info_command(digest: str | None = None, /, *, json_: Json = False) -> int:
     wanted = wanted_key(Path.cwd())
     found = [image for image in list_images() if (image.digest.startswith(digest) if digest else image.key == wanted)]
     if len(found) != 1:
-        what = f"{len(found)} images start with {digest!r}" if digest else "this folder's image is not built yet: run `go-ent image build`"
+        what = "this folder's image is not built yet: run `go-ent image build`"
+        if digest:
+            what = f"{len(found) or 'no'} images start with {digest!r}; see `go-ent image list`"
         print(f"go-ent: {what}", file=sys.stderr)
         return 1
     record = _record(found[0])

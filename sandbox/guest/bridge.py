@@ -113,7 +113,8 @@ async def _call(token: int, name: str, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 class Tools:
-    """`tools.<name>(…)` and `tools.<namespace>.<name>(…)`: whatever is asked for, the host decides."""
+    # `tools.<name>(…)` and `tools.<namespace>.<name>(…)`: whatever is asked for, the host decides.
+    # No docstring: it would be taken for that of the tool.
 
     __slots__ = ("_name", "_parts")
 

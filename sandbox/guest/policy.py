@@ -69,11 +69,11 @@ def why_not_import(name: str, *, private: bool = False) -> tuple[str, str] | Non
     known = importable()
     if top in known and name != top:
         return f"module {name!r} does not exist in the sandbox's image", f"{top!r} itself can be imported"
-    near = difflib.get_close_matches(top, known, 3)
+    near = difflib.get_close_matches(top, known, 3, 0.75)
     hint = (
         f"did you mean {' or '.join(near)}?"
         if near
-        else "the Python standard library can be imported, other packages only when baked into the image"
+        else "the Python standard library can be imported, pure-Python packages when `.go-ent/config.toml` names them"
     )
     return f"module {name!r} is not in the sandbox's image", hint
 

@@ -115,6 +115,8 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
             text.append(f'  File "{FILE}", line {at}, in {tb.tb_frame.f_code.co_name}')
             if 0 < at <= len(lines):
                 text.append(f"    {_cut(lines[at - 1].strip(), 200)}")
+    if isinstance(error, SyntaxError) and line is not None and 0 < line <= len(lines):
+        text += [f'  File "{FILE}", line {line}', f"    {_cut(lines[line - 1], 200)}", " " * (3 + (column or 1)) + "^"]
     text.append(f"{kind}: {message}" if message else kind)
     for note in list(getattr(error, "__notes__", ()))[:5]:
         text.append(_cut(str(note), 500))

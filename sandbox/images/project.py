@@ -22,7 +22,12 @@ def project_packages(folder: Path) -> tuple[str, ...]:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PackageError(f"{path} is not valid TOML: {error}") from None
+    unknown = [name for name in config if name != "image"]
     section = config.get("image", {})
+    if isinstance(section, dict):
+        unknown += [f"image.{name}" for name in section if name != "packages"]
+    if unknown:
+        raise PackageError(f"{path}: there is no setting {', '.join(unknown)}; there is image.packages")
     packages = section.get("packages", []) if isinstance(section, dict) else None
     if not isinstance(packages, list) or not all(isinstance(item, str) for item in packages):
         raise PackageError(f'{path}: [image] packages must be a list of requirements like ["attrs==25.3.0"]')

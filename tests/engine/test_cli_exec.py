@@ -30,7 +30,7 @@ class TestExec:
         [
             (["-c", "1+1"], b"", b"2\n"),
             (["-c", "'text'"], b"", b"text\n"),
-            (["-c", "{'a': ['\u00e4']}"], b"", '{"a": ["ä"]}\n'.encode()),
+            (["-c", "{'a': ['\u00e4']}"], b"", '{"a":["ä"]}\n'.encode()),
             (["-c", "x = 1"], b"", b""),
             (["-c", "print('out')\n5"], b"", b"out\n5\n"),
             (["-c", "print('no newline', end='')\n5"], b"", b"no newline\n5\n"),
@@ -83,7 +83,8 @@ class TestExec:
         ("arguments", "message"),
         [
             ([], b"exec needs code"),
-            (["file.py", "-c", "1"], b"exec needs code"),
+            (["file.py", "-c", "1"], b"code was given twice"),
+            (["-c", "1", "--input", '{"a": NaN}'], b"NaN is not JSON"),
             (["no-such-file.py"], b"no-such-file.py: No such file or directory"),
             (["-c", "1", "--input", "{"], b"--input is not JSON"),
             (["-c", "1", "--input", "[1]"], b"--input must be a JSON object"),
@@ -134,7 +135,7 @@ class TestImage:
         (tmp_path / ".go-ent").mkdir()
         (tmp_path / ".go-ent" / "config.toml").write_text("[image\n")
         done = go_ent("image", "build", cwd=tmp_path)
-        assert done.returncode == 1
+        assert done.returncode == 12
         assert b"config.toml is not valid TOML" in done.stderr
 
 

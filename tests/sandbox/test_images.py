@@ -133,6 +133,9 @@ class TestPackages:
         config.write_text("[image]\npackages = 'a'\n")
         with pytest.raises(PackageError, match="must be a list of requirements"):
             project_packages(tmp_path)
+        config.write_text("[image]\npackges = []\n")
+        with pytest.raises(PackageError, match="there is no setting image"):
+            project_packages(tmp_path)
         config.write_text("[image\n")
         with pytest.raises(PackageError, match=r"config.toml is not valid TOML: .*line 1"):
             project_packages(tmp_path)

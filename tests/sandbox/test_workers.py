@@ -34,11 +34,12 @@ class TestDeath:
     def test_a_killed_worker_costs_only_its_run(self) -> None:
         async def main() -> tuple[Run, list[Run], Run]:
             async with Sandbox(workers=4) as box:
-                before = set(workers())
-                other = asyncio.create_task(box.run("import time\ntime.sleep(1)\n'fine'"))
+                other = asyncio.create_task(box.run("import time\ntime.sleep(1.5)\n'fine'"))
                 victim = asyncio.create_task(box.run("print('started')\nwhile True: pass"))
                 await asyncio.sleep(0.5)
-                spinning = max(set(workers()) | before, key=lambda pid: psutil.Process(pid).cpu_times().user)
+                used = {pid: psutil.Process(pid).cpu_times().user for pid in workers()}
+                await asyncio.sleep(0.4)
+                spinning = max(used, key=lambda pid: psutil.Process(pid).cpu_times().user - used[pid])
                 os.kill(spinning, signal.SIGKILL)
                 lost = await victim
                 after = [await box.run("n", {"n": n}) for n in range(5)]
