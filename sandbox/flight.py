@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -42,7 +43,7 @@ class Landing:
     kept: bytes | None = None
 
 
-class Flight:
+class Flight(ABC):
     """A run on its way. `stop` may be called from any thread, any number of times; the first reason counts."""
 
     def __init__(self, job: Job, loop: asyncio.AbstractEventLoop) -> None:
@@ -57,18 +58,18 @@ class Flight:
         self._due: float | None = None
 
     # What a kind of worker does in its own way:
-    def ask_to_stop(self, reason: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def ask_to_stop(self, reason: str) -> None: ...
 
-    def force(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def force(self) -> None: ...
 
-    def cpu_used(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def cpu_used(self) -> float: ...
 
+    @abstractmethod
     def abandon(self) -> None:
         """Nobody waits for the run any more."""
-        raise NotImplementedError
 
     def watch(self) -> None:
         """Start the clocks."""
