@@ -6,7 +6,6 @@ from types import MappingProxyType
 
 from sandbox.run import Status
 
-USAGE_ERROR = 2
 EXIT_CODES: MappingProxyType[Status, int] = MappingProxyType(
     {
         "completed": 0,

@@ -118,7 +118,7 @@ class ThreadFlight(Flight):
         super().__init__(job, loop)
         self.worker = worker
         self.output = bytearray()
-        self._room = None if job.limits.max_stdout_bytes is None else job.limits.max_stdout_bytes + 256
+        self._room = wire.OutputRoom(job.limits.max_stdout_bytes)
         self.kept: bytes | None = None
         self._may_keep = job.keep
         self._completions: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -192,10 +192,7 @@ class ThreadFlight(Flight):
         return None
 
     def write(self, text: bytes) -> None:
-        if self._room is not None:
-            text = text[: self._room]
-            self._room -= len(text)
-        self.output += text
+        self.output += self._room.fit(text)
 
     def keep(self, code: bytes) -> None:
         if self._may_keep:

@@ -38,7 +38,6 @@ main(fd, artefact, fuel)
 
 log = logging.getLogger("sandbox")
 POLL_READS = 4
-OUTPUT_SLACK = 256
 MAX_OUTPUT = 1 << 30
 
 
@@ -258,7 +257,7 @@ class WorkerProcess:
 
     def take_output(self, limit: int | None) -> bytes:
         """What the guest printed. The file is shared with the worker, so its size is only a claim."""
-        size = min(os.fstat(self.output).st_size, MAX_OUTPUT if limit is None else limit + OUTPUT_SLACK)
+        size = min(os.fstat(self.output).st_size, MAX_OUTPUT if limit is None else limit + wire.OUTPUT_SLACK)
         if not size:
             return b""
         data = os.pread(self.output, size, 0)

@@ -69,6 +69,22 @@ def decode_done(payload: bytes) -> tuple[End, int, int, int]:
     return End(reason=text) if kind == 1 else End(trap=text), cpu, memory, fuel
 
 
+OUTPUT_SLACK = 256  # for the guest's own mark that it has cut its output
+
+
+class OutputRoom:
+    """What may still be printed. The guest cuts its own output; this holds even for a guest that does not."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._left = None if limit is None else limit + OUTPUT_SLACK
+
+    def fit(self, text: bytes) -> bytes:
+        if self._left is not None:
+            text = text[: self._left]
+            self._left -= len(text)
+        return text
+
+
 class Frames:
     """Puts frames together from the pieces a socket gives."""
 

@@ -23,7 +23,7 @@ class SocketPort:
         self.channel = channel
         self.guest = guest
         self.output = output
-        self.room = output_limit
+        self.room = wire.OutputRoom(output_limit)
         self.may_keep = keep
 
     def exchange(self, message: bytes) -> bytes:
@@ -42,11 +42,7 @@ class SocketPort:
                 return self.guest.seam.deliver(payload)
 
     def write(self, text: bytes) -> None:
-        # The guest cuts its own output; this holds even for a guest that does not.
-        if self.room is not None:
-            text = text[: self.room]
-            self.room -= len(text)
-        if text:
+        if text := self.room.fit(text):
             os.write(self.output, text)
 
     def keep(self, code: bytes) -> None:
@@ -94,8 +90,7 @@ class Worker:
         self.ready = self.kept = None
         if not order["again"]:
             guest.seam = Seam(seed)
-        output_limit = None if order["stdout"] is None else order["stdout"] + 256
-        port = SocketPort(self.channel, guest, self.output, output_limit, order["keep"])
+        port = SocketPort(self.channel, guest, self.output, order["stdout"], order["keep"])
         started = time.thread_time_ns()
         end = guest.run(payload[size:], port, memory_bytes=order["memory"], fuel=order["fuel"])
         cpu = time.thread_time_ns() - started

@@ -7,6 +7,8 @@ import sys
 
 from cyclopts import App
 
+# Beside the codes of a run's statuses, which are in engine.outcomes.
+USAGE_ERROR = 2
 SETUP_ERROR = 12
 
 
@@ -45,7 +47,7 @@ def main() -> None:
         code = app(exit_on_error=False, print_error=True, result_action="return_value")
     except UsageError as error:
         print(f"go-ent: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(USAGE_ERROR) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:
@@ -53,9 +55,9 @@ def main() -> None:
         raise SystemExit(141) from None
     except Exception as error:
         if type(error).__module__.startswith("cyclopts"):
-            raise SystemExit(2) from None
+            raise SystemExit(USAGE_ERROR) from None
         if type(error).__module__.startswith("sandbox."):
             print(f"go-ent: {error}", file=sys.stderr)
-            raise SystemExit(2 if isinstance(error, ValueError) else SETUP_ERROR) from None
+            raise SystemExit(USAGE_ERROR if isinstance(error, ValueError) else SETUP_ERROR) from None
         raise
     raise SystemExit(code if isinstance(code, int) else 0)
