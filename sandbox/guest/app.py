@@ -51,7 +51,7 @@ def _import_packages() -> None:
 
 
 # First what every run uses: its objects then lie close together, and a run writes to fewer pages of the snapshot.
-from guest import facades, files, locks, loop, runner, zones  # noqa: E402
+from guest import census, everyday, facades, files, locks, loop, runner, zones  # noqa: E402
 
 _import_stdlib()
 _import_packages()
@@ -62,19 +62,6 @@ zones.install()
 facades.install()
 
 import wit_world  # noqa: E402  (made by componentize-py)
-
-# What nearly every program does, and little more: each page that it writes to is memory of every guest in the pool.
-TOUCH = """
-def work(items: list[int]) -> dict[str, int]:
-    out = {}
-    for item in sorted(items, key=lambda i: -i):
-        out[f"{item}"] = out.get(str(item), 0) + 1
-    return out
-async def later():
-    return [i for i in range(3)]
-await later()
-work([1, 2, 3])
-"""
 
 FIELDS = {
     "keep": False,
@@ -95,7 +82,7 @@ def _request(source: str, code: str | None = None, **fields: object) -> str:
 
 
 ONE = _request("1+1", base64.b64encode(marshal.dumps(runner.prepare("1+1"))).decode())
-ALL = _request(TOUCH)
+ALL = _request(everyday.TOUCH)
 
 
 def touch() -> str:
@@ -130,6 +117,7 @@ def _warm_up() -> None:
             for status, request in (
                 ("completed", _request("print('a', n)\nx = await tools.a.b(q=n)\n[y for y in x['a']]")),
                 ("completed", _request("import asyncio\nsum(len(z) for z in await asyncio.gather(tools.f(1), tools.g(2)))")),
+                ("completed", _request(everyday.LIBRARY)),
                 ("completed", _request("if n:\n    return n")),
                 ("completed", _request("open('a','w').write('b')\nopen('a').read()", files={"c": "aGk="})),
                 ("error", _request("1/0")),
@@ -162,7 +150,10 @@ def _plug_holes() -> list[list[bytes]]:
     return plugs
 
 
+everyday.settle_classes()
 _warm_up()
+gc.collect()
+census.take()
 gc.collect()
 plugs = _plug_holes()
 gc.collect()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from sandbox.errors import ImageError
 from sandbox.images.cache import KINDS, Image, Progress, digest_of, images_folder, lock, log, scratch_folder, seal, write_atomically
+from sandbox.images.immortal import make_immortal
 from sandbox.paths import installed_version, package_folder, worker_path
 
 GUEST = Path(__file__).parent.parent / "guest"
@@ -79,6 +80,9 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
         component = Path(temporary) / "component.wasm"
         with Ticker(progress, f"building the {what} (once, about half a minute)"):
             _componentize(stage, component)
+            snapshot = bytearray(component.read_bytes())
+            make_immortal(snapshot)
+            component.write_bytes(snapshot)
         digest = digest_of(component)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
