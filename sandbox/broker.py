@@ -49,7 +49,7 @@ class Broker:
         self.complete = complete
         self.stop = stop
         self.undelivered = undelivered
-        self.calls: list[ToolCall] = []
+        self._audited: list[tuple[str, float, bool, int, int, str | None]] = []
         self.pending: list[Pending] = []
         self.made = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -58,6 +58,14 @@ class Broker:
         self._plain_threads = 0
         self._lock = threading.Lock()
         self._closed = False
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The audit so far."""
+        return [
+            ToolCall(name=name, ms=ms, ok=ok, argument_bytes=size, result_bytes=answered, error=error)
+            for name, ms, ok, size, answered, error in self._audited
+        ]
 
     @property
     def idle(self) -> bool:
@@ -70,14 +78,15 @@ class Broker:
             calls, cancelled = parse(body, None if limit is None else limit + MESSAGE_SLACK)
             if len(calls) > MAX_CALLS or not isinstance(cancelled, list):
                 return None
-            ids = {call_id for call_id, _, _, _ in calls}
             for call_id, name, args, kwargs in calls:
-                kinds = (type(call_id), type(name), type(args), type(kwargs))
-                if kinds != (int, str, list, dict) or not 0 < call_id < 1 << 53 or call_id in self._under_way:
+                typed = type(call_id) is int and type(name) is str and type(args) is list and type(kwargs) is dict
+                if not typed or not 0 < call_id < 1 << 53 or call_id in self._under_way:
                     return None
         except (ValueError, TypeError):
             return None
-        return (calls, cancelled) if len(ids) == len(calls) else None
+        if len(calls) > 1 and len({call[0] for call in calls}) < len(calls):
+            return None
+        return calls, cancelled
 
     def receive(self, body: bytes) -> None:
         """Start what a crossing asks for."""
@@ -102,7 +111,8 @@ class Broker:
     def admit(self, name: str) -> Tool | CallFailed | None:
         """The tool of that name if it may be called now; None when the run has just been stopped."""
         self.made += 1
-        if self.limits.max_tool_calls is not None and self.made > self.limits.max_tool_calls:
+        most = self.limits.max_tool_calls
+        if most is not None and self.made > most:
             self.made -= 1
             self.stop("call_limit")
             return None
@@ -195,7 +205,7 @@ class Broker:
             if self._closed:
                 return
             self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason)))
-            self.calls.append(ToolCall(name=tool.name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error="waits for approval"))
+            self._audited.append((tool.name, ms, False, size, 0, "waits for approval"))
         self.stop("paused")
 
     def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:
@@ -203,19 +213,16 @@ class Broker:
 
     def _succeeded(self, call_id: int, name: str, data: bytes, size: int, started: float) -> bytes:
         ms = (time.perf_counter() - started) * 1e3
-        self._audit(ToolCall(name=name, ms=ms, ok=True, argument_bytes=size, result_bytes=len(data), error=None))
+        if not self._closed:
+            self._audited.append((name, ms, True, size, len(data), None))
         return b"[%d,1,%b]" % (call_id, data)
 
     def _failed(self, call_id: int, name: str, error: CallFailed, size: int, started: float) -> bytes:
         data = to_json({"kind": error.kind, "message": str(error)})
         ms = (time.perf_counter() - started) * 1e3
-        name = name[:200]
-        self._audit(ToolCall(name=name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error=f"{error.kind}: {error}"[:500]))
-        return b"[%d,0,%b]" % (call_id, data)
-
-    def _audit(self, call: ToolCall) -> None:
         if not self._closed:
-            self.calls.append(call)
+            self._audited.append((name[:200], ms, False, size, 0, f"{error.kind}: {error}"[:500]))
+        return b"[%d,0,%b]" % (call_id, data)
 
     def _finish(self, call_id: int, completion: bytes | None) -> None:
         # Under the lock: once the run is closed its worker serves another, which must not hear of this call.
@@ -234,8 +241,6 @@ class Broker:
             left, self._under_way = self._under_way, {}
         for name, size, started in left.values():
             ms = (time.perf_counter() - started) * 1e3
-            self.calls.append(
-                ToolCall(name=name, ms=ms, ok=False, argument_bytes=size, result_bytes=0, error="unfinished when the run ended")
-            )
+            self._audited.append((name, ms, False, size, 0, "unfinished when the run ended"))
         for task in list(self._tasks.values()):
             task.cancel()

@@ -95,6 +95,8 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
         message = _cut(error.msg or message)
     elif isinstance(error, Refused) and error.line is not None:
         line, column = error.line, error.column
+    elif not frames and isinstance(known := getattr(error, "line", None), int):
+        line = known
     elif frames:
         line, column = _position(frames[-1])
     if isinstance(error, MemoryError) and "stack" in message:

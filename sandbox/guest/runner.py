@@ -36,7 +36,11 @@ scope: dict[str, Any] = {}
 
 
 class ForgottenAwait(Exception):
-    """Raised when a tool was called and the call never awaited: it was never made."""
+    """Raised when a tool was called and the call never awaited: it was never made. `line` is where."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def _returns(body: list[ast.stmt]) -> bool:
@@ -167,14 +171,16 @@ def _unawaited(coroutine: Any) -> None:
     output.write(f"RuntimeWarning: coroutine '{coroutine.__qualname__}' was never awaited\n")
 
 
-def _forgotten() -> list[str]:
-    """The tools that were called without `await`; the calls are closed, or Python would complain once more."""
-    names = []
-    for call in bridge.unawaited.values():
-        names.append(call.__qualname__)
+def _forgotten() -> tuple[list[str], int | None]:
+    """The tools that were called without `await`, and the first line that did; the calls are closed, or Python would
+    complain once more."""
+    names, lines = set(), []
+    for call, line in bridge.unawaited.values():
+        names.add(call.__qualname__)
+        lines.append(line)
         call.close()
     bridge.unawaited.clear()
-    return sorted(set(names))
+    return sorted(names), min(lines, default=None)
 
 
 def _execute(code: types.CodeType) -> Any:
@@ -200,11 +206,12 @@ def _result(value: Any) -> str:
     if value.__class__ is types.CoroutineType:
         name = value.__qualname__
         value.close()
-        bridge.unawaited.clear()
-        raise ForgottenAwait(f"the result is a call that was never awaited: write `await {name}(…)`")
+        _, line = _forgotten()
+        raise ForgottenAwait(f"the result is a call that was never awaited: write `await {name}(…)`", line)
     if bridge.unawaited:
-        names = ", ".join(_forgotten())
-        raise ForgottenAwait(f"{names} was called but never awaited, so the call was never made: write `await {names}(…)`")
+        forgotten, line = _forgotten()
+        names = ", ".join(forgotten)
+        raise ForgottenAwait(f"{names} was called but never awaited, so the call was never made: write `await {names}(…)`", line)
     return encode.dumps(value)
 
 

@@ -16,6 +16,7 @@ import pytest
 from sandbox import Image, ImageError, LimitError, Limits, PackageError, Sandbox
 from sandbox.images import cache_folder, ensure_image, list_images, prune_images
 from sandbox.images.cache import seal, sealed
+from sandbox.images.immortal import IMMORTAL, MARK, WORDS, make_immortal
 from sandbox.images.packages import check_requirements, inspect_wheel
 from sandbox.images.project import project_packages
 
@@ -28,6 +29,50 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GO_ENT_CACHE", str(cache))
     shutil.copytree(image.folder, cache / "images" / image.folder.name)
     return cache
+
+
+class TestSnapshot:
+    def test_its_objects_are_immortal(self) -> None:
+        component = ensure_image().component.read_bytes()
+        assert component.count(IMMORTAL.to_bytes(4, "little")) > 150_000
+        assert MARK not in component  # the census itself is wiped
+
+    def test_an_image_without_a_census_is_refused(self) -> None:
+        with pytest.raises(ImageError, match="no census"):
+            make_immortal(bytearray(ensure_image().component.read_bytes()))
+
+    def test_only_what_looks_like_an_object_is_changed(self) -> None:
+        """A kind (of itself), an object of it, a count that is an address, and something whose kind is no object."""
+        words = {100: 3, 104: 100, 200: 1, 204: 100, 300: 5_000_000, 304: 100, 400: 1, 404: 99, 500: 1, 504: 100}
+        memory = bytearray(4096)
+        for address, word in words.items():
+            memory[address : address + 4] = word.to_bytes(4, "little")
+        marks = bytearray(WORDS // 8)
+        for address in (100, 200, 300, 400):  # not 500
+            marks[address // 4 // 8] |= 1 << (address // 4 % 8)
+        component = _component({0: bytes(memory), 4096: MARK + bytes(marks)})
+        assert make_immortal(component) == 2
+        made = bytearray(component)
+        for address, word in ((100, IMMORTAL), (200, IMMORTAL), (300, 5_000_000), (400, 1), (500, 1)):
+            at = made.find(bytes(memory[:100])) + address
+            assert int.from_bytes(made[at : at + 4], "little") == word, address
+        assert MARK not in made
+
+
+def _component(memory: dict[int, bytes]) -> bytearray:
+    """The least that is a component with a core module with that memory."""
+
+    def number(value: int) -> bytes:
+        out = bytearray()
+        while value > 0x7F:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        return bytes([*out, value])
+
+    segments = b"".join(b"\0\x41" + number(at) + b"\x0b" + number(len(data)) + data for at, data in memory.items())
+    section = number(len(memory)) + segments
+    module = b"\0asm\1\0\0\0" + b"\x0b" + number(len(section)) + section
+    return bytearray(b"\0asm\x0d\0\1\0" + b"\x01" + number(len(module)) + module)
 
 
 class TestCache:

@@ -166,13 +166,14 @@ class TestErrors:
         assert run.error.kind == "NotEncodable"
         assert run.error.message.startswith("arguments of tools.add[3]['a']:")
 
-    @pytest.mark.parametrize("code", ["tools.add(1, 2)", "x = tools.add(1, 2)\nNone", "tools.add(1, 2)\n5"])
+    @pytest.mark.parametrize("code", ["\ntools.add(1, 2)", "\nx = tools.add(1, 2)\nNone", "\ntools.add(1, 2)\n5"])
     def test_forgotten_await_is_reported(self, box: Sandbox, code: str) -> None:
         run = box.run_sync(code)
         assert run.status == "error"
         assert run.error is not None
         assert run.error.kind == "ForgottenAwait"
         assert "await tools.add(…)" in run.error.message
+        assert (run.error.line, "tools.add(1, 2)" in (run.error.source_line or "")) == (2, True)
         assert run.calls == []
 
     def test_call_from_a_finalizer(self, box: Sandbox) -> None:
