@@ -1,0 +1,80 @@
+"""What the composer raises.
+
+ComposerError
+├── BadName (ValueError)        a tool, server or namespace can't be called that
+├── Collision (ValueError)      two tools of one name; both origins are named
+├── ConfigError (ValueError)    `.go-ent/config.toml` or an mcpServers file can't be used
+├── NotGranted                  a call outside the grant
+├── ToolNotFound (KeyError)     no tool of that name
+├── BadArguments (ValueError)   arguments that don't fit a tool's input schema
+├── BadResult                   a result that doesn't fit a tool's output schema
+├── Unavailable                 a source (an MCP server, an API) that can't be reached now
+├── CallError                   a tool said that the call failed
+├── ComposeRefused (ValueError) a composed tool that can't be saved; says what to fix
+└── StoreError                  the store can't be read or written
+"""
+
+from __future__ import annotations
+
+
+class ComposerError(Exception):
+    """The root of what the composer raises."""
+
+
+class BadName(ComposerError, ValueError):
+    """Raised when a tool, server or namespace can't be called that."""
+
+
+class Collision(ComposerError, ValueError):
+    """Raised when two tools have one name. Built from both origins."""
+
+    def __init__(self, name: str, first: str, second: str) -> None:
+        super().__init__(f"two tools are called {name!r}: {first} and {second}; rename one, or give its source another namespace")
+        self.name, self.first, self.second = name, first, second
+
+
+class ConfigError(ComposerError, ValueError):
+    """Raised when a configuration can't be used; the message has the file and the setting."""
+
+
+class NotGranted(ComposerError):
+    """Raised when a tool exists, or may, but this caller may not call it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is not granted here")
+        self.name = name
+
+
+class ToolNotFound(ComposerError, KeyError):
+    """Raised when there is no tool of that name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class BadArguments(ComposerError, ValueError):
+    """Raised when arguments don't fit a tool's input schema: the tool did not run."""
+
+
+class BadResult(ComposerError):
+    """Raised when a result doesn't fit its tool's output schema: the tool did run."""
+
+
+class Unavailable(ComposerError):
+    """Raised when the source of a tool can't be reached now. Others go on."""
+
+
+class CallError(ComposerError):
+    """Raised when a tool says that the call failed; the message is the tool's."""
+
+
+class ComposeRefused(ComposerError, ValueError):
+    """Raised when a composed tool can't be saved. Nothing was; `problems` says what to fix."""
+
+    def __init__(self, name: str, problems: list[str]) -> None:
+        super().__init__(f"{name} was not saved: " + "; ".join(problems))
+        self.name, self.problems = name, problems
+
+
+class StoreError(ComposerError):
+    """Raised when the store of composed tools can't be read or written."""
