@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox import outcome
 from sandbox.background import BackgroundLoop
@@ -21,14 +21,18 @@ from sandbox.errors import LimitError, RunNotFound, SandboxClosed
 from sandbox.flight import Berth, Flight, Job, Landing
 from sandbox.images import Image, ensure_image
 from sandbox.limits import Limits
-from sandbox.request import BadRequest, encode_request, encode_source
+from sandbox.request import BadRequest, Way, encode_request, encode_source
 from sandbox.run import Run
 from sandbox.seam import SEED_BYTES
 from sandbox.session import Session
 from sandbox.threads import Threads
-from sandbox.tools import Tool, Toolset
+from sandbox.tools import Granted, Tool, Toolset
+
+if TYPE_CHECKING:
+    from sandbox.process import Zygote
 
 DEFAULT_WORKERS = 32
+RUN = Way()
 
 ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 
@@ -59,7 +63,8 @@ class Sandbox:
         self.workers = workers
         self.in_process = in_process
         self._image = image
-        self._berths: dict[str, Berths] = {}
+        self._berths: dict[tuple[str, int], Berths] = {}  # by kind of artefact, and how deep in others a run is
+        self._zygotes: dict[str, Zygote] = {}
         self._closers: list[Callable[[], None]] = []
         self._threads = Threads("sandbox-tool")
         self._codes = CodeCache()
@@ -83,12 +88,15 @@ class Sandbox:
         self._berths_for(self.limits).prepare()
         return self
 
-    def _berths_for(self, limits: Limits) -> Berths:
-        """The berths of the kind that *limits* need. May take long, so nothing else waits for the lock it holds."""
+    def _berths_for(self, limits: Limits, depth: int = 0) -> Berths:
+        """The berths of the kind that *limits* need. May take long, so nothing else waits for the lock it holds.
+
+        Each depth has berths of its own: a run that waits for a deeper one can't keep it from starting.
+        """
         kind = self._kind(limits)
         with self._opening:
-            if kind in self._berths:
-                return self._berths[kind]
+            if (kind, depth) in self._berths:
+                return self._berths[kind, depth]
             artefact = str(self.image.artefact("epochs" if kind == "thread" else kind))
             make: Callable[[], Berth]
             if kind == "thread":
@@ -100,8 +108,10 @@ class Sandbox:
             else:
                 from sandbox.process import WorkerProcess, Zygote
 
-                zygote = Zygote(artefact, fuel=kind == "fuel")
-                self._closers.append(zygote.close)
+                if kind not in self._zygotes:
+                    self._zygotes[kind] = Zygote(artefact, fuel=kind == "fuel")
+                    self._closers.append(self._zygotes[kind].close)
+                zygote = self._zygotes[kind]
 
                 def make() -> Berth:
                     return WorkerProcess(zygote, self._threads)
@@ -109,8 +119,9 @@ class Sandbox:
             with self._lock:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
-                self._berths[kind] = Berths(make, most=self.workers, warm=min(2, os.cpu_count() or 1))
-            return self._berths[kind]
+                warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
+                self._berths[kind, depth] = Berths(make, most=self.workers, warm=warm)
+            return self._berths[kind, depth]
 
     def close(self) -> None:
         """End every run and worker. Idempotent."""
@@ -150,13 +161,37 @@ class Sandbox:
         files: Mapping[str, bytes] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         run_id: str | None = None,
-        tools: Toolset | None = None,
+        tools: Granted | None = None,
+        entry: str | None = None,
+        cut_result: bool = False,
+        depth: int = 0,
     ) -> Run:
         """Run *code* in a guest of its own, and throw the guest away.
 
         `limits` may only narrow the sandbox's. `run_id` is what `interrupt` takes; one is made up if it is left out.
+        `entry` names a function of the code: it is called with the inputs, and what it returns is the result.
+        `cut_result` makes an overlong result a cut one instead of a failure. A run that a tool of another run starts
+        says how deep it is: it never waits for a worker that a shallower one holds.
         """
-        return await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None)
+        way = Way(entry, None, cut_result)
+        return await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth)
+
+    async def interface(self, code: str | bytes, name: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
+        """What the function of that name takes, returns and calls, found out in a guest; the result is JSON.
+
+        The code's definitions are run for it, without any tools.
+        """
+        return await self._run(code, None, None, limits, None, Toolset(), None, Way(name, "interface"), 0)
+
+    async def suggest(self, runs: list[dict[str, Any]], least: int, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
+        """Functions that *runs* (`{"source", "inputs"}`) of one shape would make, found out in a guest; none of them is run."""
+        return await self._run("", {"runs": runs, "least": least}, None, limits, None, Toolset(), None, Way("", "shapes"), 0)
+
+    def cpu_used(self, run_id: str) -> float:
+        """The seconds of CPU that a run under way has used so far; 0.0 for one that is not."""
+        with self._lock:
+            flight = self._flights.get(run_id)
+        return flight.cpu_used() if isinstance(flight, Flight) else 0.0
 
     def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
         """`run`, for scripts. Async tools run on a loop of the sandbox's own."""
@@ -202,8 +237,10 @@ class Sandbox:
         files: Mapping[str, bytes] | None,
         narrower: Limits | Mapping[str, Any] | None,
         run_id: str | None,
-        tools: Toolset,
+        tools: Granted,
         session: Session | None,
+        way: Way = RUN,
+        depth: int = 0,
     ) -> Run:
         started = time.perf_counter()
         base = session.limits if session is not None else self.limits
@@ -219,9 +256,9 @@ class Sandbox:
             kind = self._kind(limits)
             if session is not None and session.kind not in (None, kind):
                 raise LimitError("a session's runs are all with fuel or all without; start another session")
-            berths = self._berths.get(kind)
+            berths = self._berths.get((kind, depth))
             if berths is None or self._closed:
-                berths = await asyncio.to_thread(self._berths_for, limits)
+                berths = await asyncio.to_thread(self._berths_for, limits, depth)
             self._check_memory(limits)
             again = session is not None and session.started
             if session is not None:
@@ -232,9 +269,9 @@ class Sandbox:
                 # Fuel is counted from the source, always: a cached run would cost less.
                 cached = None if limits.fuel is not None else self._codes.get(key)
                 # Code is kept only from a guest that has run nothing else: another could hand in what it likes.
-                keep = cached is None and limits.fuel is None and not again
+                keep = cached is None and limits.fuel is None and not again and way.examine is None
                 fresh, kept = not again, session is not None
-                request = encode_request(source, cached, keep, inputs, files, limits, tools, seed, fresh=fresh, session=kept)
+                request = encode_request(source, cached, keep, inputs, files, limits, tools, seed, fresh=fresh, session=kept, way=way)
             except BadRequest as bad:
                 return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
             job = Job(request, seed, limits, keep=keep, session=session is not None, again=again)
@@ -259,7 +296,7 @@ class Sandbox:
             raise LimitError(f"memory_mb={limits.memory_mb}: this image itself takes {own / (1 << 20):.0f} MB; give it more")
 
     async def _fly(
-        self, job: Job, run_id: str, queued: Queued, tools: Toolset, session: Session | None, berths: Berths
+        self, job: Job, run_id: str, queued: Queued, tools: Granted, session: Session | None, berths: Berths
     ) -> tuple[Landing, Broker | None]:
         loop = asyncio.get_running_loop()
         berth = session.take() if session is not None else None

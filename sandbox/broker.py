@@ -16,7 +16,7 @@ from sandbox.limits import Limits
 from sandbox.outside import parse
 from sandbox.run import Pending, ToolCall
 from sandbox.threads import Threads
-from sandbox.tools import CallFailed, Tool, Toolset, encode_result, failure
+from sandbox.tools import CallFailed, Granted, HostTool, encode_result, failure
 
 MAX_CALLS = 1024  # in one message
 MESSAGE_SLACK = 1 << 16
@@ -34,7 +34,7 @@ class Broker:
 
     def __init__(
         self,
-        tools: Toolset,
+        tools: Granted,
         limits: Limits,
         loop: asyncio.AbstractEventLoop,
         threads: Threads,
@@ -54,7 +54,7 @@ class Broker:
         self.made = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[int, tuple[str, int, float]] = {}
-        self._plain_calls: deque[tuple[Tool, int, list[Any], dict[str, Any], int]] = deque()
+        self._plain_calls: deque[tuple[HostTool, int, list[Any], dict[str, Any], int]] = deque()
         self._plain_threads = 0
         self._lock = threading.Lock()
         self._closed = False
@@ -108,7 +108,7 @@ class Broker:
             if task is not None:
                 task.cancel()
 
-    def admit(self, name: str) -> Tool | CallFailed | None:
+    def admit(self, name: str) -> HostTool | CallFailed | None:
         """The tool of that name if it may be called now; None when the run has just been stopped."""
         self.made += 1
         most = self.limits.max_tool_calls
@@ -116,8 +116,19 @@ class Broker:
             self.made -= 1
             self.stop("call_limit")
             return None
-        tool = self.tools.get(name)
+        try:
+            tool = self.tools.get(name)
+        except CallFailed as refused:
+            return refused
         return tool if tool is not None else CallFailed("UnknownTool", "there is no such tool")
+
+    def is_plain(self, name: str) -> bool:
+        """Whether it is a plain function's name, and may be called."""
+        try:
+            tool = self.tools.get(name)
+        except CallFailed:
+            return False
+        return tool is not None and not tool.is_async
 
     def start(self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int) -> bool:
         """Start one call; False when the run has just been stopped."""
@@ -158,7 +169,7 @@ class Broker:
         with self._lock:
             self._under_way.pop(call_id, None)
 
-    def call(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> bytes | None:
+    def call(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> bytes | None:
         """Run a plain function here and now; its completion."""
         started = time.perf_counter()
         try:
@@ -171,11 +182,11 @@ class Broker:
             return self._failed(call_id, tool.name, failure(error), size, started)
         return self._succeeded(call_id, tool.name, data, size, started)
 
-    def _start_task(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
+    def _start_task(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
         if not self._closed:
             self._tasks[call_id] = self.loop.create_task(self._run_task(tool, call_id, args, kwargs, size))
 
-    async def _run_task(self, tool: Tool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
+    async def _run_task(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
         started = time.perf_counter()
         completion: bytes | None
         try:
@@ -195,11 +206,8 @@ class Broker:
             self._tasks.pop(call_id, None)
         self._finish(call_id, completion)
 
-    def _pause(self, tool: Tool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired, size: int, started: float) -> None:
-        try:
-            named = dict(tool.signature.bind(*args, **kwargs).arguments)
-        except TypeError:
-            named = dict(kwargs)
+    def _pause(self, tool: HostTool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired, size: int, started: float) -> None:
+        named = tool.named(args, kwargs)
         ms = (time.perf_counter() - started) * 1e3
         with self._lock:
             if self._closed:

@@ -173,11 +173,10 @@ class ThreadFlight(Flight):
             parsed = broker.parse(body)
             if parsed is not None and len(parsed[0]) == 1 and not parsed[1]:
                 call_id, name, args, kwargs = parsed[0][0]
-                tool = broker.tools.get(name)
                 limit = broker.limits.max_call_bytes
-                if tool is not None and not tool.is_async and (limit is None or len(body) <= limit):
-                    admitted = broker.admit(name)
-                    if admitted is None or isinstance(admitted, CallFailed):
+                if broker.is_plain(name) and (limit is None or len(body) <= limit):
+                    tool = broker.admit(name)
+                    if tool is None or isinstance(tool, CallFailed):
                         return None
                     self._tool_since = before = time.thread_time_ns()
                     broker.enter(call_id, name, len(body))

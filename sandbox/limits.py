@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -48,6 +49,16 @@ class Limits(BaseModel):
             mine = getattr(self, name)
             if mine is not None and (value is None or value > mine):
                 raise LimitError(f"{name}={value} is wider than the sandbox's {name}={mine}; a run can only narrow it")
+        return self.model_copy(update=changes)
+
+    def tightened(self, wanted: Mapping[str, Any]) -> Limits:
+        """These limits, each replaced by the one *wanted* where that is tighter."""
+        asked = Limits(**dict(wanted))
+        changes = {}
+        for name in asked.model_fields_set:
+            mine, other = getattr(self, name), getattr(asked, name)
+            if other is not None and (mine is None or other < mine):
+                changes[name] = other
         return self.model_copy(update=changes)
 
 

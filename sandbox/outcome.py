@@ -107,6 +107,8 @@ def _read_answer(run: Run, answer: bytes, limits: Limits, files: Mapping[str, by
     if "error" in fields:
         run.error = RunError.model_validate({name: _cut(name, value) for name, value in fields["error"].items()})
     if status == "completed":
+        run.usage.result_bytes = int(fields.get("size", len(result)))
+        run.result_truncated = "size" in fields  # then the result is the beginning of its JSON text
         try:
             run.result = parse(result, limits.max_result_bytes)
         except ValueError as error:

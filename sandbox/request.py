@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import keyword
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -14,10 +15,19 @@ from sandbox.limits import Limits
 from sandbox.names import FILE_NAME, MAX_FILES, MAX_NAME
 from sandbox.run import RunError
 from sandbox.seam import guest_seed
-from sandbox.tools import Toolset
+from sandbox.tools import Granted
 
 MAX_SOURCE_BYTES = 1 << 20
 MAX_INPUT_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a source is run: as it stands, or by way of one of its functions, or only looked at."""
+
+    entry: str | None = None
+    examine: Literal["interface", "shapes"] | None = None
+    cut: bool = False  # an overlong result is cut, and no failure
 
 
 class BadRequest(Exception):
@@ -105,17 +115,19 @@ def encode_request(
     inputs: Mapping[str, Any] | None,
     files: Mapping[str, bytes] | None,
     limits: Limits,
-    tools: Toolset,
+    tools: Granted,
     seed: bytes,
     *,
     fresh: bool,
     session: bool,
+    way: Way,
 ) -> bytes:
     """The text that a guest gets. Put together from JSON pieces, so that nothing is encoded twice."""
-    return b'{"source":%b,"code":%b,%b,"fresh":%b,"session":%b,"seed":%d,"inputs":%b,"files":%b,"tools":%b}' % (
+    return b'{"source":%b,"code":%b,%b,%b,"fresh":%b,"session":%b,"seed":%d,"inputs":%b,"files":%b,"tools":%b}' % (
         to_json(source.decode()),
         b"null" if code is None else b'"%b"' % code,
         _limits_json(limits, keep),
+        _way_json(way),
         b"true" if fresh else b"false",
         b"true" if session else b"false",
         guest_seed(seed),
@@ -123,6 +135,11 @@ def encode_request(
         _files(files, limits),
         tools.names_json,
     )
+
+
+@lru_cache(64)
+def _way_json(way: Way) -> bytes:
+    return to_json({"entry": way.entry, "examine": way.examine, "cut": way.cut})[1:-1]
 
 
 @lru_cache(64)

@@ -52,6 +52,7 @@ class Usage(_Model):
     memory_peak_bytes: int = 0
     tool_calls: int = 0
     stdout_bytes: int = 0
+    result_bytes: int = 0
 
 
 class ToolCall(_Model):
@@ -79,6 +80,7 @@ class Run(_Model):
     id: str
     status: Status
     result: JsonValue = None
+    result_truncated: bool = False
     stdout: str = ""
     stdout_truncated: bool = False
     error: RunError | None = None

@@ -12,7 +12,9 @@ from sandbox.berths import Berths
 from sandbox.errors import SandboxClosed
 from sandbox.flight import Berth, Flight, Landing
 from sandbox.limits import Limits
+from sandbox.request import Way
 from sandbox.run import Run, Status
+from sandbox.tools import Granted
 
 if TYPE_CHECKING:
     from sandbox.box import Sandbox
@@ -59,12 +61,15 @@ class Session:
         files: Mapping[str, bytes] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        tools: Granted | None = None,
+        cut_result: bool = False,
     ) -> Run:
         """Run *code* where the session's earlier runs left off. Runs of one session follow each other."""
         async with self._turn:
             if self._over is not None:
                 raise SandboxClosed(self._over)
-            return await self.box._run(code, inputs, files, limits, run_id, self.box.tools, self)
+            granted = self.box.tools if tools is None else tools
+            return await self.box._run(code, inputs, files, limits, run_id, granted, self, Way(cut=cut_result))
 
     def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
         """`run`, for scripts."""

@@ -7,7 +7,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, Protocol, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic_core import PydanticSerializationError, to_json
@@ -25,6 +25,31 @@ class CallFailed(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class HostTool(Protocol):
+    """What a guest's call needs of a tool: a function, and the check that its arguments pass before it runs."""
+
+    name: str
+    is_async: bool
+
+    @property
+    def function(self) -> Callable[..., Any]: ...
+
+    def bind(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The checked arguments; raises CallFailed."""
+
+    def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name, for somebody who has to approve the call."""
+
+
+class Granted(Protocol):
+    """The tools that a run may call."""
+
+    names_json: bytes
+
+    def get(self, name: str) -> HostTool | None:
+        """The tool of that name. None, or CallFailed with a reason, if it may not be called."""
 
 
 class Tool:
@@ -93,6 +118,13 @@ class Tool:
         except ValidationError as error:
             raise CallFailed("InvalidArguments", explain(error, list(self.signature.parameters))) from None
 
+    def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name, as far as they have one."""
+        try:
+            return dict(self.signature.bind(*args, **kwargs).arguments)
+        except TypeError:
+            return dict(kwargs)
+
 
 def explain(error: ValidationError, names: list[str]) -> str:
     """What is wrong with the arguments, one phrase each, without the values."""
@@ -143,6 +175,9 @@ class Toolset(Mapping[str, Tool]):
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._tools.get(name, default)
 
     def __iter__(self) -> Any:
         return iter(self._tools)

@@ -36,6 +36,26 @@ for _name, _help in (
     image.command(f"engine.cli.image:{_name}_command", name=_name, help=_help)
 
 
+tool = App(name="tool", help="Composed tools: write, test, run, share.")
+app.command(tool)
+for _name, _help in (
+    ("list", "The composed tools of this project and of the user."),
+    ("show", "One tool: its interface, or its source."),
+    ("add", "Check a tool's file, run its examples, and save it."),
+    ("run", "Run a tool: once, for each line of stdin, or over all of it."),
+    ("test", "Run the examples of tools."),
+    ("history", "The versions of a tool."),
+    ("rollback", "Bring an earlier version back."),
+    ("rm", "Remove a tool; its versions stay in the history."),
+    ("export", "Tools as one JSON document on stdout."),
+    ("import", "Tools from such a document, or from JSON files of the older form."),
+    ("suggest", "Tools that past code would make."),
+    ("learn", "Learn what a tool returns from its past results."),
+    ("search", "Search all tools that this project grants."),
+):
+    tool.command(f"engine.cli.tool:{'examples' if _name == 'test' else _name}_command", name=_name, help=_help)
+
+
 class UsageError(Exception):
     """Raised when the arguments make no sense together; the message says what to write."""
 
@@ -56,8 +76,8 @@ def main() -> None:
     except Exception as error:
         if type(error).__module__.startswith("cyclopts"):
             raise SystemExit(USAGE_ERROR) from None
-        if type(error).__module__.startswith("sandbox."):
+        if type(error).__module__.startswith(("sandbox.", "composer.")):
             print(f"go-ent: {error}", file=sys.stderr)
-            raise SystemExit(USAGE_ERROR if isinstance(error, ValueError) else SETUP_ERROR) from None
+            raise SystemExit(USAGE_ERROR if isinstance(error, ValueError | KeyError) else SETUP_ERROR) from None
         raise
     raise SystemExit(code if isinstance(code, int) else 0)

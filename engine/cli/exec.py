@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from cyclopts import Parameter
 from pydantic_core import to_json
 
 from engine.cli import UsageError
+from engine.cli.signals import interrupted_by_signals
 from engine.outcomes import EXIT_CODES
 from sandbox import Limits, Run, Sandbox
 from sandbox.images.project import project_image
@@ -38,7 +38,7 @@ def exec_code(
     The exit code is 0 only for a run that completed; each other status has one of its own.
     """
     source = _source(file, code)
-    inputs = _inputs(input)
+    inputs = read_inputs(input)
     chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory, "fuel": fuel}
     limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
     try:
@@ -48,7 +48,7 @@ def exec_code(
     if json_:
         print(run.model_dump_json())
     else:
-        _print(run)
+        print_run(run)
     return EXIT_CODES[run.status]
 
 
@@ -68,7 +68,7 @@ def _source(file: str | None, code: str | None) -> str | bytes:
         raise UsageError(f"{file}: {error.strerror}") from None
 
 
-def _inputs(text: str) -> dict[str, Any]:
+def read_inputs(text: str) -> dict[str, Any]:
     if text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
@@ -91,21 +91,12 @@ def _no_constant(name: str) -> None:
 async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits) -> Run:
     image = await asyncio.to_thread(project_image, Path.cwd())
     box = Sandbox(limits=limits, workers=1, image=image)
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-    def stop() -> None:
-        if box.running:
-            box.interrupt_all()
-        elif task is not None:
-            task.cancel()  # nothing runs yet
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    async with box:
-        return await box.run(source, inputs)
+    with interrupted_by_signals(box):
+        async with box:
+            return await box.run(source, inputs)
 
 
-def _print(run: Run) -> None:
+def print_run(run: Run) -> None:
     sys.stdout.write(run.stdout)
     if run.result is not None:
         if run.stdout and not run.stdout.endswith("\n"):

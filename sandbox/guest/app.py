@@ -63,9 +63,12 @@ facades.install()
 
 import wit_world  # noqa: E402  (made by componentize-py)
 
-FIELDS = {
+FIELDS: dict[str, object] = {
     "keep": False,
     "session": False,
+    "entry": None,
+    "examine": None,
+    "cut": False,
     "call_bytes": 10**6,
     "fresh": True,
     "tools": ["a.b"],
@@ -118,6 +121,7 @@ def _warm_up() -> None:
                 ("completed", _request("print('a', n)\nx = await tools.a.b(q=n)\n[y for y in x['a']]")),
                 ("completed", _request("import asyncio\nsum(len(z) for z in await asyncio.gather(tools.f(1), tools.g(2)))")),
                 ("completed", _request(everyday.LIBRARY)),
+                ("completed", _request("async def f(n: int) -> list[int]:\n    return [n]", entry="f")),
                 ("completed", _request("if n:\n    return n")),
                 ("completed", _request("open('a','w').write('b')\nopen('a').read()", files={"c": "aGk="})),
                 ("error", _request("1/0")),

@@ -17,7 +17,7 @@ import warnings
 from typing import Any
 
 import wit_world
-from guest import encode, facades, files, policy, report
+from guest import encode, facades, files, interface, policy, report, shape, shapes
 from guest.bridge import ToolError, Tools, bridge
 from guest.loop import GuestLoop
 from guest.output import Output
@@ -183,23 +183,62 @@ def _forgotten() -> tuple[list[str], int | None]:
     return sorted(names), min(lines, default=None)
 
 
-def _execute(code: types.CodeType) -> Any:
+class InputError(ValueError):
+    """Raised when the inputs can't be made into what the function's types say."""
+
+
+def _in_loop(coroutine: Any) -> Any:
+    loop = GuestLoop()
+    try:
+        asyncio.events._set_running_loop(None)
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(coroutine)
+    finally:
+        asyncio.events._set_running_loop(None)
+
+
+def _execute(code: types.CodeType, entry: str | None, inputs: dict[str, Any]) -> Any:
+    """Run the code; the result is the value it left, or that of its function *entry*, called with the inputs."""
     scope.pop(RESULT, None)
     if code.co_flags & CO_COROUTINE:
-        loop = GuestLoop()
-        try:
-            asyncio.events._set_running_loop(None)
-            with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(_drive(code))
-        finally:
-            asyncio.events._set_running_loop(None)
-    else:
-        exec(code, scope)
-    return scope.pop(RESULT, None)
+        return _in_loop(_drive(code, entry, inputs))
+    exec(code, scope)
+    if entry is None:
+        return scope.pop(RESULT, None)
+    value = _call(entry, inputs)
+    return _in_loop(_wait(value)) if value.__class__ is types.CoroutineType else value
 
 
-async def _drive(code: types.CodeType) -> None:
+async def _drive(code: types.CodeType, entry: str | None, inputs: dict[str, Any]) -> Any:
     await eval(code, scope)
+    if entry is None:
+        return scope.pop(RESULT, None)
+    value = _call(entry, inputs)
+    return await value if value.__class__ is types.CoroutineType else value
+
+
+async def _wait(value: Any) -> Any:
+    return await value
+
+
+def _call(entry: str, inputs: dict[str, Any]) -> Any:
+    function = scope.get(entry)
+    if not callable(function):
+        raise NameError(f"there is no function {entry}")
+    try:
+        arguments = shapes.build_arguments(function, inputs)
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error)) from None
+    return function(**arguments)
+
+
+def _examine(source: str, what: str, request: dict[str, Any]) -> Any:
+    """What the source is, instead of what it does; for its interface its definitions are run all the same."""
+    if what == "shapes":
+        return shape.suggest(request["inputs"]["runs"], request["inputs"]["least"])
+    tree = compile(source, report.FILE, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
+    _execute(prepare(source), None, {})
+    return interface.describe(source, tree, scope, request["entry"])
 
 
 def _result(value: Any) -> str:
@@ -269,7 +308,8 @@ def start(request: dict[str, Any]) -> None:
         for name, data in request["files"].items():
             files.folder.nodes[name] = files.Node(base64.b64decode(data), changed=False)
             files.folder._add_parents(name)
-    scope.update(request["inputs"])
+    if request["entry"] is None:
+        scope.update(request["inputs"])
 
 
 def run(text: str) -> str:
@@ -295,13 +335,15 @@ def _run(request: dict[str, Any]) -> str:
     source: str = request["source"]
     try:
         try:
+            if request["examine"]:
+                return _finish("completed", source, encode.dumps(_examine(source, request["examine"], request)))
             if request["code"]:
                 code: types.CodeType = marshal.loads(base64.b64decode(request["code"]))
             else:
                 code = prepare(source)
                 if request["keep"]:
                     wit_world.keep(base64.b64encode(marshal.dumps(code)).decode())
-            result = _result(_execute(code))
+            result = _result(_execute(code, request["entry"], request["inputs"]))
             if atexit._ncallbacks():
                 atexit._run_exitfuncs()
         except SystemExit as error:
@@ -310,6 +352,8 @@ def _run(request: dict[str, Any]) -> str:
             result = "null"
         size = len(result) if result.isascii() else len(result.encode())
         if request["result_bytes"] is not None and size > request["result_bytes"]:
+            if request["cut"]:
+                return _finish("completed", source, json_dumps(result[: request["result_bytes"] // 6]), size=size)
             return _finish("result_limit", source, size=size)
         return _finish("completed", source, result)
     except MemoryError as error:

@@ -22,10 +22,8 @@ def project_packages(folder: Path) -> tuple[str, ...]:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PackageError(f"{path} is not valid TOML: {error}") from None
-    unknown = [name for name in config if name != "image"]
     section = config.get("image", {})
-    if isinstance(section, dict):
-        unknown += [f"image.{name}" for name in section if name != "packages"]
+    unknown = [f"image.{name}" for name in section if name != "packages"] if isinstance(section, dict) else []
     if unknown:
         raise PackageError(f"{path}: there is no setting {', '.join(unknown)}; there is image.packages")
     packages = section.get("packages", []) if isinstance(section, dict) else None

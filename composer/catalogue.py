@@ -1,0 +1,246 @@
+"""One catalogue of tools from many sources: listed, searched, granted, checked and called in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Literal
+
+from composer import stubs
+from composer.errors import BadArguments, BadResult, CallError, Collision, ComposerError, NotGranted, ToolNotFound, Unavailable
+from composer.grants import Grants
+from composer.schemas import BadSchema, Checker
+from composer.scope import CallRecord, Scope
+from composer.search import Index
+from composer.spec import CallContext, Schema, Source, ToolSpec
+from sandbox import ApprovalRequired, ToolError
+
+log = logging.getLogger("composer")
+Detail = Literal["brief", "stubs", "full"]
+
+
+class Catalogue:
+    """The tools of all sources under their full names. Used from one event loop.
+
+    A source is asked for its tools when they are first needed; one that can't answer is in `problems`, and the others
+    go on.
+    """
+
+    def __init__(self, sources: Iterable[Source] = ()) -> None:
+        self.sources: list[Source] = []
+        self.problems: dict[str, str] = {}
+        self.learned: dict[str, Schema] = {}
+        self._listed: dict[int, list[ToolSpec]] = {}
+        self._specs: dict[str, tuple[ToolSpec, Source]] = {}
+        self._index: Index | None = None
+        self._collisions: dict[str, Collision] = {}
+        self._checkers: dict[int, tuple[Schema, Checker | None]] = {}
+        for source in sources:
+            self.add(source)
+
+    def add(self, source: Source) -> None:
+        """Another source; its namespace must be its own."""
+        for other in self.sources:
+            if source.namespace and other.namespace == source.namespace:
+                raise Collision(source.namespace, other.origin, source.origin)
+        self.sources.append(source)
+
+    async def close(self) -> None:
+        for source in self.sources:
+            await source.close()
+
+    # -- finding
+
+    async def load(self, sources: Iterable[Source] | None = None) -> None:
+        """Ask sources, all at once, what they have now."""
+        asked = list(self.sources if sources is None else sources)
+        answers = await asyncio.gather(*(self._ask(source) for source in asked))
+        changed = False
+        for source, answer in zip(asked, answers, strict=True):
+            if answer is not self._listed.get(id(source)):
+                self._listed[id(source)] = answer
+                changed = True
+        if changed:
+            self._merge()
+
+    async def _ask(self, source: Source) -> list[ToolSpec]:
+        try:
+            found = await source.tools()
+            self.problems.pop(source.origin, None)
+            return found
+        except ComposerError as error:
+            self.problems[source.origin] = str(error)
+            return self._listed.get(id(source), [])
+
+    def _merge(self) -> None:
+        merged: dict[str, tuple[ToolSpec, Source]] = {}
+        for name in self._collisions:
+            self.problems.pop(name, None)
+        self._collisions.clear()
+        for source in self.sources:
+            for spec in self._listed.get(id(source), ()):
+                if spec.name in merged:
+                    self._refuse(Collision(spec.name, merged[spec.name][0].origin, spec.origin))
+                schema = self.learned.get(spec.name) if spec.output_schema is None else None
+                merged[spec.name] = (spec if schema is None else replace(spec, output_schema=schema, learned=True)), source
+        for name, (spec, _) in merged.items():
+            above = name
+            while above := above.rpartition(".")[0]:
+                if above in merged:
+                    self._refuse(Collision(above, merged[above][0].origin, f"{spec.origin}, where it is a namespace"))
+        self._specs = {name: found for name, found in merged.items() if name not in self._collisions}
+        self._index = None
+        self._checkers.clear()
+
+    def _refuse(self, collision: Collision) -> None:
+        """Neither tool can be called, and who asks learns why; the rest go on."""
+        self._collisions[collision.name] = collision
+        self.problems[collision.name] = str(collision)
+
+    def learn(self, name: str, schema: Schema) -> None:
+        """Take *schema* for that of what a tool returns, if it has none of its own. Shown, never enforced."""
+        self.learned[name] = schema
+        self._merge()
+
+    async def tools(self, grants: Grants, namespace: str | None = None) -> list[ToolSpec]:
+        """The granted tools, by name; of one namespace if it is given."""
+        await self.load(source for source in self.sources if grants.may_reach(source.namespace))
+        below = None if namespace is None else f"{namespace}."
+        return [
+            spec
+            for name, (spec, _) in sorted(self._specs.items())
+            if grants.allows(name) and (below is None or name.startswith(below) or name == namespace)
+        ]
+
+    async def search(self, words: str, grants: Grants, *, limit: int = 10) -> list[ToolSpec]:
+        """The granted tools that best fit *words*."""
+        await self.load(source for source in self.sources if grants.may_reach(source.namespace))
+        if self._index is None:
+            self._index = Index([spec for spec, _ in self._specs.values()])
+        found = [spec for spec in self._index.search(words, limit=len(self._specs)) if grants.allows(spec.name)]
+        return found[:limit]
+
+    async def get(self, name: str, grants: Grants) -> ToolSpec:
+        """The granted tool of that name. Only the source it belongs to is asked."""
+        if not grants.allows(name):
+            raise NotGranted(name)
+        spec, _ = await self._find(name)
+        return spec
+
+    async def find(self, name: str) -> ToolSpec:
+        """The tool of that name, for one who has seen to the grant."""
+        spec, _ = await self._find(name)
+        return spec
+
+    async def _find(self, name: str) -> tuple[ToolSpec, Source]:
+        namespace = name.partition(".")[0]
+        owners = [source for source in self.sources if not source.namespace or name.startswith(f"{source.namespace}.")]
+        await self.load(owners)
+        found = self._specs.get(name)
+        if name in self._collisions:
+            raise self._collisions[name]
+        if found is None:
+            for owner in owners:
+                if owner.namespace and owner.origin in self.problems:
+                    raise Unavailable(f"{owner.origin}: {self.problems[owner.origin]}")
+            known = any(source.namespace == namespace for source in self.sources)
+            raise ToolNotFound(f"there is no tool {name}" + ("" if known or "." not in name else f", and no source {namespace}"))
+        return found
+
+    def near(self, name: str, grants: Grants, most: int = 3) -> list[ToolSpec]:
+        """Granted tools whose names are like *name*, among those known so far."""
+        granted = [known for known in self._specs if grants.allows(known)]
+        close = difflib.get_close_matches(name, granted, most, 0.5)
+        last = name.rpartition(".")[2]
+        close += [known for known in granted if known.rpartition(".")[2] == last and known not in close]
+        return [self._specs[known][0] for known in close[:most]]
+
+    def known(self, name: str) -> ToolSpec | None:
+        """A tool that is known so far, without asking anybody."""
+        found = self._specs.get(name)
+        return None if found is None else found[0]
+
+    def known_names(self, grants: Grants) -> list[str]:
+        """The granted tools that are known so far, without asking anybody."""
+        return sorted(name for name in self._specs if grants.allows(name))
+
+    # -- calling
+
+    async def call(self, name: str, arguments: dict[str, Any], scope: Scope) -> Any:
+        """Call a tool: granted, counted, checked before and after, timed and recorded."""
+        if not scope.allows(name):
+            raise NotGranted(name)
+        scope.allowance.take_call()
+        started = time.perf_counter()
+        record = True
+        result: Any = None
+        error: str | None = None
+        try:
+            spec, source = await self._find(name)
+            self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
+            await self._approve(spec, arguments, scope)
+            context = CallContext(scope.run_id, scope.chain, scope)
+            result = await source.call(name, arguments, context)
+            if spec.output_schema is not None and not spec.learned:
+                self._check(spec.output_schema, result, BadResult, name, "its result")
+            return result
+        except ApprovalRequired:
+            record = False
+            raise
+        except (ComposerError, ToolError) as failed:
+            error = str(failed)
+            raise
+        except asyncio.CancelledError:
+            error = "cancelled"
+            raise
+        except Exception as failed:
+            log.exception("the tool %s failed in a way that it should not", name)
+            error = f"{type(failed).__name__}: an error of the host; its log has it"
+            raise CallError(error) from None
+        finally:
+            if record:
+                ms = (time.perf_counter() - started) * 1e3
+                scope.calls.append(CallRecord(name, arguments, error is None, result if error is None else None, error, ms))
+
+    async def _approve(self, spec: ToolSpec, arguments: dict[str, Any], scope: Scope) -> None:
+        listed = scope.grants.needs_approval(spec.name)
+        if not listed and not spec.hints.destructive:
+            return
+        answer = None if scope.approver is None else await scope.approver(spec, arguments)
+        if answer is None:
+            raise ApprovalRequired("calls of this tool need approval" if listed else "this tool says that it is destructive")
+        if not answer:
+            raise CallError("the call was not approved")
+
+    def _check(self, schema: Schema, value: Any, kind: type[ComposerError], name: str, what: str) -> None:
+        kept = self._checkers.get(id(schema))
+        if kept is None:
+            try:
+                kept = schema, Checker(schema)
+            except BadSchema as error:
+                log.warning("%s: the schema of %s is not checked: %s", name, what, error)
+                kept = schema, None
+            self._checkers[id(schema)] = kept
+        if kept[1] is not None and (problems := kept[1].problems(value)):
+            raise kind(f"{what} {'do not' if what.endswith('s') else 'does not'} fit: " + "; ".join(problems))
+
+
+def show(specs: Iterable[ToolSpec], detail: Detail) -> str:
+    """Tools as text for a model: a line each, typed stubs, or everything there is."""
+    specs = list(specs)
+    if detail == "brief":
+        return "\n".join(stubs.signature(spec) for spec in specs)
+    text = stubs.stubs(specs)
+    if detail == "stubs":
+        return text
+    import json
+
+    rows = [
+        {"name": s.name, "origin": s.origin, "input_schema": s.input_schema, "output_schema": s.output_schema, "learned": s.learned}
+        for s in specs
+    ]
+    return f"{text}\n\n" + "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

@@ -1,0 +1,108 @@
+"""What must hold before a composed tool is saved, and whether its examples come true."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from composer.catalogue import Catalogue
+from composer.composed import ComposedTools
+from composer.errors import ComposerError, ToolNotFound
+from composer.grants import Grants
+from composer.scope import MAX_DEPTH
+from composer.toolfile import Example
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleOutcome:
+    """How an example went. `problem` is None when it came true."""
+
+    number: int
+    problem: str | None
+    ms: float
+
+
+async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, grants: Grants, name: str) -> list[str]:
+    """What is wrong with the tools that a tool requires: not granted, or not there."""
+    problems = []
+    for required in requires:
+        if required == name:
+            problems.append(f"it calls itself: {name} → {name}")
+        elif required.endswith("*"):
+            if not grants.allows(f"{required[:-1]}x"):
+                problems.append(f"it requires {required}, and not all of that is granted to this project")
+        elif not grants.allows(required):
+            problems.append(f"it requires {required}, which is not granted to this project: add it to grants.allow")
+        else:
+            try:
+                await catalogue.find(required)
+            except ToolNotFound:
+                if any(known.startswith(f"{required}.") for known in catalogue.known_names(grants)):
+                    problems.append(f"it passes tools.{required} on, which is a namespace: list the tools it calls in `requires`")
+                    continue
+                near = [spec.name for spec in catalogue.near(required, grants)]
+                hint = f"; did you mean {' or '.join(near)}?" if near else ""
+                problems.append(f"it requires {required}, and there is no such tool{hint}")
+            except ComposerError:
+                pass  # a source that can't be reached now doesn't keep a tool from being saved
+    return problems
+
+
+def cycle_problems(name: str, requires: tuple[str, ...], composed: ComposedTools) -> list[str]:
+    """A cycle among composed tools, or a chain of them that is too deep, once *name* requires *requires*."""
+    needs = {tool.name: tool.interface.requires for tool in composed.found.values()}
+    needs[name] = requires
+
+    def deepest(at: str, path: tuple[str, ...]) -> tuple[str, ...]:
+        if at in path:
+            raise _Cycle((*path[path.index(at) :], at))
+        path = (*path, at)
+        if len(path) > MAX_DEPTH:
+            return path
+        below = [deepest(needed, path) for needed in needs.get(at, ()) if needed in needs]
+        return max(below, key=len, default=path)
+
+    try:
+        roots = [root for root in needs if root == name or name in needs[root]]
+        longest = max((deepest(root, ()) for root in roots), key=len)
+    except _Cycle as cycle:
+        return [f"composed tools can't call themselves: {' → '.join(cycle.path)}"]
+    if len(longest) > MAX_DEPTH:
+        return [f"composed tools call each other {MAX_DEPTH} deep at most: {' → '.join(longest)}"]
+    return []
+
+
+class _Cycle(Exception):
+    def __init__(self, path: tuple[str, ...]) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+def judge(example: Example, status: str, result: Any, error: str | None) -> str | None:
+    """Why an example did not come true, or None."""
+    if example.error is not None:
+        if status == "completed":
+            return f"an error with {example.error!r} was expected; it returned {_short(result)}"
+        return None if example.error in (error or "") else f"an error with {example.error!r} was expected; it was: {error}"
+    if status != "completed":
+        return f"{status}: {error}"
+    return None if _same(result, example.result) else f"{_short(example.result)} was expected; it returned {_short(result)}"
+
+
+def _same(got: Any, expected: Any) -> bool:
+    """Equal as JSON: a bool is no number, and a float is as close as its text."""
+    if isinstance(got, bool) or isinstance(expected, bool):
+        return got is expected
+    if isinstance(got, float) and isinstance(expected, int | float):
+        return abs(got - expected) <= 1e-9 * max(1.0, abs(got), abs(expected))
+    if isinstance(got, dict) and isinstance(expected, dict):
+        return got.keys() == expected.keys() and all(_same(got[key], expected[key]) for key in got)
+    if isinstance(got, list) and isinstance(expected, list):
+        return len(got) == len(expected) and all(_same(a, b) for a, b in zip(got, expected, strict=True))
+    return bool(got == expected)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 300 else f"{text[:300]}… ({len(text)} characters)"

@@ -1,0 +1,210 @@
+"""Code mode: a model writes Python over the granted tools, and gets back what it can use."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import Field
+from pydantic_core import to_json
+
+from composer import stubs
+from composer.catalogue import Catalogue
+from composer.errors import BadName
+from composer.grants import Grants
+from composer.guest_tools import GuestTools
+from composer.journal import Journal, record
+from composer.scope import Allowance, Approver, Scope
+from composer.spec import NAMESPACE, CallContext, ToolSpec
+from sandbox import Limits, Run, Sandbox, SandboxClosed, Session
+from sandbox.errors import ToolError
+
+MAX_RESULT_CHARS = 20_000
+MAX_KEPT_BYTES = 64 << 20
+MAX_SESSIONS = 16
+READ = "results.read"
+
+
+class CodeRun(Run):
+    """A run of code mode. `help` holds the stubs of the tools that were called wrongly."""
+
+    help: str | None = Field(default=None, description="typed stubs of the tools that the code called wrongly")
+
+
+class Results:
+    """Results that were too long to hand over, kept so that later code can go on with them. A source of one tool."""
+
+    namespace = "results"
+    origin = "go-ent's own tools"
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        schema = {
+            "type": "object",
+            "properties": {"id": {"type": "string", "description": "the run's id, from the marker"}},
+            "required": ["id"],
+            "additionalProperties": False,
+        }
+        self._specs = [ToolSpec(READ, "The whole result of an earlier run whose result was cut.", schema, origin=self.origin)]
+
+    def keep(self, run_id: str, value: Any, size: int) -> None:
+        self._kept[run_id] = value, size
+        self._bytes += size
+        while self._bytes > MAX_KEPT_BYTES:
+            _, (_, gone) = self._kept.popitem(last=False)
+            self._bytes -= gone
+
+    async def tools(self) -> list[ToolSpec]:
+        return self._specs
+
+    async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
+        found = self._kept.get(arguments["id"])
+        if found is None:
+            raise ToolError(f"no result of a run {arguments['id']!r} is kept")
+        return found[0]
+
+    async def close(self) -> None:
+        self._kept.clear()
+
+
+class CodeMode:
+    """Runs code over a catalogue. State is kept between calls only in a named session.
+
+    Without `grants`, what has no namespace may be called: composed tools and the program's own functions.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        sandbox: Sandbox,
+        *,
+        grants: Grants | None = None,
+        journal: Journal | None = None,
+        approver: Approver | None = None,
+        max_result_chars: int = MAX_RESULT_CHARS,
+    ) -> None:
+        self.catalogue = catalogue
+        self.box = sandbox
+        self.grants = grants if grants is not None else Grants(top_level=True)
+        self.max_result_chars = max_result_chars
+        self._journal = journal
+        self._approver = approver
+        self._results = next((source for source in catalogue.sources if isinstance(source, Results)), None) or Results()
+        if self._results not in catalogue.sources:
+            catalogue.add(self._results)
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    async def execute(
+        self,
+        code: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        session: str | None = None,
+        grants: Iterable[str] | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        approver: Approver | None = None,
+        run_id: str | None = None,
+    ) -> CodeRun:
+        """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut, and stays a success."""
+        started = time.perf_counter()
+        run_id = run_id or uuid.uuid4().hex
+        narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
+        allowance = Allowance(narrowed, self.box.cpu_used)
+        base = self.grants if grants is None else self.grants.narrowed(grants)
+        scope = Scope(base, allowance, run_id, approver or self._approver, own=frozenset((READ,)))
+        tools = GuestTools(self.catalogue, scope)
+        allowance.enter(run_id)
+        try:
+            run = await self._run(code, inputs, session, narrowed, run_id, tools)
+        finally:
+            allowance.leave(run_id, 0.0)
+        if self._journal is not None:
+            error = None if run.error is None else f"{run.error.kind}: {run.error.message}"
+            entry = record(
+                "code",
+                run_id,
+                run.status,
+                source=code if isinstance(code, str) else None,
+                inputs=dict(inputs or {}),
+                result=run.result,
+                error=error,
+                calls=scope.calls,
+                ms=(time.perf_counter() - started) * 1e3,
+            )
+            await asyncio.to_thread(self._journal.append, entry)
+        return self._present(run)
+
+    async def _run(
+        self, code: str, inputs: Mapping[str, Any] | None, session: str | None, limits: Limits, run_id: str, tools: GuestTools
+    ) -> Run:
+        if session is None:
+            return await self.box.run(code, inputs, limits=limits, run_id=run_id, tools=tools, cut_result=True)
+        kept = self._session(session)
+        try:
+            return await kept.run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=True)
+        except SandboxClosed:
+            # A limit or an interrupt ended it: its state is gone, and a new one takes its place.
+            self._sessions.pop(session, None)
+            return await self._session(session).run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=True)
+
+    def _session(self, name: str) -> Session:
+        if not NAMESPACE.fullmatch(name):
+            raise BadName(f"{name!r:.80} can't be the name of a session: a small letter, then small letters, digits and underscores")
+        if name not in self._sessions:
+            while len(self._sessions) >= MAX_SESSIONS:
+                _, oldest = self._sessions.popitem(last=False)
+                oldest.close()
+            self._sessions[name] = self.box.session()
+        self._sessions.move_to_end(name)
+        return self._sessions[name]
+
+    def end_session(self, name: str) -> bool:
+        """Forget a session's state; whether there was one."""
+        found = self._sessions.pop(name, None)
+        if found is not None:
+            found.close()
+        return found is not None
+
+    def close(self) -> None:
+        while self._sessions:
+            self._sessions.popitem()[1].close()
+
+    def _present(self, run: Run) -> CodeRun:
+        made = CodeRun.model_construct(**dict(run))
+        made.help = self._help(run)
+        if run.status != "completed":
+            return made
+        if run.result_truncated:
+            text, how = str(run.result), "return less: a part, a count or a summary"
+        else:
+            if run.usage.result_bytes <= self.max_result_chars:
+                return made
+            text = to_json(run.result).decode()
+            if len(text) <= self.max_result_chars:
+                return made
+            self._results.keep(run.id, run.result, run.usage.result_bytes)
+            how = f'the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
+        shown = text[: self.max_result_chars]
+        made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} characters of JSON are shown; {how}]"
+        made.result_truncated = True
+        return made
+
+    def _help(self, run: Run) -> str | None:
+        """The stubs of what was called wrongly, so that the next try can be right."""
+        if run.status != "error":
+            return None
+        wrong: dict[str, ToolSpec] = {}
+        for call in run.calls:
+            kind = (call.error or "").partition(":")[0]
+            if kind == "InvalidArguments":
+                found = self.catalogue.known(call.name)
+                if found is not None:
+                    wrong[found.name] = found
+            elif kind in ("UnknownTool", "NotGranted"):
+                wrong |= {spec.name: spec for spec in self.catalogue.near(call.name, self.grants)}
+        return stubs.stubs(list(wrong.values())[:5]) if wrong else None

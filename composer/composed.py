@@ -1,0 +1,148 @@
+"""Composed tools as a source of tools: what the stores hold, looked at again whenever a file has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from composer.errors import CallError, ComposeRefused, ToolNotFound
+from composer.interface import Inspector, Interface
+from composer.schemas import Checker
+from composer.scope import Scope
+from composer.spec import CallContext, ToolSpec
+from composer.store import Found, Store, StoreScope
+from composer.toolfile import ToolFile, check_name
+from sandbox import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A composed tool that can be called."""
+
+    name: str
+    scope: StoreScope
+    version: int
+    file: ToolFile
+    interface: Interface
+    spec: ToolSpec
+    inputs: Checker
+    outputs: Checker
+
+    @classmethod
+    def of(cls, file: ToolFile, interface: Interface, scope: StoreScope, version: int) -> Composed:
+        origin = f"composed tool {file.name} ({scope})"
+        spec = ToolSpec(file.name, interface.description, interface.input_schema, interface.output_schema, origin=origin)
+        inputs, outputs = Checker(interface.input_schema), Checker(interface.output_schema)
+        return cls(file.name, scope, version, file, interface, spec, inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A file in a store that is not a tool now. Its last good version is in the history."""
+
+    name: str
+    scope: StoreScope
+    reason: str
+    last_version: int | None
+
+
+RunTool = Callable[[Composed, dict[str, Any], Scope], Awaitable[Run]]
+
+
+class ComposedTools:
+    """The tools of a project's store and of the user's; a project's tool shadows one of the user's."""
+
+    namespace = ""
+    origin = "composed tools"
+
+    def __init__(self, stores: list[Store], inspector: Inspector, run: RunTool) -> None:
+        self.stores = stores
+        self._inspector = inspector
+        self._run = run
+        self._lock = asyncio.Lock()
+        self._seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]] = {}
+        self._specs: list[ToolSpec] = []
+        self.found: dict[str, Composed] = {}
+        self.broken: dict[str, Broken] = {}
+        self.shadowed: list[Composed | Broken] = []
+
+    async def load(self) -> None:
+        """Look at the stores. A file that has changed is read again; a valid edit becomes a version."""
+        async with self._lock:
+            seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]] = {}
+            for store in self.stores:
+                for name, found in store.scan().items():
+                    key = store.scope, name
+                    before = self._seen.get(key)
+                    if before is not None and before[0].stamp == found.stamp:
+                        seen[key] = before
+                    else:
+                        made = await self._look(store, name)
+                        if made is not None:
+                            # What was adopted has a new stamp: look at it as it is now.
+                            seen[key] = store.scan().get(name, found), made
+            changed = {key: entry[1] for key, entry in seen.items()} != {key: entry[1] for key, entry in self._seen.items()}
+            self._seen = seen
+            if changed:
+                self._sort()
+
+    def _sort(self) -> None:
+        self.found, self.broken, self.shadowed = {}, {}, []
+        for store in self.stores:
+            for (scope, name), (_, tool) in self._seen.items():
+                if scope != store.scope:
+                    continue
+                if name in self.found or name in self.broken:
+                    self.shadowed.append(tool)
+                elif isinstance(tool, Composed):
+                    self.found[name] = tool
+                else:
+                    self.broken[name] = tool
+        self._specs = [tool.spec for _, tool in sorted(self.found.items())]
+
+    async def _look(self, store: Store, name: str) -> Composed | Broken | None:
+        versions = store.versions(name)
+        try:
+            file = store.read(name)
+            if file is None:
+                return None
+            interface = await self._inspector.interface(file)
+            same = [version for version in versions if version.digest == file.digest[:16]]
+            is_latest = bool(same) and versions[-1] is same[-1]
+            version = same[-1] if is_latest else store.adopt(file)
+        except ComposeRefused as error:
+            return Broken(name, store.scope, "; ".join(error.problems), versions[-1].number if versions else None)
+        except OSError as error:
+            return Broken(name, store.scope, f"the store can't be written: {error.strerror}", versions[-1].number if versions else None)
+        return Composed.of(file, interface, store.scope, version.number)
+
+    async def tools(self) -> list[ToolSpec]:
+        await self.load()
+        return self._specs
+
+    async def get(self, name: str) -> Composed:
+        """The tool of that name; says why, if there is a file and it is no tool."""
+        check_name(name)
+        await self.load()
+        if name in self.found:
+            return self.found[name]
+        if name in self.broken:
+            broken = self.broken[name]
+            back = f"; version {broken.last_version} can be brought back with rollback" if broken.last_version else ""
+            raise ToolNotFound(f"{name} is broken and can't be called: {broken.reason}{back}")
+        raise ToolNotFound(f"there is no composed tool {name}")
+
+    async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
+        """Run a composed tool for another: with what is left of the caller's limits."""
+        assert isinstance(context.scope, Scope)
+        run = await self._run(await self.get(name), arguments, context.scope)
+        if run.status != "completed":
+            error = run.error
+            where = f" (line {error.line})" if error is not None and error.line is not None else ""
+            raise CallError(f"{error.kind}: {error.message}{where}"[:2000] if error is not None else run.status)
+        return run.result
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,343 @@
+"""The composer: the one door of the package. Code mode over any tools, and composed tools that last."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from composer import checks, toolfile
+from composer.catalogue import Catalogue
+from composer.codemode import CodeMode
+from composer.composed import Broken, Composed, ComposedTools
+from composer.config import Config, read_config
+from composer.errors import CallError, ComposeRefused, StoreError
+from composer.folders import STATE, find_project, user_data
+from composer.functions import FunctionSource
+from composer.grants import Grants
+from composer.guest_tools import GuestTools
+from composer.interface import Inspector, Interface
+from composer.journal import Journal, record
+from composer.learned import learn
+from composer.learned_schemas import LearnedSchemas
+from composer.recorded import Recordings
+from composer.scope import Allowance, Approver, Scope
+from composer.spec import Source
+from composer.store import Store, StoreScope, Version
+from composer.suggest import Suggestion, suggest
+from composer.toolfile import Example, ToolFile
+from composer.usage import UsageStore, Used
+from sandbox import Limits, Run, RunError, Sandbox
+from sandbox.images.project import project_image
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What `compose` did. `created` is False when the same content was there already."""
+
+    name: str
+    version: int
+    scope: StoreScope
+    created: bool
+    interface: Interface
+    examples: int
+
+
+class Composer:
+    """Tools of one project: a catalogue, code mode, and the store of composed tools.
+
+    Used from one event loop. `Composer.open(".")` finds the project; use it as an async context manager, or `close` it.
+    """
+
+    def __init__(
+        self,
+        project: Path,
+        *,
+        config: Config | None = None,
+        tools: Iterable[Callable[..., Any]] | Mapping[str, Any] = (),
+        sources: Iterable[Source] = (),
+        approver: Approver | None = None,
+        box: Sandbox | None = None,
+        in_process: bool = False,
+        workers: int | None = None,
+    ) -> None:
+        self.project = project
+        self.state = project / STATE
+        self.config = config if config is not None else read_config(project)
+        self.approver = approver
+        self._own_box = box is None
+        options: dict[str, Any] = {} if workers is None else {"workers": workers}
+        self.box = box or Sandbox(limits=self.config.limits, in_process=in_process, image=project_image(project), **options)
+        self.stores = [Store(self.state / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
+        self.usage = {
+            "project": UsageStore(self.state / "usage.db"),
+            "global": UsageStore(user_data() / "usage.db"),
+        }
+        self.journal = Journal(self.state / "journal")
+        self.inspector = Inspector(self.box, self.state / "cache" / "interfaces" if self.state.is_dir() else None)
+        self.composed = ComposedTools(self.stores, self.inspector, self._nested)
+        self.catalogue = Catalogue([self.composed, *sources])
+        functions = FunctionSource(tools)
+        if len(functions):
+            self.catalogue.add(functions)
+        self._add_configured()
+        self.learned = LearnedSchemas(self.state / "learned.json")
+        self.catalogue.learned.update(self.learned.load())
+        self.grants: Grants = self.config.grants
+        self.code = CodeMode(self.catalogue, self.box, grants=self.grants, journal=self.journal, approver=approver)
+
+    @classmethod
+    def open(cls, folder: Path | str = ".", **options: Any) -> Composer:
+        """The composer of the project that *folder* is in: the nearest one with a `.go-ent`, or *folder* itself."""
+        return cls(find_project(folder), **options)
+
+    def _add_configured(self) -> None:
+        if self.config.servers:
+            from composer.upstream import McpSource
+
+            for namespace, server in self.config.servers.items():
+                self.catalogue.add(McpSource(namespace, server))
+        if self.config.apis:
+            from composer.openapi import source_of
+
+            for namespace, api in self.config.apis.items():
+                self.catalogue.add(source_of(namespace, api))
+
+    async def close(self) -> None:
+        for usage in self.usage.values():
+            usage.flush()
+        self.code.close()
+        await self.catalogue.close()
+        if self._own_box:
+            self.box.close()
+
+    async def __aenter__(self) -> Composer:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self.close()
+
+    # -- composing
+
+    async def check(self, source: str | bytes) -> tuple[ToolFile, Interface]:
+        """A tool's source, if it could be saved: metadata, policy, signature, grants, cycles. Its examples are not run."""
+        file = toolfile.read(source)
+        interface = await self.inspector.interface(file)
+        await self.composed.load()
+        problems = await checks.requires_problems(interface.requires, self.catalogue, self.grants, file.name)
+        problems += checks.cycle_problems(file.name, interface.requires, self.composed)
+        problems += self._name_problems(file.name)
+        if problems:
+            raise ComposeRefused(file.name, problems)
+        return file, interface
+
+    def _name_problems(self, name: str) -> list[str]:
+        """A composed tool stands at the top level, beside the namespaces and the program's own functions."""
+        for source in self.catalogue.sources:
+            if source.namespace == name:
+                return [f"{name} is the namespace of {source.origin}: choose another name"]
+        known = self.catalogue.known(name)
+        if known is not None and not known.origin.startswith("composed tool"):
+            return [f"{name} is taken by {known.origin}: choose another name"]
+        return []
+
+    async def compose(self, source: str | bytes, *, scope: StoreScope = "project") -> Saved:
+        """Check a tool, run its examples, save it, and have it in the catalogue. Any failure saves nothing.
+
+        The same content again is a no-op; other content under the same name is a new version.
+        """
+        file, interface = await self.check(source)
+        outcomes = await self._examples(Composed.of(file, interface, scope, 0))
+        failed = [f"example {outcome.number}: {outcome.problem}" for outcome in outcomes if outcome.problem is not None]
+        if failed:
+            raise ComposeRefused(file.name, failed)
+        try:
+            version, created = await asyncio.to_thread(self._store(scope).save, file)
+        except OSError as error:
+            raise StoreError(f"{file.name} can't be saved: {error.strerror or error}") from None
+        await self.catalogue.load([self.composed])
+        return Saved(file.name, version.number, scope, created, interface, len(outcomes))
+
+    async def test(self, name: str) -> list[checks.ExampleOutcome]:
+        """Run a tool's examples."""
+        return await self._examples(await self.composed.get(name))
+
+    async def _examples(self, tool: Composed) -> list[checks.ExampleOutcome]:
+        outcomes = []
+        for number, example in enumerate(tool.file.metadata.examples, 1):
+            started = time.perf_counter()
+            run = await self._example(tool, example)
+            error = (
+                None
+                if run.error is None
+                else f"{run.error.kind}: {run.error.message}" + (f" (line {run.error.line})" if run.error.line else "")
+            )
+            problem = checks.judge(example, run.status, run.result, error)
+            outcomes.append(checks.ExampleOutcome(number, problem, (time.perf_counter() - started) * 1e3))
+        return outcomes
+
+    async def _example(self, tool: Composed, example: Example) -> Run:
+        """One example: its calls are answered from its recordings, and reach nothing."""
+        recordings = Recordings(example.calls)
+
+        async def answer(name: str, arguments: dict[str, Any], scope: Scope) -> Any:
+            if not recordings.has(name) and name in self.composed.found:
+                run = await self._fly(self.composed.found[name], arguments, scope, answer, count=False)
+                if run.status != "completed":
+                    raise CallError(run.error.message if run.error is not None else run.status)
+                return run.result
+            return recordings.answer(name, arguments)
+
+        root = Scope(self.grants, Allowance(self.box.limits, self.box.cpu_used), uuid.uuid4().hex)
+        return await self._fly(tool, dict(example.inputs), root, answer, count=False)
+
+    # -- running
+
+    async def run(
+        self,
+        tool: str | Composed,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        grants: Iterable[str] | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        approver: Approver | None = None,
+    ) -> Run:
+        """Run a composed tool; whatever it does is a `Run`. `grants` and `limits` can only narrow.
+
+        By name it is the current version; who has looked it up with `composed.get` runs that version.
+        """
+        if isinstance(tool, str):
+            tool = await self.composed.get(tool)
+        narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
+        base = self.grants if grants is None else self.grants.narrowed(grants)
+        root = Scope(base, Allowance(narrowed, self.box.cpu_used), uuid.uuid4().hex, approver or self.approver, depth=-1)
+        return await self._fly(tool, dict(inputs or {}), root)
+
+    async def call(self, name: str, /, **inputs: Any) -> Any:
+        """The result of a composed tool, or `CallError`."""
+        run = await self.run(name, inputs)
+        if run.status != "completed":
+            assert run.error is not None
+            raise CallError(f"{name}: {run.error}")
+        return run.result
+
+    async def _nested(self, tool: Composed, inputs: dict[str, Any], scope: Scope) -> Run:
+        return await self._fly(tool, inputs, scope)
+
+    async def _fly(
+        self,
+        tool: Composed,
+        inputs: dict[str, Any],
+        scope: Scope,
+        answer: Callable[[str, dict[str, Any], Scope], Any] | None = None,
+        *,
+        count: bool = True,
+    ) -> Run:
+        started = time.perf_counter()
+        run_id = uuid.uuid4().hex
+        inner = scope.inside(tool.name, tool.interface.requires, run_id)
+        if problems := tool.inputs.problems(inputs):
+            message = "the inputs do not fit: " + "; ".join(problems)
+            run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=message))
+        else:
+            limits = scope.allowance.narrow(self.box.limits.tightened(tool.file.metadata.limits))
+            guest = GuestTools(self.catalogue, inner, answer)
+            scope.allowance.enter(run_id)
+            used = 0.0
+            try:
+                run = await self.box.run(
+                    tool.file.source, inputs, run_id=run_id, limits=limits, tools=guest, entry=tool.name, depth=max(0, inner.depth)
+                )
+                used = run.usage.cpu_ms / 1e3
+            finally:
+                scope.allowance.leave(run_id, used)
+            if run.status == "completed" and (problems := tool.outputs.problems(run.result)):
+                message = "the result does not fit what the function says it returns: " + "; ".join(problems)
+                run.status, run.result, run.error = "error", None, RunError(kind="BadResult", message=message)
+        if count:
+            self._count(tool, inputs, run, inner, (time.perf_counter() - started) * 1e3)
+        return run
+
+    def _count(self, tool: Composed, inputs: dict[str, Any], run: Run, scope: Scope, ms: float) -> None:
+        self.usage[tool.scope].note(tool.name, run.status == "completed", ms)
+        error = None if run.error is None else f"{run.error.kind}: {run.error.message}"
+        self.journal.append(
+            record("tool", run.id, run.status, name=tool.name, inputs=inputs, result=run.result, error=error, calls=scope.calls, ms=ms)
+        )
+
+    async def learn(self, name: str) -> tuple[dict[str, Any], int]:
+        """Learn what a tool returns from the results in the journal; the schema, and from how many results.
+
+        It is shown in stubs, marked as learned, and never enforced.
+        """
+        spec = await self.catalogue.get(name, self.grants)
+        if spec.output_schema is not None and not spec.learned:
+            raise StoreError(f"{name} says itself what it returns; there is nothing to learn")
+        results = [call.result for entry in self.journal.read() for call in entry.calls if call.name == name and call.ok and call.kept]
+        if not results:
+            raise StoreError(f"no result of {name} is in the journal yet: call it from code first")
+        schema = learn(results)
+        self.learned.save(name, schema)
+        self.catalogue.learn(name, schema)
+        return schema, len(results)
+
+    async def suggest(self, *, least: int = 2) -> list[Suggestion]:
+        """Composed tools that the code of past runs would make."""
+        await self.composed.load()
+        return await suggest(self.journal, self.box, least=least, taken=frozenset(self.composed.found))
+
+    # -- looking after the store
+
+    async def tools(self) -> list[tuple[Composed | Broken, Used]]:
+        """Every composed tool, broken ones too, with its use; a shadowed one is in `composed.shadowed`."""
+        await self.composed.load()
+        used = {scope: usage.all() for scope, usage in self.usage.items()}
+        tools: list[Composed | Broken] = [*self.composed.found.values(), *self.composed.broken.values()]
+        return [(tool, used[tool.scope].get(tool.name, Used())) for tool in sorted(tools, key=lambda tool: tool.name)]
+
+    async def history(self, name: str) -> list[Version]:
+        """Every version of a tool, the oldest first."""
+        toolfile.check_name(name)
+        await self.composed.load()
+        store = self._holder(name)
+        return store.versions(name)
+
+    async def rollback(self, name: str, version: int) -> Version:
+        """Bring an earlier version back, as a new version with its content."""
+        toolfile.check_name(name)
+        await self.composed.load()
+        store = self._holder(name)
+        await self.inspector.interface(store.version(name, version))  # one that is not valid any more is not brought back
+        made = await asyncio.to_thread(store.rollback, name, version)
+        await self.catalogue.load([self.composed])
+        return made
+
+    async def remove(self, name: str) -> StoreScope:
+        """Remove a tool; its versions stay in the history, and rollback brings it back."""
+        toolfile.check_name(name)
+        await self.composed.load()
+        users = [tool.name for tool in self.composed.found.values() if name in tool.interface.requires]
+        if users and not any(tool.name == name for tool in self.composed.shadowed):
+            raise StoreError(f"{name} is required by {', '.join(users)}; remove or change them first")
+        store = self._holder(name, now=True)
+        await asyncio.to_thread(store.remove, name)
+        await self.catalogue.load([self.composed])
+        return store.scope
+
+    def _holder(self, name: str, *, now: bool = False) -> Store:
+        """The store that has the tool, or, unless it must be there now, had it."""
+        for store in self.stores:
+            if name in store.scan():
+                return store
+        for store in self.stores:
+            if not now and store.versions(name):
+                return store
+        raise StoreError(f"there is no composed tool {name}")
+
+    def _store(self, scope: StoreScope) -> Store:
+        return next(store for store in self.stores if store.scope == scope)

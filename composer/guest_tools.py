@@ -1,0 +1,83 @@
+"""The catalogue as a guest sees it: the tools of one scope, each call through the catalogue's one door."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic_core import to_json
+
+from composer import stubs
+from composer.catalogue import Catalogue
+from composer.errors import ComposerError
+from composer.scope import Scope
+from composer.spec import ToolSpec
+from sandbox import ApprovalRequired, ToolError
+from sandbox.tools import CallFailed
+
+MOST_NAMES = 2000
+Answer = Callable[[str, dict[str, Any], Scope], Awaitable[Any]]
+
+
+class GuestTools:
+    """What a run may call. `answer` is how a call is answered, if not by the catalogue."""
+
+    def __init__(self, catalogue: Catalogue, scope: Scope, answer: Answer | None = None) -> None:
+        self.catalogue = catalogue
+        self.scope = scope
+        self.answer = answer or catalogue.call
+        self.names_json = to_json(catalogue.known_names(scope.grants)[:MOST_NAMES])
+
+    def get(self, name: str) -> GuestTool:
+        if not self.scope.allows(name):
+            near = [spec.name for spec in self.catalogue.near(name, self.scope.grants)]
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise CallFailed("NotGranted", f"it is not granted here{hint}")
+        return GuestTool(name, self)
+
+
+class GuestTool:
+    """One tool of a run. The source it comes from may not have been asked yet what it has."""
+
+    is_async = True
+
+    def __init__(self, name: str, tools: GuestTools) -> None:
+        self.name = name
+        self._tools = tools
+
+    def bind(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All checks need the tool's schema, which may have to be fetched first: they are made in the call."""
+        return (args, kwargs), {}
+
+    def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        found = self._tools.catalogue.known(self.name)
+        names = stubs.parameters(found) if found is not None else []
+        return {**dict(zip(names, args, strict=False)), **kwargs}
+
+    async def function(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        tools = self._tools
+        try:
+            arguments = kwargs
+            if args:
+                arguments = _by_name(await tools.catalogue.find(self.name), args, kwargs)
+            return await tools.answer(self.name, arguments, tools.scope)
+        except (ApprovalRequired, ToolError):
+            raise
+        except ComposerError as error:
+            raise CallFailed(_kind(error), str(error)) from None
+
+
+def _kind(error: ComposerError) -> str:
+    kinds = {"BadArguments": "InvalidArguments", "ToolNotFound": "UnknownTool", "CallError": "ToolError"}
+    return kinds.get(type(error).__name__, type(error).__name__)
+
+
+def _by_name(spec: ToolSpec, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = stubs.parameters(spec)
+    if len(args) > len(names):
+        raise CallFailed("InvalidArguments", f"it takes {len(names)} arguments at most, and {len(args)} were given")
+    given = dict(zip(names, args, strict=False))
+    twice = [name for name in given if name in kwargs]
+    if twice:
+        raise CallFailed("InvalidArguments", f"{twice[0]} was given twice, by position and by name")
+    return {**given, **kwargs}

@@ -1,0 +1,123 @@
+"""Tools from elsewhere: documents that `export` wrote, tool files, and JSON files of the older form.
+
+The older form is `{id, name, description, code, scope, created, usage_count, last_used, metadata}`: a description and some
+code, without a signature. Python code that defines the function becomes a tool as it is; other Python code becomes the body
+of a function without parameters. What is not Python is said to be none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from composer import toolfile
+from composer.store import StoreScope
+from composer.toolfile import MAX_BYTES, NAME
+from sandbox import Sandbox
+
+FORMAT = "go-ent-tools/1"
+MAX_IMPORT = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A tool to be composed, or the reason why it can't be."""
+
+    name: str
+    source: str = ""
+    scope: StoreScope = "project"
+    calls: int = 0
+    last_used: float | None = None
+    note: str = ""
+    problem: str | None = None
+
+
+class _Older(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: str = Field(max_length=500)
+    code: str = Field(max_length=MAX_BYTES)
+    description: str = Field(default="", max_length=20_000)
+    scope: str = "project"
+    usage_count: int = Field(default=0, ge=0, lt=1 << 53)
+    last_used: str | float | None = None
+    metadata: dict[str, Any] | None = None
+
+
+async def read_import(data: bytes, where: str, box: Sandbox) -> list[Imported]:
+    """What a file offers. What is wrong with one tool in it is said of that tool."""
+    if len(data) > MAX_IMPORT:
+        return [Imported(where, problem=f"the file is larger than {MAX_IMPORT} bytes")]
+    if b"# /// tool" in data[:4096]:
+        return [Imported(where, source=data.decode("utf-8", "replace"))]
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        return [Imported(where, problem=f"neither a tool's file nor JSON: {error}")]
+    if isinstance(document, dict) and document.get("format") == FORMAT:
+        return [_own(entry) for entry in document.get("tools") or []]
+    entries = document if isinstance(document, list) else document.get("tools", [document]) if isinstance(document, dict) else [document]
+    return [await _older(entry, box) for entry in entries]
+
+
+def _own(entry: Any) -> Imported:
+    if not isinstance(entry, dict) or not isinstance(entry.get("source"), str):
+        return Imported("a tool", problem="it has no source")
+    return Imported(str(entry.get("name", "a tool"))[:80], source=entry["source"])
+
+
+async def _older(entry: Any, box: Sandbox) -> Imported:
+    try:
+        older = _Older.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = entry.get("name") if isinstance(entry, dict) else None
+        return Imported(str(name or "a tool")[:80], problem=f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+    name = re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", older.name).lower()).strip("_")
+    name = f"tool_{name}" if name[:1].isdigit() else name
+    if not NAME.fullmatch(name):
+        return Imported(older.name[:80], problem="its name can't be made into one: small letters, digits and underscores are needed")
+    looked = await box.interface(older.code, name, limits=box.limits.tightened({"timeout_s": 5, "cpu_s": 3}))
+    notes = [f"was {older.name!r}"] if name != older.name else []
+    if looked.status == "completed" and isinstance(looked.result, dict):
+        functions = looked.result.get("functions")
+        defines = isinstance(functions, list) and name in functions
+    elif looked.error is not None and looked.error.kind in ("SyntaxError", "IndentationError", "TabError"):
+        return Imported(older.name[:80], problem=f"its code is not Python: {looked.error.message} (line {looked.error.line})")
+    elif looked.status == "refused":
+        assert looked.error is not None
+        return Imported(older.name[:80], problem=f"its code is refused: {looked.error.message} (line {looked.error.line})")
+    else:
+        defines = False  # its top level needs what only a run has: it is a body
+    if defines:
+        body = older.code
+    else:
+        body = _wrapped(name, older.description, older.code)
+        notes.append("its code became the body of a function without parameters: give it some")
+    scope: StoreScope = "global" if older.scope in ("global", "user") else "project"
+    source = toolfile.write(name, body, examples=[])
+    return Imported(name, source, scope, older.usage_count, _when(older.last_used), "; ".join(notes))
+
+
+def _wrapped(name: str, description: str, code: str) -> str:
+    """Code that is a body, in a function; `exec`-like top-level code returns the value of `result` if it sets one."""
+    text = (description or f"Imported as {name}.").replace("\\", "\\\\").replace('"""', "'''")
+    lines = [f"    {line}" if line.strip() else "" for line in code.splitlines()]
+    sets = re.search(r"(?m)^result\s*=", code)
+    ends = [] if re.search(r"(?m)^return\b", code) else ["    return result" if sets else "    return None"]
+    head = ["from typing import Any", "", "", f"async def {name}() -> Any:", f'    """{text}"""']
+    return "\n".join([*head, *lines, *ends]) + "\n"
+
+
+def _when(value: str | float | None) -> float | None:
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return datetime.datetime.fromisoformat(value).timestamp()
+        return None
+    return value

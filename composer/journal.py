@@ -1,0 +1,136 @@
+"""What was run in a project: one line for each run, with its calls. Tools are learned and suggested from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from composer.scope import CallRecord
+
+MAX_LINE = 256 << 10
+MAX_VALUE = 16 << 10
+MAX_FILE = 32 << 20
+
+
+class JournalledCall(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    arguments: dict[str, Any] | None = None  # None: too large to keep
+    ok: bool
+    result: Any = None
+    kept: bool = True  # whether the result is there
+    error: str | None = None
+    ms: float = 0.0
+
+
+class RunRecord(BaseModel):
+    """One run."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    v: int = 1
+    id: str
+    at: float
+    kind: Literal["code", "tool"]
+    name: str | None = None
+    source: str | None = None
+    inputs: dict[str, Any] | None = None
+    status: str
+    result: Any = None
+    kept: bool = True
+    error: str | None = None
+    calls: list[JournalledCall] = Field(default_factory=list)
+    ms: float = 0.0
+
+
+def _small(value: Any) -> tuple[Any, bool]:
+    """A value, if it is small enough to keep, and whether it is."""
+    try:
+        if len(json.dumps(value)) <= MAX_VALUE:
+            return value, True
+    except (TypeError, ValueError, RecursionError):
+        pass
+    return None, False
+
+
+def record(
+    kind: Literal["code", "tool"],
+    run_id: str,
+    status: str,
+    *,
+    name: str | None = None,
+    source: str | None = None,
+    inputs: dict[str, Any] | None = None,
+    result: Any = None,
+    error: str | None = None,
+    calls: list[CallRecord],
+    ms: float,
+) -> RunRecord:
+    """A run's record, without what is too large to keep."""
+    kept_result, kept = _small(result)
+    return RunRecord(
+        id=run_id,
+        at=time.time(),
+        kind=kind,
+        name=name,
+        source=source,
+        inputs=_small(inputs)[0] if inputs else None,
+        status=status,
+        result=kept_result,
+        kept=kept,
+        error=None if error is None else error[:2000],
+        calls=[_call(call) for call in calls[:500]],
+        ms=round(ms, 3),
+    )
+
+
+def _call(call: CallRecord) -> JournalledCall:
+    result, kept = _small(call.result)
+    arguments, _ = _small(call.arguments)
+    return JournalledCall(name=call.name, arguments=arguments, ok=call.ok, result=result, kept=kept, error=call.error, ms=round(call.ms, 3))
+
+
+class Journal:
+    """An append-only file of records, and the one before it. Any number of processes may append at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "runs.jsonl"
+        self.older = folder / "runs.1.jsonl"
+
+    def append(self, entry: RunRecord) -> None:
+        line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
+        if len(line) > MAX_LINE:
+            small = entry.model_copy(update={"calls": [], "result": None, "kept": False, "inputs": None})
+            line = small.model_dump_json(exclude_defaults=True).encode() + b"\n"
+            if len(line) > MAX_LINE:
+                return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(handle, line)  # one write: lines of several processes don't mix
+            if os.fstat(handle).st_size > MAX_FILE:
+                os.replace(self.path, self.older)
+        except FileNotFoundError:
+            pass  # another process has just moved it
+        finally:
+            os.close(handle)
+
+    def read(self) -> Iterator[RunRecord]:
+        """The records there are, the oldest first; lines that are none are passed over."""
+        for path in (self.older, self.path):
+            try:
+                with open(path, "rb") as file:
+                    while line := file.readline(MAX_LINE + 1):
+                        try:
+                            yield RunRecord.model_validate_json(line)
+                        except ValidationError:
+                            continue
+            except FileNotFoundError:
+                continue

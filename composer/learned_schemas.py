@@ -1,0 +1,30 @@
+"""Output schemas that were learned, kept with the project."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from composer.folders import locked, read_bounded, write_whole
+
+MAX_BYTES = 4 << 20
+
+
+class LearnedSchemas:
+    """A file of schemas by tool. One that can't be read is as good as none: it can be learned again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> dict[str, Any]:
+        try:
+            found = json.loads(read_bounded(self._path, MAX_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return {name: schema for name, schema in found.items() if isinstance(schema, dict)} if isinstance(found, dict) else {}
+
+    def save(self, name: str, schema: dict[str, Any]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self._path.with_name(f".{self._path.name}.lock")):
+            write_whole(self._path, json.dumps({**self.load(), name: schema}, indent=1).encode())

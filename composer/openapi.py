@@ -1,0 +1,216 @@
+"""The operations of an HTTP API as tools, from its OpenAPI document.
+
+fastmcp makes the tools, on a server in this process; the requests go through a client of ours, which bounds answers and
+says plainly what went wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, model_validator
+
+from composer.errors import ConfigError
+from composer.servers import Referring, Scrubber, SourceOptions, configs_from_table, read_text, referred, resolve
+from composer.upstream import MAX_ERROR, Link, McpSource, bounded_client, cut, in_memory, words
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp import ClientSession
+
+MAX_DOCUMENT = 8 << 20
+MAX_NODES = 2_000_000  # what a document may unfold to: in YAML a few lines can stand for billions
+
+# By HTTP's own definition; what POST does, nobody knows.
+_HINTS: dict[str, dict[str, bool]] = {
+    "GET": {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True},
+    "HEAD": {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True},
+    "OPTIONS": {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True},
+    "PUT": {"read_only_hint": False, "destructive_hint": True, "idempotent_hint": True},
+    "PATCH": {"read_only_hint": False, "destructive_hint": True},
+    "DELETE": {"read_only_hint": False, "destructive_hint": True, "idempotent_hint": True},
+    "POST": {"read_only_hint": False},
+}
+
+
+class OpenApiConfig(SourceOptions):
+    """One API: where its document is, where its server is, and the headers that each request gets."""
+
+    document: Path
+    base_url: Referring | None = Field(default=None, repr=False)  # None: the first of the document's servers
+    headers: dict[str, Referring] = Field(default_factory=dict, repr=False)
+
+    @model_validator(mode="after")
+    def _an_address(self) -> OpenApiConfig:
+        if self.base_url is not None and not re.match(r"https?://|\$\{env:", self.base_url):
+            raise ValueError("base_url: it must begin with http:// or https://")
+        return self
+
+
+def apis_from_table(table: Mapping[str, Any], where: str, folder: Path) -> dict[str, OpenApiConfig]:
+    """The APIs of a file's `[apis.NAME]` tables, by namespace. A document's path is taken from *folder*."""
+    found = configs_from_table(table, where, "apis", OpenApiConfig)
+    return {name: config.model_copy(update={"document": folder / config.document}) for name, config in found.items()}
+
+
+def openapi_source(
+    namespace: str,
+    document: Mapping[str, Any] | Path | str,
+    *,
+    base_url: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    options: SourceOptions | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> McpSource:
+    """The operations of an API as tools, named by their operationId.
+
+    *document* is the document itself, its text, or the path of its file; it is read when the source is first used.
+    *base_url* and *headers* may hold `${env:NAME}`. An answer with a status from 300 on is a `CallError`.
+    """
+    options = options or SourceOptions()
+
+    def connect(link: Link) -> contextlib.AbstractAsyncContextManager[ClientSession]:
+        return _connect(link, document, base_url, dict(headers or {}), options, os.environ if environ is None else environ)
+
+    return McpSource(namespace, options, connect=connect, origin=f"API {namespace}")
+
+
+def source_of(namespace: str, config: OpenApiConfig, environ: Mapping[str, str] | None = None) -> McpSource:
+    """The source for a configured API."""
+    return openapi_source(namespace, config.document, base_url=config.base_url, headers=config.headers, options=config, environ=environ)
+
+
+@contextlib.asynccontextmanager
+async def _connect(
+    link: Link,
+    document: Mapping[str, Any] | Path | str,
+    base_url: str | None,
+    headers: dict[str, str],
+    options: SourceOptions,
+    environ: Mapping[str, str],
+) -> AsyncIterator[ClientSession]:
+    resolved = {name: resolve(value, environ, f"headers.{name}") for name, value in headers.items()}
+    secrets = referred([base_url or "", *headers.values()], environ) | set(resolved.values())
+    link.scrub = Scrubber(secrets)
+    loaded = await asyncio.to_thread(load_document, document)  # a large one takes seconds
+    address = _address(loaded) if base_url is None else resolve(base_url, environ, "base_url")
+    async with bounded_client(headers=resolved, base_url=address, read_s=options.timeout_s + 30, kind=_client_class()) as client:
+        server = await asyncio.to_thread(_server, loaded, client)
+        async with in_memory(server, link, secrets) as session:
+            yield session
+
+
+def _server(document: dict[str, Any], client: httpx2.AsyncClient) -> Any:
+    from fastmcp import FastMCP
+    from mcp_types import ToolAnnotations
+
+    def hint(route: Any, component: Any) -> None:
+        if component.annotations is None:
+            component.annotations = ToolAnnotations.model_validate({"open_world_hint": True, **_HINTS.get(route.method.upper(), {})})
+
+    try:
+        return FastMCP.from_openapi(document, client, name="api", mcp_component_fn=hint)
+    except Exception as error:
+        raise ConfigError(f"the OpenAPI document can't be used: {cut(words(error), 500)}") from None
+
+
+def _client_class() -> type[httpx2.AsyncClient]:
+    import httpx2
+    from fastmcp.exceptions import ToolError
+
+    class Client(httpx2.AsyncClient):
+        """Fails as a tool fails, in a line: fastmcp would log a traceback to stderr for each."""
+
+        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+            try:
+                response = await super().send(request, **options)
+            except (httpx2.RequestError, httpx2.StreamError) as error:
+                raise ToolError(f"{request.method} {request.url.path}: {words(error)}", log_level=logging.DEBUG) from None
+            if response.status_code < 300:
+                return response
+            said = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+            body = response.text[: 2 * MAX_ERROR].strip()
+            raise ToolError(f"{said}: {body}" if body else said, log_level=logging.DEBUG)
+
+    return Client
+
+
+def load_document(document: Mapping[str, Any] | Path | str) -> dict[str, Any]:
+    """An OpenAPI 3 document, of bounded size, all in one piece: it may refer to no other file and no address."""
+    name = "the OpenAPI document"
+    if isinstance(document, Path):
+        name = str(document)
+        document = _parsed(read_text(document, MAX_DOCUMENT), name)
+    elif isinstance(document, str):
+        if len(document) > MAX_DOCUMENT:
+            raise ConfigError(f"{name}: it is larger than {MAX_DOCUMENT} bytes")
+        document = _parsed(document, name)
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"{name}: it must be an object")
+    for count, node in enumerate(_nodes(document)):
+        if count > MAX_NODES:
+            raise ConfigError(f"{name}: it unfolds to more than {MAX_NODES} values")
+        reference = node.get("$ref") if isinstance(node, Mapping) else None
+        if isinstance(reference, str) and not reference.startswith("#"):
+            raise ConfigError(f"{name}: it refers to {reference[:200]!r}; only references within the document are followed")
+    version = document.get("openapi")
+    if not isinstance(version, str) or not version.startswith("3."):
+        raise ConfigError(f"{name}: it is not an OpenAPI 3 document (openapi: {str(version)[:40]})")
+    try:
+        # Through JSON: YAML has dates, and numbers as keys (200:), where OpenAPI has texts.
+        made: dict[str, Any] = json.loads(json.dumps(document, default=str))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{name}: it can't be written as JSON: {error}") from None
+    return made
+
+
+def _parsed(text: str, name: str) -> Any:
+    if text.lstrip()[:1] == "{":
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{name}: it is not JSON: {error}") from None
+    try:
+        yaml = importlib.import_module("yaml")
+    except ImportError:
+        raise ConfigError(f"{name}: it is not JSON, and YAML needs the package PyYAML") from None
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{name}: it is not YAML: {str(error)[:300]}") from None
+
+
+def _nodes(document: Any) -> Iterator[Any]:
+    """Every value in it, again each time that it is reached by another way."""
+    left = [document]
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, Mapping):
+            left.extend(node.values())
+        elif isinstance(node, list):
+            left.extend(node)
+
+
+def _address(document: Mapping[str, Any]) -> str:
+    """The first server that the document names."""
+    servers = document.get("servers")
+    first = servers[0] if isinstance(servers, list) and servers else None
+    url = first.get("url") if isinstance(first, Mapping) else None
+    if isinstance(first, Mapping) and isinstance(url, str):
+        variables = first.get("variables")
+        for name, variable in variables.items() if isinstance(variables, Mapping) else ():
+            if isinstance(variable, Mapping):
+                url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
+    if not isinstance(url, str) or not re.match(r"https?://", url):
+        raise ConfigError("the OpenAPI document names no server with an http address: give base_url")
+    return url

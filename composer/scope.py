@@ -1,0 +1,115 @@
+"""What a run may do, and what is left of its limits: passed down to every call it makes, and to theirs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from composer.errors import CallError
+from composer.grants import Grants
+from composer.spec import ToolSpec
+from sandbox import Limits
+
+MAX_DEPTH = 8
+
+Approver = Callable[[ToolSpec, dict[str, Any]], Awaitable[bool | None]]
+"""Asked before a call that needs approval: True lets it go ahead, False fails it, None pauses the run."""
+
+
+class Allowance:
+    """What a whole tree of runs may still use. Thread-safe: one is shared by all the runs of a tree."""
+
+    def __init__(self, limits: Limits, cpu_used: Callable[[str], float]) -> None:
+        self._lock = threading.Lock()
+        self._cpu_used = cpu_used
+        self._deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
+        self._cpu_s = limits.cpu_s
+        self._calls = limits.max_tool_calls
+        self._running: set[str] = set()
+
+    def enter(self, run_id: str) -> None:
+        with self._lock:
+            self._running.add(run_id)
+
+    def leave(self, run_id: str, cpu_s: float) -> None:
+        """A run of the tree is over; what it used is gone."""
+        with self._lock:
+            self._running.discard(run_id)
+            if self._cpu_s is not None:
+                self._cpu_s -= cpu_s
+
+    def take_call(self) -> None:
+        """One tool call, of whichever run."""
+        with self._lock:
+            if self._calls is not None:
+                if self._calls <= 0:
+                    raise CallError("the tool calls that the whole run may make (max_tool_calls) are used up")
+                self._calls -= 1
+
+    def narrow(self, limits: Limits) -> Limits:
+        """*limits*, but no more than what is left."""
+        with self._lock:
+            left: dict[str, Any] = {}
+            if self._deadline is not None:
+                left["timeout_s"] = self._deadline - time.monotonic()
+            if self._cpu_s is not None:
+                left["cpu_s"] = self._cpu_s - sum(self._cpu_used(run_id) for run_id in self._running)
+            if self._calls is not None:
+                left["max_tool_calls"] = self._calls
+        for name, what in (("timeout_s", "time"), ("cpu_s", "CPU time")):
+            if name in left and left[name] <= 0:
+                raise CallError(f"no {what} is left: the run that called this has used up its {name}")
+        return limits.tightened(left)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One tool call as it is journalled."""
+
+    name: str
+    arguments: dict[str, Any]
+    ok: bool
+    result: Any
+    error: str | None
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Who calls, with which grants, and from how deep inside other composed tools."""
+
+    base: Grants  # the project's and the run's
+    allowance: Allowance
+    run_id: str
+    approver: Approver | None = None
+    requires: Grants | None = None  # of the composed tool that runs in this scope: it can call nothing else
+    own: frozenset[str] = frozenset()  # what a run may always call: it reaches nothing but the run's own data
+    chain: tuple[str, ...] = ()
+    depth: int = 0
+    calls: list[CallRecord] = field(default_factory=list)
+
+    @property
+    def grants(self) -> Grants:
+        return self.base if self.requires is None else self.requires
+
+    def allows(self, name: str) -> bool:
+        return name in self.own or self.grants.allows(name)
+
+    def inside(self, name: str, requires: Iterable[str], run_id: str) -> Scope:
+        """The scope of a composed tool that runs in this one: what it requires, as far as that is granted."""
+        if name in self.chain:
+            raise CallError(f"{name} is under way already: {' → '.join((*self.chain, name))}; a composed tool can't call itself")
+        if len(self.chain) >= MAX_DEPTH:
+            raise CallError(f"composed tools call each other {MAX_DEPTH} deep at most: {' → '.join((*self.chain, name))}")
+        return replace(
+            self,
+            requires=self.base.narrowed(requires),
+            own=frozenset(),
+            chain=(*self.chain, name),
+            depth=self.depth + 1,
+            run_id=run_id,
+            calls=[],
+        )

@@ -1,0 +1,209 @@
+"""The file of a composed tool: Python source with comment blocks that hold its metadata, after PEP 723.
+
+    # /// tool
+    # name = "triage"
+    # version = 3
+    # requires = ["github.search_issues"]
+    # limits = { timeout_s = 20 }
+    # ///
+    # /// examples
+    # {"inputs": {"repo": "x/y"}, "result": [], "calls": [{"tool": "github.search_issues", "result": []}]}
+    # ///
+
+The `tool` block is TOML, the `examples` block one JSON object a line; an example may also stand in the TOML as
+`[[examples]]`. The host reads these blocks and nothing else of the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import keyword
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+
+from composer.errors import BadName, ComposeRefused
+from composer.grants import check_pattern
+from sandbox import LimitError, Limits
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+MAX_BYTES = 512 << 10
+MAX_EXAMPLES = 100
+BLOCK = re.compile(r"(?m)^# /// (?P<kind>[a-z-]+)[ \t]*\n(?P<body>(?:^#(?:| [^\n]*)\n)*?)^# ///[ \t]*$\n?")
+VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*\d+[ \t]*\n")
+NAME_LINE = re.compile(r"# name[ \t]*=[^\n]*\n")
+
+
+def check_name(name: str) -> str:
+    """*name*, if a composed tool can be called that; no path outside the store can be made of it."""
+    if not isinstance(name, str) or not NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise BadName(
+            f"{name!r:.100} can't be the name of a composed tool: a small letter, then small letters, digits and underscores, "
+            "64 at most, and no Python keyword"
+        )
+    return name
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RecordedCall(_Model):
+    """A tool's answer in an example, so that the example runs offline. Without arguments it answers any."""
+
+    tool: str
+    arguments: dict[str, JsonValue] | None = None
+    result: JsonValue = None
+    error: str | None = None
+
+
+class Example(_Model):
+    """Inputs with what must come of them: a result, or an error that contains a text."""
+
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    result: JsonValue = None
+    error: str | None = None
+    calls: list[RecordedCall] = Field(default_factory=list)
+
+
+class Metadata(_Model):
+    """The `tool` block."""
+
+    name: str
+    version: int | None = Field(default=None, ge=1)
+    requires: list[str] | None = None
+    limits: dict[str, Any] = Field(default_factory=dict)
+    examples: list[Example] = Field(default_factory=list, max_length=MAX_EXAMPLES)
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        return check_name(name)
+
+    @field_validator("requires")
+    @classmethod
+    def _requires(cls, requires: list[str] | None) -> list[str] | None:
+        return None if requires is None else [check_pattern(name) for name in requires]
+
+    @model_validator(mode="after")
+    def _limits(self) -> Metadata:
+        try:
+            Limits(**self.limits)
+        except (LimitError, TypeError) as error:
+            raise ValueError(f"limits: {error}") from None
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFile:
+    """A source and its metadata. `digest` is of the content without its version: equal files are equal tools."""
+
+    source: str
+    metadata: Metadata
+    digest: str
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    def with_version(self, version: int) -> ToolFile:
+        """The same tool with the version that the store gives it."""
+        found = _tool_block(self.source)
+        body = VERSION.sub("", found["body"], count=1)
+        named = NAME_LINE.match(body)  # after the name, where a reader looks for it
+        at = named.end() if named else 0
+        body = f"{body[:at]}# version = {version}\n{body[at:]}"
+        made = read(self.source[: found.start("body")] + body + self.source[found.end("body") :], self.name)
+        if made.digest != self.digest or made.metadata != self.metadata.model_copy(update={"version": version}):
+            raise ComposeRefused(self.name, ["its `# /// tool` block holds `version` where the store can't change it: leave it out"])
+        return made
+
+
+def read(source: str | bytes, name: str | None = None) -> ToolFile:
+    """A tool's file, from its text. *name* is what it must be called, if that is known."""
+    called = name or "the tool"
+    if isinstance(source, bytes):
+        if len(source) > MAX_BYTES:
+            raise ComposeRefused(called, [f"its file is {len(source)} bytes long; at most {MAX_BYTES} are accepted"])
+        try:
+            source = source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ComposeRefused(called, [f"its file is not UTF-8: {error.reason} at byte {error.start}"]) from None
+    if len(source) > MAX_BYTES:
+        raise ComposeRefused(called, [f"its file is {len(source)} characters long; at most {MAX_BYTES} are accepted"])
+    source = source.replace("\r\n", "\n")
+    source = source if source.endswith("\n") else f"{source}\n"
+    blocks: dict[str, list[str]] = {}
+    for match in BLOCK.finditer(source):
+        blocks.setdefault(match["kind"], []).append(re.sub(r"(?m)^# ?", "", match["body"]))
+    for kind in ("tool", "examples"):
+        if len(blocks.get(kind, [])) > 1:
+            raise ComposeRefused(called, [f"it has two `# /// {kind}` blocks; put them together"])
+    if "tool" not in blocks:
+        raise ComposeRefused(called, ['it has no metadata: start the file with\n# /// tool\n# name = "…"\n# ///'])
+    metadata = _metadata(called, blocks["tool"][0], blocks.get("examples", [""])[0])
+    if name is not None and metadata.name != name:
+        raise ComposeRefused(name, [f"its file says that its name is {metadata.name!r}"])
+    digest = hashlib.sha256(_unversioned(source).encode()).hexdigest()
+    return ToolFile(source, metadata, digest)
+
+
+def _unversioned(source: str) -> str:
+    """Two files that differ in the version alone are the same tool."""
+    found = _tool_block(source)
+    return source[: found.start("body")] + VERSION.sub("", found["body"], count=1) + source[found.end("body") :]
+
+
+def _tool_block(source: str) -> re.Match[str]:
+    return next(match for match in BLOCK.finditer(source) if match["kind"] == "tool")
+
+
+def _metadata(called: str, block: str, examples: str) -> Metadata:
+    try:
+        table = tomllib.loads(block)
+        called = table["name"] if isinstance(table.get("name"), str) else called
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ComposeRefused(called, [f"its `# /// tool` block is not valid TOML: {error}"]) from None
+    listed: list[Any] = list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
+    for number, line in enumerate(examples.splitlines(), 1):
+        if line.strip():
+            try:
+                listed.append(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise ComposeRefused(called, [f"line {number} of its `# /// examples` block is not JSON: {error}"]) from None
+    try:
+        return Metadata.model_validate({**table, "examples": listed})
+    except ValidationError as error:
+        problems = []
+        for problem in error.errors(include_url=False, include_input=False)[:8]:
+            where = ".".join(str(part) for part in problem["loc"])
+            text = problem["msg"].removeprefix("Value error, ")
+            problems.append(f"`{where}` in its metadata: {text}" if where else text)
+        raise ComposeRefused(called, problems) from None
+
+
+def write(name: str, body: str, *, requires: list[str] | None = None, limits: dict[str, Any] | None = None, examples: list[Example]) -> str:
+    """A tool's file made from its parts."""
+    lines = ["# /// tool", f'# name = "{check_name(name)}"']
+    if requires is not None:
+        lines.append(f"# requires = {json.dumps(sorted(requires))}")
+    if limits:
+        pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in limits.items())
+        lines.append(f"# limits = {{ {pairs} }}")
+    lines.append("# ///")
+    if examples:
+        lines.append("# /// examples")
+        lines += [f"# {json.dumps(_lean(example), ensure_ascii=False)}" for example in examples]
+        lines.append("# ///")
+    return "\n".join(lines) + "\n" + body.lstrip("\n")
+
+
+def _lean(example: Example) -> dict[str, Any]:
+    made = example.model_dump(exclude_defaults=True)
+    if example.error is None:
+        made["result"] = example.result
+    return made

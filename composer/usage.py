@@ -1,0 +1,145 @@
+"""How often each composed tool was used, and how it went. Kept apart from the tools: running one changes no reviewed file."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from composer.folders import locked
+
+RECENT = 101  # durations that the median is taken from
+BUSY_S = 30.0
+TABLES = """
+CREATE TABLE IF NOT EXISTS usage (name TEXT PRIMARY KEY, calls INTEGER NOT NULL, failures INTEGER NOT NULL, last_used REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS recent (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, ms REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS recent_by_name ON recent (name, id);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What is known of a tool's use."""
+
+    calls: int = 0
+    failures: int = 0
+    last_used: float | None = None
+    p50_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of a tool."""
+
+    name: str
+    ok: bool
+    ms: float
+    at: float
+
+
+class UsageStore:
+    """Counts in a small database: updates of any number of processes add up. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._waiting: list[Call] = []
+        self._written = 0.0
+
+    def note(self, name: str, ok: bool, ms: float) -> None:
+        """Count a call. Written at once when the last was a while ago, else with those that follow."""
+        with self._lock:
+            self._waiting.append(Call(name, ok, ms, time.time()))
+            due = time.monotonic() - self._written > 0.5 or len(self._waiting) >= 200
+        if due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._written = time.monotonic()
+        if waiting:
+            self.add(waiting)
+
+    def add(self, calls: Iterable[Call]) -> None:
+        """Count calls, all or none of them."""
+        with self._open() as database:
+            for call in calls:
+                database.execute(
+                    "INSERT INTO usage VALUES (?, 1, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+                    "calls = calls + 1, failures = failures + excluded.failures, last_used = max(last_used, excluded.last_used)",
+                    (call.name, 0 if call.ok else 1, call.at),
+                )
+                database.execute("INSERT INTO recent (name, ms) VALUES (?, ?)", (call.name, call.ms))
+            for name in {call.name for call in calls}:
+                database.execute(
+                    "DELETE FROM recent WHERE name = ? AND id <= (SELECT max(id) FROM recent WHERE name = ?) - ?"
+                    " AND id NOT IN (SELECT id FROM recent WHERE name = ? ORDER BY id DESC LIMIT ?)",
+                    (name, name, RECENT, name, RECENT),
+                )
+
+    def set(self, name: str, calls: int, last_used: float | None) -> None:
+        """Take over counts from elsewhere; added to what there is."""
+        with self._open() as database:
+            database.execute(
+                "INSERT INTO usage VALUES (?, ?, 0, ?) ON CONFLICT (name) DO UPDATE SET "
+                "calls = calls + excluded.calls, last_used = max(last_used, excluded.last_used)",
+                (name, calls, last_used or 0.0),
+            )
+
+    def forget(self, name: str) -> None:
+        if self._path.exists():
+            with self._open() as database:
+                database.execute("DELETE FROM usage WHERE name = ?", (name,))
+                database.execute("DELETE FROM recent WHERE name = ?", (name,))
+
+    def all(self) -> dict[str, Used]:
+        """What is known of every tool."""
+        self.flush()
+        if not self._path.exists():
+            return {}
+        with self._open() as database:
+            found = {}
+            for name, calls, failures, last_used in database.execute("SELECT name, calls, failures, last_used FROM usage"):
+                recent = sorted(
+                    ms for (ms,) in database.execute("SELECT ms FROM recent WHERE name = ? ORDER BY id DESC LIMIT ?", (name, RECENT))
+                )
+                p50 = recent[len(recent) // 2] if recent else None
+                found[name] = Used(calls, failures, last_used or None, p50)
+            return found
+
+    def _make(self) -> None:
+        """Made aside and put in place whole: two processes that start at once must not meet a half-made one."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self._path.with_name(f".{self._path.name}.lock")):
+            if self._path.exists():
+                return
+            fresh = self._path.with_name(f".{self._path.name}.new")
+            fresh.unlink(missing_ok=True)
+            database = sqlite3.connect(fresh, isolation_level=None)
+            database.executescript(TABLES)
+            database.execute("PRAGMA journal_mode=WAL")
+            database.close()
+            fresh.replace(self._path)
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        if not self._path.exists():
+            self._make()
+        database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None)
+        try:
+            database.execute("PRAGMA synchronous=NORMAL")
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+        finally:
+            database.close()

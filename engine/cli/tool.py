@@ -1,0 +1,393 @@
+"""`go-ent tool`: composed tools at the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from pydantic_core import to_json
+
+from composer import Composer, ComposeRefused, ComposerError
+from composer.catalogue import Detail, show
+from composer.composed import Broken, Composed
+from composer.usage import Used
+from engine.cli import UsageError
+from engine.cli.exec import print_run, read_inputs
+from engine.cli.signals import interrupted_by_signals
+from engine.outcomes import EXIT_CODES
+from sandbox import Limits
+
+JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+GlobalFlag = Annotated[bool, Parameter(name="--global", negative="", help="In the user's own store, for all projects.")]
+
+
+def with_composer(work: Callable[[Composer], Awaitable[int]], **options: Any) -> int:
+    """Do something with the composer of the project that this folder is in."""
+
+    async def main() -> int:
+        composer = await asyncio.to_thread(Composer.open, ".", **options)
+        async with composer:
+            with interrupted_by_signals(composer.box):
+                return await work(composer)
+
+    try:
+        return asyncio.run(main())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def list_command(*, json_: JsonFlag = False) -> int:
+    async def work(composer: Composer) -> int:
+        found = await composer.tools()
+        rows = [_row(tool, used, shadows=any(other.name == tool.name for other in composer.composed.shadowed)) for tool, used in found]
+        if json_:
+            print(to_json(rows).decode())
+            return 0
+        if not rows:
+            print("no composed tools yet: go-ent tool add FILE", file=sys.stderr)
+        width = max((len(row["name"]) for row in rows), default=0)
+        for row in rows:
+            shadow = ", shadows a global one" if row["shadows"] else ""
+            state = f"BROKEN: {row['broken']}" if row["broken"] else row["description"]
+            use = f"{row['calls']} calls" if row["calls"] else "unused"
+            print(f"{row['name']:<{width}}  v{row['version']}  {row['scope']}{shadow}  {use}  {state.splitlines()[0] if state else ''}")
+        for store in composer.stores:
+            for name in store.strangers():
+                print(f"{store.scope}: {name} is not a tool: its name can't be one", file=sys.stderr)
+        return 0
+
+    return with_composer(work)
+
+
+def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any]:
+    good = isinstance(tool, Composed)
+    return {
+        "name": tool.name,
+        "version": tool.version if isinstance(tool, Composed) else tool.last_version,
+        "scope": tool.scope,
+        "shadows": shadows,
+        "description": tool.interface.description if isinstance(tool, Composed) else "",
+        "requires": list(tool.interface.requires) if isinstance(tool, Composed) else [],
+        "broken": None if good else tool.reason if isinstance(tool, Broken) else None,
+        "calls": used.calls,
+        "failures": used.failures,
+        "last_used": used.last_used,
+        "p50_ms": None if used.p50_ms is None else round(used.p50_ms, 3),
+    }
+
+
+def show_command(
+    name: str, /, *, source: Annotated[bool, Parameter(negative="", help="The source alone.")] = False, json_: JsonFlag = False
+) -> int:
+    async def work(composer: Composer) -> int:
+        tool = await composer.composed.get(name)
+        if source:
+            sys.stdout.write(tool.file.source)
+        elif json_:
+            interface = tool.interface.model_dump()
+            print(
+                to_json({"name": tool.name, "version": tool.version, "scope": tool.scope, **interface, "source": tool.file.source}).decode()
+            )
+        else:
+            examples = len(tool.file.metadata.examples)
+            print(f"{tool.name} version {tool.version} ({tool.scope}), {examples} example{'' if examples == 1 else 's'}")
+            print(f"requires: {', '.join(tool.interface.requires) or 'nothing'}\n")
+            print(show([tool.spec], "stubs"))
+        return 0
+
+    return with_composer(work)
+
+
+def add_command(
+    *files: Annotated[str, Parameter(help="A tool's file, - for stdin, or the name of a ready-made tool.")], global_: GlobalFlag = False
+) -> int:
+    if not files:
+        raise UsageError("add needs a tool's file: go-ent tool add FILE")
+    sources = [(name, _tool_source(name)) for name in files]
+
+    async def work(composer: Composer) -> int:
+        code = 0
+        for name, data in sources:
+            try:
+                saved = await composer.compose(data, scope="global" if global_ else "project")
+            except ComposeRefused as error:
+                _refused(name, error)
+                code = 1
+                continue
+            what = f"version {saved.version}" if saved.created else f"unchanged, version {saved.version}"
+            print(f"{saved.name}: {what}, {saved.examples} example{'' if saved.examples == 1 else 's'} passed ({saved.scope})")
+        return code
+
+    return with_composer(work)
+
+
+def _refused(name: str, error: ComposeRefused) -> None:
+    print(f"{name}: {error.name} was not saved", file=sys.stderr)
+    for problem in error.problems:
+        print(f"  - {problem}", file=sys.stderr)
+
+
+def _tool_source(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    path = Path(name)
+    if not path.exists() and path.suffix == "" and "/" not in name:
+        from composer.shipped import shipped_tools
+
+        shipped = shipped_tools()
+        if name in shipped:
+            return shipped[name].read_bytes()
+        raise UsageError(f"{name}: there is no such file, and no ready-made tool of that name; there are {', '.join(sorted(shipped))}")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from None
+
+
+def run_command(
+    name: str,
+    /,
+    *,
+    input: Annotated[str, Parameter(help="The inputs as a JSON object. @FILE reads a file.", allow_leading_hyphen=True)] = "{}",
+    each: Annotated[
+        bool, Parameter(negative="", help="Once for each JSON line of stdin, concurrently; results in the same order.")
+    ] = False,
+    slurp: Annotated[bool, Parameter(negative="", help="Once, over the list of all JSON lines of stdin.")] = False,
+    fail_fast: Annotated[bool, Parameter(negative="", help="With --each: stop at the first line that fails.")] = False,
+    jobs: Annotated[int | None, Parameter(help="With --each: how many at a time.")] = None,
+    grant: Annotated[list[str] | None, Parameter(help="Narrow what the run may call; may be given more than once.")] = None,
+    timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
+    cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
+    memory: Annotated[int | None, Parameter(help="Memory in MB.")] = None,
+    yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
+    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print whole runs as JSON objects.")] = False,
+) -> int:
+    """Run a composed tool and print its result: text as it is, anything else as JSON.
+
+    With --each or --slurp, stdin holds one JSON value a line. A line that is an object of the tool's own parameters
+    gives the inputs; any other value is that of its first parameter. --input gives the rest.
+    """
+    if each and slurp:
+        raise UsageError("--each runs once for each line, --slurp once over all: choose one")
+    inputs = read_inputs(input)
+    chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory}
+    limits = Limits(**{key: value for key, value in chosen.items() if value is not None})
+    narrower = {key: getattr(limits, key) for key in limits.model_fields_set}
+
+    async def work(composer: Composer) -> int:
+        from engine.cli.pipeline import feed, run_each, slurped
+
+        tool = await composer.composed.get(name)
+
+        async def once(given: dict[str, Any]) -> Any:
+            return await composer.run(tool, given, grants=grant, limits=narrower, approver=_approve_all if yes else None)
+
+        if each:
+            return await run_each(tool, inputs, once, jobs=jobs, fail_fast=fail_fast, whole=json_)
+        given = feed(tool, inputs, await asyncio.to_thread(slurped), as_list=True) if slurp else inputs
+        run = await once(given)
+        if json_:
+            print(run.model_dump_json())
+        else:
+            print_run(run)
+        return EXIT_CODES[run.status]
+
+    return with_composer(work)
+
+
+async def _approve_all(spec: object, arguments: object) -> bool:
+    return True
+
+
+def examples_command(*names: str, json_: JsonFlag = False) -> int:
+    """Run the examples of the tools named, or of all. Exit code 1 if one does not come true."""
+
+    async def work(composer: Composer) -> int:
+        await composer.composed.load()
+        chosen = names or tuple(sorted((*composer.composed.found, *composer.composed.broken)))
+        failed = 0
+        rows = []
+        for name in chosen:
+            try:
+                outcomes = await composer.test(name)
+            except ComposerError as error:
+                failed += 1
+                rows.append({"name": name, "example": None, "ok": False, "problem": str(error), "ms": 0.0})
+                continue
+            if not outcomes:
+                rows.append({"name": name, "example": None, "ok": True, "problem": "it has no examples", "ms": 0.0})
+            for outcome in outcomes:
+                failed += outcome.problem is not None
+                ok = outcome.problem is None
+                rows.append({"name": name, "example": outcome.number, "ok": ok, "problem": outcome.problem, "ms": round(outcome.ms, 3)})
+        if json_:
+            print(to_json(rows).decode())
+        else:
+            for row in rows:
+                which = "" if row["example"] is None else f" example {row['example']}"
+                print(f"{'ok    ' if row['ok'] else 'FAILED'} {row['name']}{which}" + (f": {row['problem']}" if row["problem"] else ""))
+        return 1 if failed else 0
+
+    return with_composer(work)
+
+
+def history_command(name: str, /, *, json_: JsonFlag = False) -> int:
+    async def work(composer: Composer) -> int:
+        versions = await composer.history(name)
+        current = composer.composed.found.get(name)
+        now = current.version if current is not None else None
+        if json_:
+            rows = [{"version": v.number, "digest": v.digest, "saved": v.saved, "current": v.number == now} for v in versions]
+            print(to_json(rows).decode())
+        else:
+            for version in versions:
+                when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.saved))
+                print(f"v{version.number}  {version.digest}  {when}{'  current' if version.number == now else ''}")
+        return 0
+
+    return with_composer(work)
+
+
+def rollback_command(name: str, version: int, /) -> int:
+    async def work(composer: Composer) -> int:
+        made = await composer.rollback(name, version)
+        print(f"{name}: version {made.number} is version {version} again")
+        return 0
+
+    return with_composer(work)
+
+
+def rm_command(*names: str) -> int:
+    if not names:
+        raise UsageError("rm needs the name of a tool")
+
+    async def work(composer: Composer) -> int:
+        for name in names:
+            scope = await composer.remove(name)
+            print(f"{name}: removed from the {scope} store; `go-ent tool rollback {name} VERSION` brings it back")
+        return 0
+
+    return with_composer(work)
+
+
+def search_command(
+    *words: str,
+    detail: Annotated[Detail, Parameter(help="A line each, typed stubs, or the schemas too.")] = "brief",
+    namespace: Annotated[str | None, Parameter(help="Only tools of this namespace.")] = None,
+    limit: Annotated[int, Parameter(help="How many at the most.")] = 10,
+) -> int:
+    """Search the tools that this project grants, whatever they come from. Without words: list them."""
+
+    async def work(composer: Composer) -> int:
+        if words:
+            found = await composer.catalogue.search(" ".join(words), composer.grants, limit=limit)
+            found = [spec for spec in found if namespace is None or spec.name.startswith(f"{namespace}.")]
+        else:
+            found = await composer.catalogue.tools(composer.grants, namespace)
+        if found:
+            print(show(found, detail))
+        for origin, problem in composer.catalogue.problems.items():
+            print(f"{origin}: {problem}", file=sys.stderr)
+        return 0 if found else 1
+
+    return with_composer(work)
+
+
+def export_command(*names: str) -> int:
+    """Tools as one JSON document: those named, or all of the project's."""
+
+    async def work(composer: Composer) -> int:
+        await composer.composed.load()
+        chosen = names or tuple(sorted(name for name, tool in composer.composed.found.items() if tool.scope == "project"))
+        tools = []
+        for name in chosen:
+            tool = await composer.composed.get(name)
+            tools.append({"name": tool.name, "version": tool.version, "scope": tool.scope, "source": tool.file.source})
+        print(to_json({"format": "go-ent-tools/1", "tools": tools}, indent=1).decode())
+        return 0
+
+    return with_composer(work)
+
+
+def import_command(*files: str, global_: GlobalFlag = False) -> int:
+    """Import tools: documents that `export` wrote, tool files, and JSON files of the older form."""
+    if not files:
+        raise UsageError("import needs files")
+
+    async def work(composer: Composer) -> int:
+        from composer.importing import read_import
+
+        code = 0
+        for file in files:
+            try:
+                data = await asyncio.to_thread(sys.stdin.buffer.read if file == "-" else Path(file).read_bytes)
+            except OSError as error:
+                raise UsageError(f"{file}: {error.strerror}") from None
+            for item in await read_import(data, file, composer.box):
+                scope: Literal["project", "global"] = "global" if global_ else item.scope
+                if item.problem is not None:
+                    print(f"{file}: {item.name}: {item.problem}", file=sys.stderr)
+                    code = 1
+                    continue
+                try:
+                    saved = await composer.compose(item.source, scope=scope)
+                except ComposerError as error:
+                    print(f"{file}: {error}", file=sys.stderr)
+                    code = 1
+                    continue
+                if saved.created and item.calls:
+                    composer.usage[scope].set(saved.name, item.calls, item.last_used)
+                note = f" ({item.note})" if item.note else ""
+                print(f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} ({scope}){note}")
+        return code
+
+    return with_composer(work)
+
+
+def learn_command(name: str, /, *, json_: JsonFlag = False) -> int:
+    """Learn the output schema of a tool that has none from the results in the journal. Shown in stubs, marked as learned."""
+
+    async def work(composer: Composer) -> int:
+        schema, seen = await composer.learn(name)
+        if json_:
+            print(json.dumps(schema))
+        else:
+            print(f"learned from {seen} result{'' if seen == 1 else 's'} of {name}:\n")
+            print(show([await composer.catalogue.find(name)], "stubs"))
+        return 0
+
+    return with_composer(work)
+
+
+def suggest_command(
+    *,
+    least: Annotated[int, Parameter(help="How many runs of the same shape make a suggestion.")] = 2,
+    write: Annotated[Path | None, Parameter(help="Write each suggestion to a file in this folder.")] = None,
+    json_: JsonFlag = False,
+) -> int:
+    """Find code that was run again and again, up to literals and names, and propose composed tools for it."""
+
+    async def work(composer: Composer) -> int:
+        suggestions = await composer.suggest(least=least)
+        if json_:
+            print(to_json([{"name": s.name, "runs": s.runs, "source": s.source} for s in suggestions]).decode())
+            return 0
+        if not suggestions:
+            print("nothing to suggest yet: no code was run at least twice in the same shape", file=sys.stderr)
+        for suggestion in suggestions:
+            if write is not None:
+                write.mkdir(parents=True, exist_ok=True)
+                path = write / f"{suggestion.name}.py"
+                path.write_text(suggestion.source, encoding="utf-8")
+                print(f"{path}: from {suggestion.runs} runs")
+            else:
+                print(f"# from {suggestion.runs} runs; save it with: go-ent tool add FILE\n{suggestion.source}")
+        return 0
+
+    return with_composer(work)

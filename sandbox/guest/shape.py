@@ -1,0 +1,204 @@
+"""The shape of code: what is left of it without its names and literals. Code of one shape does one thing to other values.
+
+From runs of one shape comes a function: what differed between them becomes its parameters.
+"""
+
+import ast
+import builtins
+import keyword
+from typing import Any
+
+KEPT = frozenset(dir(builtins)) | {"tools", "ToolError"}
+LITERALS = (str, int, float, bool)
+
+
+class _Shape(ast.NodeVisitor):
+    """Walks code in a fixed order; collects its literals, and writes down everything else."""
+
+    def __init__(self, inputs: frozenset[str]) -> None:
+        self.text: list[str] = []
+        self.literals: list[ast.Constant] = []
+        self.hints: list[str | None] = []
+        self._names: dict[str, int] = {}
+        self._inputs = inputs
+        self._hint: str | None = None
+
+    def _name(self, name: str) -> str:
+        if name in KEPT or name in self._inputs:
+            return name
+        return f"${self._names.setdefault(name, len(self._names))}"
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Constant) and type(node.value) in LITERALS:
+            self.text.append(type(node.value).__name__)
+            self.literals.append(node)
+            self.hints.append(self._hint)
+            return
+        self.text.append(type(node).__name__)
+        for field, value in ast.iter_fields(node):
+            if field in ("ctx", "type_comment", "kind"):
+                continue
+            self._field(node, field, value)
+        self.text.append(")")
+
+    def _field(self, node: ast.AST, field: str, value: Any) -> None:
+        if isinstance(node, ast.JoinedStr):
+            # The fixed parts of an f-string are its form.
+            for part in value:
+                if isinstance(part, ast.Constant):
+                    self.text.append(repr(part.value))
+                else:
+                    self.visit(part)
+            return
+        if isinstance(value, ast.AST):
+            before, self._hint = self._hint, self._hinted(node, field)
+            self.visit(value)
+            self._hint = before
+        elif isinstance(value, list):
+            self.text.append("[")
+            for item in value:
+                if isinstance(item, ast.AST):
+                    before, self._hint = self._hint, self._hinted(node, field)
+                    self.visit(item)
+                    self._hint = before
+                else:
+                    self.text.append(self._name(item) if isinstance(item, str) else repr(item))
+            self.text.append("]")
+        elif isinstance(value, str) and (field == "id" or (field in ("name", "arg") and not isinstance(node, ast.keyword | ast.alias))):
+            self.text.append(self._name(value))
+        else:
+            self.text.append(repr(value))
+
+    def _hinted(self, node: ast.AST, field: str) -> str | None:
+        """What a literal there could be called."""
+        if isinstance(node, ast.keyword):
+            return node.arg
+        if isinstance(node, ast.Assign) and field == "value" and isinstance(node.targets[0], ast.Name):
+            return node.targets[0].id
+        if isinstance(node, ast.AnnAssign) and field == "value" and isinstance(node.target, ast.Name):
+            return node.target.id
+        if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.BinOp | ast.Compare | ast.Subscript):
+            return self._hint
+        return None
+
+
+def _look(source: str, inputs: frozenset[str]) -> tuple[ast.Module, _Shape] | None:
+    try:
+        tree = compile(source, "<run>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    assert isinstance(tree, ast.Module)
+    shape = _Shape(inputs)
+    try:
+        shape.visit(tree)
+    except RecursionError:
+        return None
+    return tree, shape
+
+
+def suggest(runs: list[dict[str, Any]], least: int) -> list[dict[str, Any]]:
+    """Runs (`{"source", "inputs"}`) of one shape, *least* of them or more, and the function they would make."""
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[int, ast.Module, _Shape]]] = {}
+    for index, run in enumerate(runs):
+        names = tuple(sorted(run["inputs"]))
+        looked = _look(run["source"], frozenset(names))
+        if looked is not None and looked[0].body:
+            groups.setdefault((" ".join(looked[1].text), names), []).append((index, *looked))
+    found = [(names, members) for (_, names), members in groups.items() if len(members) >= least]
+    made = [_propose(names, members, runs) for names, members in found]
+    return sorted((one for one in made if one is not None), key=lambda one: -len(one["runs"]))
+
+
+def _propose(inputs: tuple[str, ...], members: list[tuple[int, ast.Module, _Shape]], runs: list[dict[str, Any]]) -> dict[str, Any] | None:
+    _, tree, shape = members[-1]  # the latest names are the ones to keep
+    values = [[member[2].literals[at].value for member in members] for at in range(len(shape.literals))]
+    changing = [at for at, column in enumerate(values) if any(value != column[0] or type(value) is not type(column[0]) for value in column)]
+    if not _calls_or_defines(tree):
+        return None
+    taken = set(KEPT) | set(inputs) | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    parameters: list[tuple[str, str, list[Any]]] = []
+    by_column: dict[tuple[str, ...], str] = {}
+    for at in changing:
+        column = values[at]
+        key = tuple(map(repr, column))
+        if key not in by_column:  # two literals that were always the same are one parameter
+            name = _parameter_name(shape.hints[at], type(column[0]), taken)
+            taken.add(name)
+            by_column[key] = name
+            parameters.append((name, type(column[0]).__name__, column))
+        literal = shape.literals[at]
+        literal.value = by_column[key]
+        literal.kind = "parameter"
+    tree = ast.fix_missing_locations(_Replace(dict.fromkeys(by_column.values())).visit(tree))
+    name = _tool_name(tree)
+    arguments = [ast.arg(i, ast.Name(_type_of([runs[m[0]]["inputs"][i] for m in members]))) for i in inputs]
+    arguments += [ast.arg(p, ast.Name(kind)) for p, kind, _ in parameters]
+    body = _with_return(tree.body)
+    doc = f"Made from {len(members)} runs of the same code: say here what it is for."
+    text = ast.Expr(ast.Constant(doc))
+    function = ast.AsyncFunctionDef(
+        name, ast.arguments([], arguments, None, [], [], None, []), [text, *body], [], ast.Name("Any"), None, []
+    )
+    module = ast.Module([ast.ImportFrom("typing", [ast.alias("Any")], 0), function], [])
+    examples = []
+    for place, (run, _, _) in enumerate(members):
+        given = dict(runs[run]["inputs"]) | {p: column[place] for p, _, column in parameters}
+        examples.append({"run": run, "inputs": given})
+    source = ast.unparse(ast.fix_missing_locations(module)).replace("\nasync def ", "\n\n\nasync def ", 1)
+    return {"name": name, "source": source + "\n", "runs": [member[0] for member in members], "examples": examples}
+
+
+class _Replace(ast.NodeTransformer):
+    """Literals that became parameters: the marked ones turn into names."""
+
+    def __init__(self, names: dict[str, None]) -> None:
+        self._names = names
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if node.kind == "parameter":
+            return ast.copy_location(ast.Name(str(node.value), ast.Load()), node)
+        return node
+
+
+def _calls_or_defines(tree: ast.Module) -> bool:
+    """Code that neither calls anything nor loops is not worth a tool."""
+    return any(isinstance(node, ast.Call | ast.For | ast.comprehension) for node in ast.walk(tree))
+
+
+def _with_return(body: list[ast.stmt]) -> list[ast.stmt]:
+    if body and isinstance(body[-1], ast.Expr):
+        return [*body[:-1], ast.Return(body[-1].value)]
+    return body
+
+
+def _type_of(values: list[Any]) -> str:
+    kinds = {type(value).__name__ for value in values}
+    return kinds.pop() if len(kinds) == 1 and kinds <= {"str", "int", "float", "bool", "list", "dict"} else "Any"
+
+
+def _parameter_name(hint: str | None, kind: type, taken: set[str]) -> str:
+    base = (
+        hint
+        if hint and hint.isidentifier() and not keyword.iskeyword(hint)
+        else {"str": "text", "bool": "flag"}.get(kind.__name__, "number")
+    )
+    name, number = base, 2
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    return name
+
+
+def _tool_name(tree: ast.Module) -> str:
+    """After the tools that it calls: `search_issues_and_get_user`."""
+    called: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            chain, inner = [node.attr], node.value
+            while isinstance(inner, ast.Attribute):
+                chain.append(inner.attr)
+                inner = inner.value
+            if isinstance(inner, ast.Name) and inner.id == "tools" and chain[0].lower() not in called:
+                called.append(chain[0].lower())
+    name = "_and_".join(called[:2]) or "computed"
+    made = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in f"{name}_tool").strip("_")[:60]
+    return made if made[:1].isalpha() else f"tool_{made}"[:60]
