@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,15 +19,17 @@ ANYTHING: Schema = {"type": "object", "additionalProperties": True}
 
 def check_namespace(name: str) -> str:
     """*name*, if a source of tools can be called that."""
-    if not NAMESPACE.fullmatch(name):
-        raise BadName(f"{name!r} can't be a namespace: a small letter, then small letters, digits and underscores, 64 at most")
+    if not NAMESPACE.fullmatch(name) or keyword.iskeyword(name):
+        raise BadName(
+            f"{name!r} can't be a namespace: a small letter, then small letters, digits and underscores, 64 at most, no Python keyword"
+        )
     return name
 
 
 def part_of(name: str) -> str:
     """What a source calls a tool, as a name that Python code can call: `get-issue` becomes `get_issue`."""
     made = re.sub(r"[^A-Za-z0-9_]", "_", name)[:128]
-    made = f"_{made}" if made[:1].isdigit() else made
+    made = f"_{made}" if made[:1].isdigit() else f"{made}_" if keyword.iskeyword(made) else made
     if not PART.fullmatch(made) or made.startswith("__"):
         raise BadName(f"{name[:80]!r} can't be the name of a tool")
     return made

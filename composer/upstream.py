@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import time
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
@@ -482,9 +483,7 @@ async def _over_http(
     if config.token is not None:
         headers["Authorization"] = f"Bearer {resolve(config.token, environ, 'token')}"
     elif config.auth == "oauth":
-        from fastmcp.client.auth import OAuth
-
-        auth = logins.get(url) or logins.setdefault(url, OAuth(url))
+        auth = logins.get(url) or logins.setdefault(url, _login(url))
 
     async def note(response: httpx2.Response) -> None:
         if response.status_code >= 400:
@@ -500,6 +499,14 @@ async def _over_http(
         _session_class()(read, write, **link.session_settings()) as session,
     ):
         yield session
+
+
+def _login(url: str) -> httpx2.Auth:
+    from fastmcp.client.auth import OAuth
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that tokens are kept in memory only is what is wanted
+        return OAuth(url)
 
 
 def bounded_client(

@@ -68,29 +68,31 @@ class UsageStore:
 
     def add(self, calls: Iterable[Call]) -> None:
         """Count calls, all or none of them."""
+        by_name: dict[str, list[Call]] = {}
+        for call in calls:
+            by_name.setdefault(call.name, []).append(call)
         with self._open() as database:
-            for call in calls:
+            for name, made in by_name.items():
+                failures = sum(not call.ok for call in made)
+                self._upsert(database, name, len(made), failures, max(call.at for call in made))
+                database.executemany("INSERT INTO recent (name, ms) VALUES (?, ?)", [(name, call.ms) for call in made[-RECENT:]])
                 database.execute(
-                    "INSERT INTO usage VALUES (?, 1, ?, ?) ON CONFLICT (name) DO UPDATE SET "
-                    "calls = calls + 1, failures = failures + excluded.failures, last_used = max(last_used, excluded.last_used)",
-                    (call.name, 0 if call.ok else 1, call.at),
-                )
-                database.execute("INSERT INTO recent (name, ms) VALUES (?, ?)", (call.name, call.ms))
-            for name in {call.name for call in calls}:
-                database.execute(
-                    "DELETE FROM recent WHERE name = ? AND id <= (SELECT max(id) FROM recent WHERE name = ?) - ?"
-                    " AND id NOT IN (SELECT id FROM recent WHERE name = ? ORDER BY id DESC LIMIT ?)",
-                    (name, name, RECENT, name, RECENT),
+                    "DELETE FROM recent WHERE name = ? AND id <= (SELECT id FROM recent WHERE name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                    (name, name, RECENT),
                 )
 
     def set(self, name: str, calls: int, last_used: float | None) -> None:
         """Take over counts from elsewhere; added to what there is."""
         with self._open() as database:
-            database.execute(
-                "INSERT INTO usage VALUES (?, ?, 0, ?) ON CONFLICT (name) DO UPDATE SET "
-                "calls = calls + excluded.calls, last_used = max(last_used, excluded.last_used)",
-                (name, calls, last_used or 0.0),
-            )
+            self._upsert(database, name, calls, 0, last_used or 0.0)
+
+    @staticmethod
+    def _upsert(database: sqlite3.Connection, name: str, calls: int, failures: int, last_used: float) -> None:
+        database.execute(
+            "INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET calls = calls + excluded.calls, "
+            "failures = failures + excluded.failures, last_used = max(last_used, excluded.last_used)",
+            (name, calls, failures, last_used),
+        )
 
     def forget(self, name: str) -> None:
         if self._path.exists():

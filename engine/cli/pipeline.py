@@ -9,7 +9,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any, cast
 
 from pydantic_core import to_json
 
@@ -36,22 +37,43 @@ def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = 
 def slurped() -> list[Any]:
     """All JSON lines of stdin."""
     values = []
-    for number, line in _lines(sys.stdin.buffer):
-        try:
-            values.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"line {number} of stdin is not JSON: {error}") from None
+    stdin = _stdin()
+    while found := stdin.read():
+        for number, line in found:
+            try:
+                values.append(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"line {number} of stdin is not JSON: {error}") from None
     return values
 
 
-def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    number = 0
-    while line := stream.readline(MAX_LINE + 1):
-        number += 1
-        if len(line) > MAX_LINE:
-            raise UsageError(f"line {number} of stdin is longer than {MAX_LINE} bytes")
-        if line.strip():
-            yield number, line
+class Lines:
+    """The lines of a stream that are not empty, with their numbers, as they arrive."""
+
+    def __init__(self, stream: BufferedReader) -> None:
+        self._stream = stream
+        self._rest = b""
+        self._number = 0
+
+    def read(self) -> list[tuple[int, bytes]]:
+        """What has arrived, a line at the least; nothing at the end."""
+        found: list[tuple[int, bytes]] = []
+        while not found:
+            data = self._stream.read1(1 << 16)
+            *whole, self._rest = (self._rest + data).split(b"\n") if data else [self._rest, b""]
+            if len(self._rest) > MAX_LINE:
+                raise UsageError(f"line {self._number + 1} of stdin is longer than {MAX_LINE} bytes")
+            for line in whole:
+                self._number += 1
+                if line.strip():
+                    found.append((self._number, line))
+            if not data:
+                break
+        return found
+
+
+def _stdin() -> Lines:
+    return Lines(cast(BufferedReader, sys.stdin.buffer))
 
 
 async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: int | None, fail_fast: bool, whole: bool) -> int:
@@ -59,18 +81,23 @@ async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: 
     most = jobs or 2 * (os.cpu_count() or 1)
     if most < 1:
         raise UsageError("--jobs must be at least 1")
-    lines = _lines(sys.stdin.buffer)
+    stdin = _stdin()
+    lines: deque[tuple[int, bytes]] = deque()
     window: deque[tuple[int, asyncio.Task[Run | str]]] = deque()
     failed = done = 0
     over = False
     with _progress() as advance:
         while True:
             while not over and len(window) < most:
-                found = await asyncio.to_thread(next, lines, None)
-                if found is None:
-                    over = True
-                    break
-                window.append((found[0], asyncio.create_task(_line(tool, inputs, found[1], once))))
+                if not lines:
+                    if window and window[0][1].done():
+                        break  # what is finished is not kept waiting for what has not arrived
+                    lines.extend(await asyncio.to_thread(stdin.read))
+                    if not lines:
+                        over = True
+                        break
+                number, line = lines.popleft()
+                window.append((number, asyncio.create_task(_line(tool, inputs, line, once))))
             if not window:
                 break
             number, task = window.popleft()

@@ -351,6 +351,18 @@ class TestLayout:
         assert text.count("TypedDict):") == 1
         assert text.count("-> list[Issue]:") == 2
 
+    def test_equal_types_that_hold_themselves_are_written_once(self) -> None:
+        output = {"$ref": "#/$defs/Node", "$defs": {"Node": takes(next={"$ref": "#/$defs/Node"}, id={"type": "integer"})}}
+        text = stubs([tool({}, output, "a.one"), tool({}, output, "b.two")])
+        assert text.count("TypedDict):") == 1
+        assert text.count("-> Node:") == 2
+
+    def test_types_that_hold_each_other_stay_whole(self) -> None:
+        defs = {"A": takes(b={"$ref": "#/$defs/B"}), "B": takes(a={"$ref": "#/$defs/A"})}
+        text = stubs([tool({}, {"$ref": "#/$defs/A", "$defs": defs}, f"{space}.get") for space in "xy"])
+        assert "class B(TypedDict):\n    a: NotRequired[A]\n" in text
+        assert "class B2(TypedDict):\n    a: NotRequired[A2]\n" in text
+
     def test_unequal_types_of_one_name_are_numbered(self) -> None:
         first, second = ({"title": "Issue", **takes(id={"type": kind})} for kind in ("integer", "string"))
         text = stubs([tool({}, {"items": first}, "a.one"), tool({}, {"items": second}, "a.two")])

@@ -720,6 +720,15 @@ class TestHttp:
 
         asyncio.run(main())
 
+    def test_a_login_that_the_server_does_not_offer(self, web: Web) -> None:
+        async def main() -> None:
+            config = ServerConfig(url=f"http://127.0.0.1:{web.port}/mcp", auth="oauth")
+            async with closing(McpSource("web", config)) as source:
+                with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$"):
+                    await source.tools()
+
+        asyncio.run(main())
+
     def test_restarted_it_is_found_again(self, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(upstream, "FIRST_DELAY_S", 0.01)
 
