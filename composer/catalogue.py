@@ -147,7 +147,7 @@ class Catalogue:
             for owner in owners:
                 if owner.namespace and owner.origin in self.problems:
                     raise Unavailable(f"{owner.origin}: {self.problems[owner.origin]}")
-            known = any(source.namespace == namespace for source in self.sources)
+            known = any(source.namespace == namespace for source in self.sources) or any(n.startswith(f"{namespace}.") for n in self._specs)
             raise ToolNotFound(f"there is no tool {name}" + ("" if known or "." not in name else f", and no source {namespace}"))
         return found
 

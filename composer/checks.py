@@ -29,6 +29,8 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
     for required in requires:
         if required == name:
             problems.append(f"it calls itself: {name} → {name}")
+        elif required == "*":
+            pass  # whatever is granted, and nothing else: for tools that are told what to call
         elif required.endswith("*"):
             if not grants.allows(f"{required[:-1]}x"):
                 problems.append(f"it requires {required}, and not all of that is granted to this project")

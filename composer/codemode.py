@@ -39,6 +39,7 @@ class Results:
     """Results that were too long to hand over, kept so that later code can go on with them. A source of one tool."""
 
     namespace = "results"
+    local = True
     origin = "go-ent's own tools"
 
     def __init__(self) -> None:
@@ -117,6 +118,7 @@ class CodeMode:
         allowance = Allowance(narrowed, self.box.cpu_used)
         base = self.grants if grants is None else self.grants.narrowed(grants)
         scope = Scope(base, allowance, run_id, approver or self._approver, own=frozenset((READ,)))
+        await self.catalogue.load(source for source in self.catalogue.sources if source.local)
         tools = GuestTools(self.catalogue, scope)
         allowance.enter(run_id)
         try:

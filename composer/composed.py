@@ -55,6 +55,7 @@ class ComposedTools:
     """The tools of a project's store and of the user's; a project's tool shadows one of the user's."""
 
     namespace = ""
+    local = True
     origin = "composed tools"
 
     def __init__(self, stores: list[Store], inspector: Inspector, run: RunTool) -> None:

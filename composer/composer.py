@@ -128,7 +128,7 @@ class Composer:
         """A tool's source, if it could be saved: metadata, policy, signature, grants, cycles. Its examples are not run."""
         file = toolfile.read(source)
         interface = await self.inspector.interface(file)
-        await self.composed.load()
+        await self.catalogue.load(source for source in self.catalogue.sources if not source.namespace)
         problems = await checks.requires_problems(interface.requires, self.catalogue, self.grants, file.name)
         problems += checks.cycle_problems(file.name, interface.requires, self.composed)
         problems += self._name_problems(file.name)
@@ -193,7 +193,8 @@ class Composer:
                 return run.result
             return recordings.answer(name, arguments)
 
-        root = Scope(self.grants, Allowance(self.box.limits, self.box.cpu_used), uuid.uuid4().hex)
+        # Whatever it requires is granted: nothing it calls is reached.
+        root = Scope(Grants(["*"]), Allowance(self.box.limits, self.box.cpu_used), uuid.uuid4().hex)
         return await self._fly(tool, dict(example.inputs), root, answer, count=False)
 
     # -- running

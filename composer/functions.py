@@ -22,6 +22,8 @@ class FunctionSource:
     `hints` says of a function by its name what it does to the world: `{"delete": Hints(destructive=True)}`.
     """
 
+    local = True
+
     def __init__(
         self,
         functions: Iterable[Callable[..., Any] | Tool] | Mapping[str, Any],

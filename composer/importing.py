@@ -54,7 +54,7 @@ async def read_import(data: bytes, where: str, box: Sandbox) -> list[Imported]:
     """What a file offers. What is wrong with one tool in it is said of that tool."""
     if len(data) > MAX_IMPORT:
         return [Imported(where, problem=f"the file is larger than {MAX_IMPORT} bytes")]
-    if b"# /// tool" in data[:4096]:
+    if re.search(rb"(?m)^# /// tool\s*$", data[: 1 << 16]):
         return [Imported(where, source=data.decode("utf-8", "replace"))]
     try:
         document = json.loads(data)
@@ -62,7 +62,8 @@ async def read_import(data: bytes, where: str, box: Sandbox) -> list[Imported]:
         return [Imported(where, problem=f"neither a tool's file nor JSON: {error}")]
     if isinstance(document, dict) and document.get("format") == FORMAT:
         return [_own(entry) for entry in document.get("tools") or []]
-    entries = document if isinstance(document, list) else document.get("tools", [document]) if isinstance(document, dict) else [document]
+    entries = document.get("tools", [document]) if isinstance(document, dict) else document
+    entries = entries if isinstance(entries, list) else [entries]
     return [await _older(entry, box) for entry in entries]
 
 

@@ -69,7 +69,7 @@ class Inspector:
         if run.status != "completed":
             assert run.error is not None
             where = f"line {run.error.line}: " if run.error.line else ""
-            hint = f" ({run.error.hint})" if run.error.hint else ""
+            hint = f" ({run.error.hint[:200]})" if run.error.hint else ""
             raise ComposeRefused(file.name, [f"{where}{run.error.kind}: {run.error.message}{hint}"])
         try:
             answer = _Answer.model_validate(run.result)

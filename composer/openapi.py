@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
+from composer.answers import MAX_ERROR, cut
 from composer.errors import ConfigError
+from composer.links import Link, words
 from composer.servers import Referring, Scrubber, SourceOptions, configs_from_table, read_text, referred, resolve
-from composer.upstream import MAX_ERROR, Link, McpSource, bounded_client, cut, in_memory, words
+from composer.transports import bounded_client, in_memory
+from composer.upstream import McpSource
 
 if TYPE_CHECKING:
     import httpx2

@@ -76,6 +76,7 @@ class Source(Protocol):
 
     namespace: str
     origin: str
+    local: bool  # whether asking it costs next to nothing: it starts no process and goes over no network
 
     async def tools(self) -> list[ToolSpec]:
         """Its tools now. Raises `Unavailable`."""

@@ -10,8 +10,8 @@
     # {"inputs": {"repo": "x/y"}, "result": [], "calls": [{"tool": "github.search_issues", "result": []}]}
     # ///
 
-The `tool` block is TOML, the `examples` block one JSON object a line; an example may also stand in the TOML as
-`[[examples]]`. The host reads these blocks and nothing else of the source.
+The `tool` block is TOML, the `examples` block JSON objects one after the other; an example may also stand in the TOML
+as `[[examples]]`. The host reads these blocks and nothing else of the source.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from sandbox import LimitError, Limits
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MAX_BYTES = 512 << 10
 MAX_EXAMPLES = 100
+WIDTH = 110
 BLOCK = re.compile(r"(?m)^# /// (?P<kind>[a-z-]+)[ \t]*\n(?P<body>(?:^#(?:| [^\n]*)\n)*?)^# ///[ \t]*$\n?")
 VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*\d+[ \t]*\n")
 NAME_LINE = re.compile(r"# name[ \t]*=[^\n]*\n")
@@ -169,12 +170,15 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ComposeRefused(called, [f"its `# /// tool` block is not valid TOML: {error}"]) from None
     listed: list[Any] = list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
-    for number, line in enumerate(examples.splitlines(), 1):
-        if line.strip():
-            try:
-                listed.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise ComposeRefused(called, [f"line {number} of its `# /// examples` block is not JSON: {error}"]) from None
+    decoder, at = json.JSONDecoder(), 0
+    while rest := examples[at:].lstrip():
+        at = len(examples) - len(rest)
+        try:
+            value, at = decoder.raw_decode(examples, at)
+            listed.append(value)
+        except (ValueError, RecursionError) as error:
+            line = examples.count("\n", 0, getattr(error, "pos", at)) + 1
+            raise ComposeRefused(called, [f"line {line} of its `# /// examples` block is not JSON: {error}"]) from None
     try:
         return Metadata.model_validate({**table, "examples": listed})
     except ValidationError as error:
@@ -197,13 +201,25 @@ def write(name: str, body: str, *, requires: list[str] | None = None, limits: di
     lines.append("# ///")
     if examples:
         lines.append("# /// examples")
-        lines += [f"# {json.dumps(_lean(example), ensure_ascii=False)}" for example in examples]
+        lines += [f"# {line}" for example in examples for line in written(example).split("\n")]
         lines.append("# ///")
     return "\n".join(lines) + "\n" + body.lstrip("\n")
 
 
-def _lean(example: Example) -> dict[str, Any]:
+def written(example: Example) -> str:
+    """An example as it stands in a file: on one line if that is short, else a line for each of its parts."""
     made = example.model_dump(exclude_defaults=True)
     if example.error is None:
         made["result"] = example.result
-    return made
+    return _written(made, 0)
+
+
+def _written(value: Any, indent: int) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) + indent <= WIDTH or not isinstance(value, dict | list) or not value:
+        return text
+    inner = " " * (indent + 1)
+    if isinstance(value, dict):
+        parts = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {_written(part, indent + 1)}" for key, part in value.items()]
+        return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(f"{inner}{_written(part, indent + 1)}" for part in value) + "\n" + " " * indent + "]"

@@ -25,6 +25,7 @@ app = App(
     help_format="markdown",
 )
 app.command("engine.cli.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
+app.command("engine.cli.serve:serve_command", name="serve", help="Serve this project to an MCP client over stdio.")
 image = App(name="image", help="Guest images: what is in the sandbox's Python.")
 app.command(image)
 for _name, _help in (

@@ -105,10 +105,14 @@ def show_command(
 
 
 def add_command(
-    *files: Annotated[str, Parameter(help="A tool's file, - for stdin, or the name of a ready-made tool.")], global_: GlobalFlag = False
+    *files: Annotated[str, Parameter(help="A tool's file, - for stdin, or the name of a ready-made tool.", allow_leading_hyphen=True)],
+    global_: GlobalFlag = False,
 ) -> int:
     if not files:
         raise UsageError("add needs a tool's file: go-ent tool add FILE")
+    for name in files:
+        if name.startswith("-") and name != "-":
+            raise UsageError(f"unknown option {name}")
     sources = [(name, _tool_source(name)) for name in files]
 
     async def work(composer: Composer) -> int:
@@ -315,7 +319,7 @@ def export_command(*names: str) -> int:
     return with_composer(work)
 
 
-def import_command(*files: str, global_: GlobalFlag = False) -> int:
+def import_command(*files: Annotated[str, Parameter(allow_leading_hyphen=True)], global_: GlobalFlag = False) -> int:
     """Import tools: documents that `export` wrote, tool files, and JSON files of the older form."""
     if not files:
         raise UsageError("import needs files")

@@ -155,7 +155,9 @@ class Tools:
         return found
 
     def __getitem__(self, name: str) -> "Tools":
-        return self.__getattr__(str(name))
+        if not isinstance(name, str) or not name or name.startswith("__"):
+            raise ToolError("there is no such tool", str(name), "UnknownTool")
+        return self.__getattr__(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._name:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from composer import openapi, upstream
+from composer import openapi, transports
 from composer.errors import CallError, ConfigError, Unavailable
 from composer.openapi import MAX_DOCUMENT, apis_from_table, load_document, openapi_source, source_of
 from composer.servers import SourceOptions, ToolOptions
@@ -186,7 +186,7 @@ class TestFailures:
         assert capfd.readouterr() == ("", "")
 
     def test_an_answer_that_is_too_large_or_compressed(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(upstream, "MAX_MESSAGE", 200_000)
+        monkeypatch.setattr(transports, "MAX_MESSAGE", 200_000)
         with pytest.raises(CallError, match="GET /fails: StreamError: the answer is longer than 200000 bytes"):
             api.call("fails", what="large")
         with pytest.raises(CallError, match="the answer is compressed, which was not asked for"):

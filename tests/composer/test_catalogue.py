@@ -1,0 +1,276 @@
+"""One catalogue of tools from many sources."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from composer import (
+    BadArguments,
+    BadResult,
+    CallError,
+    Catalogue,
+    Collision,
+    FunctionSource,
+    Grants,
+    Hints,
+    NotGranted,
+    ToolNotFound,
+    ToolSpec,
+    Unavailable,
+)
+from composer.catalogue import show
+from composer.scope import Allowance, Scope
+from composer.spec import CallContext, Schema
+from sandbox import ApprovalRequired, Limits, ToolError
+
+ALL = Grants(["*"])
+
+
+class Fake:
+    """A source of a test's own: real in all that a catalogue sees of it."""
+
+    local = False
+
+    def __init__(self, namespace: str, tools: dict[str, Any], *, dead: str | None = None, **spec: Any) -> None:
+        self.namespace = namespace
+        self.origin = f"server {namespace}"
+        self.dead = dead
+        self.asked = 0
+        self._tools = tools
+        prefix = f"{namespace}." if namespace else ""
+        schema: Schema = {"type": "object"}
+        self._specs = [
+            ToolSpec(
+                f"{prefix}{name}", f"Does {name}.", spec.get("input", schema), spec.get("output"), spec.get("hints", Hints()), self.origin
+            )
+            for name in tools
+        ]
+
+    async def tools(self) -> list[ToolSpec]:
+        self.asked += 1
+        if self.dead is not None:
+            raise Unavailable(self.dead)
+        return self._specs
+
+    async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
+        value = self._tools[name.rpartition(".")[2]]
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    async def close(self) -> None:
+        pass
+
+
+def scope(grants: Grants = ALL, **options: Any) -> Scope:
+    limits = options.pop("limits", Limits())
+    return Scope(grants, Allowance(limits, lambda run_id: 0.0), "run", **options)
+
+
+class TestNames:
+    def test_two_sources_of_one_namespace(self) -> None:
+        with pytest.raises(Collision, match="'a': server a and server a"):
+            Catalogue([Fake("a", {}), Fake("a", {})])
+
+    def test_a_collision_names_both_and_stops_nobody_else(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([FunctionSource({"github": len_of, "fine": len_of}), Fake("github", {"search": 1})])
+            assert [spec.name for spec in await catalogue.tools(ALL)] == ["fine", "github.search"]
+            with pytest.raises(Collision, match=r"'github': function github in .* and server github, where it is a namespace"):
+                await catalogue.call("github", {}, scope())
+            assert "server github" in catalogue.problems["github"]
+
+        asyncio.run(main())
+
+    def test_two_tools_of_one_name(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([FunctionSource({"a": len_of}), Fake("", {"a": 1, "b": 2})])
+            with pytest.raises(Collision, match=r"function a in .* and server"):
+                await catalogue.call("a", {}, scope())
+            assert await catalogue.call("b", {}, scope()) == 2
+
+        asyncio.run(main())
+
+
+def len_of(text: str) -> int:
+    """The length of a text."""
+    return len(text)
+
+
+class TestFinding:
+    def test_only_granted_tools_are_shown(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {"find_secret": 1, "find_open": 2}), Fake("b", {"find_more": 3})])
+            grants = Grants(["a.find_open"])
+            assert [spec.name for spec in await catalogue.tools(grants)] == ["a.find_open"]
+            assert [spec.name for spec in await catalogue.search("find", grants)] == ["a.find_open"]
+            assert [spec.name for spec in catalogue.near("a.find_opn", grants)] == ["a.find_open"]
+            assert catalogue.known_names(grants) == ["a.find_open"]
+            with pytest.raises(NotGranted, match=r"a\.find_secret is not granted"):
+                await catalogue.get("a.find_secret", grants)
+
+        asyncio.run(main())
+
+    def test_a_dead_source_does_not_stop_the_rest(self) -> None:
+        async def main() -> None:
+            dead = Fake("dead", {"x": 1}, dead="it exited with code 3")
+            catalogue = Catalogue([dead, Fake("live", {"y": 2})])
+            assert [spec.name for spec in await catalogue.tools(ALL)] == ["live.y"]
+            assert catalogue.problems == {"server dead": "it exited with code 3"}
+            with pytest.raises(Unavailable, match="server dead: it exited with code 3"):
+                await catalogue.call("dead.x", {}, scope())
+            assert await catalogue.call("live.y", {}, scope()) == 2
+            dead.dead = None  # it is back
+            assert await catalogue.call("dead.x", {}, scope()) == 1
+            assert catalogue.problems == {}
+
+        asyncio.run(main())
+
+    def test_only_the_source_that_is_needed_is_asked(self) -> None:
+        async def main() -> None:
+            one, two = Fake("one", {"x": 1}), Fake("two", {"y": 2})
+            catalogue = Catalogue([one, two])
+            assert await catalogue.call("one.x", {}, scope()) == 1
+            await catalogue.tools(Grants(["one.*"]))
+            assert two.asked == 0
+
+        asyncio.run(main())
+
+    def test_unknown_tools(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("one", {"x": 1})])
+            with pytest.raises(ToolNotFound, match=r"there is no tool one\.nope$"):
+                await catalogue.call("one.nope", {}, scope())
+            with pytest.raises(ToolNotFound, match=r"there is no tool three\.x, and no source three"):
+                await catalogue.call("three.x", {}, scope())
+
+        asyncio.run(main())
+
+    def test_details(self) -> None:
+        spec = ToolSpec(
+            "a.b", "Does it.", {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"type": "string"}
+        )
+        assert show([spec], "brief") == "a.b(n: int) -> str — Does it."
+        assert "async def b(self, n: int) -> str:" in show([spec], "stubs")
+        assert '"input_schema": {"type": "object"' in show([spec], "full")
+
+    def test_a_learned_schema_is_shown_and_not_enforced(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {"x": {"n": 1}})])
+            await catalogue.load()
+            catalogue.learn("a.x", {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]})
+            spec = await catalogue.find("a.x")
+            assert spec.learned
+            assert "learned from results" in show([spec], "stubs")
+            assert await catalogue.call("a.x", {}, scope()) == {"n": 1}
+
+        asyncio.run(main())
+
+
+class TestCalling:
+    def test_checked_before_and_after(self) -> None:
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {"good": 5, "bad": "five"}, input=schema, output={"type": "integer"})])
+            here = scope()
+            assert await catalogue.call("a.good", {"n": 1}, here) == 5
+            with pytest.raises(BadArguments, match='its arguments do not fit: n: "x" is not of type "integer"'):
+                await catalogue.call("a.good", {"n": "x"}, here)
+            with pytest.raises(BadResult, match='its result does not fit: "five" is not of type "integer"'):
+                await catalogue.call("a.bad", {"n": 1}, here)
+            assert [(call.name, call.ok) for call in here.calls] == [("a.good", True), ("a.good", False), ("a.bad", False)]
+
+        asyncio.run(main())
+
+    def test_failures(self) -> None:
+        async def main() -> None:
+            tools = {"said": CallError("no"), "tool": ToolError("not so"), "ours": RuntimeError("secret path /x/y")}
+            catalogue = Catalogue([Fake("a", tools)])
+            with pytest.raises(CallError, match=r"^no$"):
+                await catalogue.call("a.said", {}, scope())
+            with pytest.raises(ToolError, match="not so"):
+                await catalogue.call("a.tool", {}, scope())
+            with pytest.raises(CallError) as caught:
+                await catalogue.call("a.ours", {}, scope())
+            assert "secret" not in str(caught.value)
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize(("grants", "hints"), [(Grants(["*"], ["a.*"]), Hints()), (ALL, Hints(destructive=True))])
+    def test_approval(self, grants: Grants, hints: Hints) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {"drop": "gone"}, hints=hints)])
+            with pytest.raises(ApprovalRequired):
+                await catalogue.call("a.drop", {}, scope(grants))
+            asked: list[str] = []
+
+            async def approver(spec: ToolSpec, arguments: dict[str, Any]) -> bool | None:
+                asked.append(spec.name)
+                return {"yes": True, "no": False}.get(arguments["answer"])
+
+            assert await catalogue.call("a.drop", {"answer": "yes"}, scope(grants, approver=approver)) == "gone"
+            with pytest.raises(CallError, match="not approved"):
+                await catalogue.call("a.drop", {"answer": "no"}, scope(grants, approver=approver))
+            with pytest.raises(ApprovalRequired):
+                await catalogue.call("a.drop", {"answer": "later"}, scope(grants, approver=approver))
+            assert asked == ["a.drop"] * 3
+
+        asyncio.run(main())
+
+    def test_a_read_only_hint_widens_nothing(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {"x": 1}, hints=Hints(read_only=True, destructive=False))])
+            with pytest.raises(NotGranted):
+                await catalogue.call("a.x", {}, scope(Grants()))
+            with pytest.raises(ApprovalRequired):
+                await catalogue.call("a.x", {}, scope(Grants(["*"], ["a.x"])))
+
+        asyncio.run(main())
+
+    def test_calls_are_counted_over_the_whole_tree(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {"x": 1})])
+            here = scope(limits=Limits(max_tool_calls=2))
+            inner = here.inside("t", ["*"], "r2")
+            await catalogue.call("a.x", {}, here)
+            await catalogue.call("a.x", {}, inner)
+            with pytest.raises(CallError, match="max_tool_calls"):
+                await catalogue.call("a.x", {}, here)
+
+        asyncio.run(main())
+
+
+class TestHostileSchemas:
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"$ref": "http://127.0.0.1:1/schema"},
+            {"$ref": "file:///etc/passwd"},
+            {"type": "no such type"},
+            {"type": 5},
+            {"pattern": "("},
+            {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+            {"$ref": "#/nowhere"},
+        ],
+    )
+    def test_nothing_is_fetched_and_nothing_breaks(self, schema: Schema) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {"x": 1}, input=schema)])
+            with contextlib.suppress(BadArguments):
+                assert await catalogue.call("a.x", {"n": 1}, scope()) == 1
+
+        asyncio.run(main())
+
+    def test_a_pattern_can_not_run_for_ever(self) -> None:
+        async def main() -> None:
+            schema = {"type": "object", "properties": {"s": {"type": "string", "pattern": "^(a|aa)+(?=b)$"}}}
+            catalogue = Catalogue([Fake("a", {"x": 1}, input=schema)])
+            with pytest.raises(BadArguments):
+                await catalogue.call("a.x", {"s": "a" * 5000 + "!"}, scope())
+
+        asyncio.run(main())

@@ -1,0 +1,209 @@
+"""Code mode: what a model gets back, and what it can go on with."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from composer import BadName, Catalogue, CodeMode, FunctionSource, Grants
+from composer.codemode import CodeRun
+from sandbox import LimitError, Sandbox
+from tests.composer.conftest import Open
+
+
+def search(q: str, top: int = 3) -> list[str]:
+    """Find texts.
+
+    Args:
+        q: What to look for.
+    """
+    return [f"{q} {index}" for index in range(top)]
+
+
+def mode(box: Sandbox, **options: Any) -> CodeMode:
+    return CodeMode(Catalogue([FunctionSource([search]), FunctionSource([search], "web")]), box, **options)
+
+
+def execute(box: Sandbox, code: str, inputs: dict[str, Any] | None = None, **options: Any) -> CodeRun:
+    return asyncio.run(mode(box, grants=Grants(["web.*"], top_level=True)).execute(code, inputs, **options))
+
+
+class TestResults:
+    def test_a_result(self, shared_box: Sandbox) -> None:
+        run = execute(shared_box, "hits = await tools.search(q=topic)\n[h.upper() for h in hits]", {"topic": "a"})
+        assert (run.status, run.result, run.help) == ("completed", ["A 0", "A 1", "A 2"], None)
+        assert [call.name for call in run.calls] == ["search"]
+
+    def test_by_position_and_by_name(self, shared_box: Sandbox) -> None:
+        assert execute(shared_box, "await tools.web.search('x', top=1)").result == ["x 0"]
+        run = execute(shared_box, "await tools.web.search('x', q='y')")
+        assert run.error is not None
+        assert "q was given twice, by position and by name" in run.error.message
+        run = execute(shared_box, "await tools.web.search('x', 1, 2)")
+        assert run.error is not None
+        assert "it takes 2 arguments at most, and 3 were given" in run.error.message
+
+    def test_an_overlong_result_is_cut_and_kept(self, shared_box: Sandbox) -> None:
+        async def main() -> None:
+            code = mode(shared_box, max_result_chars=100)
+            run = await code.execute("list(range(1000))")
+            assert (run.status, run.result_truncated) == ("completed", True)
+            assert isinstance(run.result, str)
+            assert run.result.startswith("[0,1,2,3,")
+            assert "… [cut: 100 of 3891 characters of JSON are shown; the whole is kept" in run.result
+            assert f'`rest = await tools.results.read(id="{run.id}")`' in run.result
+            rest = await code.execute("sum(await tools.results.read(id=i))", {"i": run.id})
+            assert rest.result == 499500
+            gone = await code.execute("await tools.results.read(id='nope')")
+            assert gone.error is not None
+            assert "no result of a run 'nope' is kept" in gone.error.message
+
+        asyncio.run(main())
+
+    def test_larger_than_the_sandbox_hands_over(self, shared_box: Sandbox) -> None:
+        run = execute(shared_box, "'é' * 3_000_000")
+        assert (run.status, run.result_truncated) == ("completed", True)
+        assert isinstance(run.result, str)
+        assert "of 6000002 characters of JSON are shown; return less" in run.result
+        assert len(run.result) < 21_000
+
+    def test_a_result_that_fits_is_whole(self, shared_box: Sandbox) -> None:
+        assert execute(shared_box, "'x' * 19_000").result == "x" * 19_000
+
+
+class TestErrors:
+    def test_stubs_of_what_was_called_wrongly(self, shared_box: Sandbox) -> None:
+        run = execute(shared_box, "await tools.web.search(query='x')")
+        assert run.error is not None
+        assert (run.error.line, run.error.hint is not None) == (1, True)
+        assert "'query' was unexpected" in run.error.message
+        assert run.help is not None
+        assert "async def search(self, q: str, top: int = 3) -> list[str]:" in run.help
+        assert "What to look for." in run.help
+
+    def test_stubs_of_what_may_have_been_meant(self, shared_box: Sandbox) -> None:
+        run = execute(shared_box, "await tools.serch(q='x')")
+        assert run.error is not None
+        assert "there is no tool serch" in run.error.message
+        assert run.help is not None
+        assert "async def search" in run.help
+
+    def test_an_error_of_the_code_needs_no_stubs(self, shared_box: Sandbox) -> None:
+        run = execute(shared_box, "await tools.search(q='x')\n1 / 0")
+        assert (run.status, run.help) == ("error", None)
+
+    def test_a_tool_that_is_not_granted(self, shared_box: Sandbox) -> None:
+        run = asyncio.run(mode(shared_box).execute("await tools.web.search(q='x')"))
+        assert run.error is not None
+        assert "it is not granted here; did you mean search?" in run.error.message
+
+    def test_limits_only_narrow(self, shared_box: Sandbox) -> None:
+        assert execute(shared_box, "while True: pass", limits={"cpu_s": 0.2}).status == "cpu_limit"
+        with pytest.raises(LimitError, match="a run can only narrow it"):
+            execute(shared_box, "1", limits={"cpu_s": 1000})
+
+
+class TestSessions:
+    def test_state_only_in_a_session(self, shared_box: Sandbox) -> None:
+        async def main() -> None:
+            code = mode(shared_box)
+            await code.execute("x = 5")
+            assert (await code.execute("x")).status == "error"
+            await code.execute("x = 5", session="work")
+            assert (await code.execute("x + len(await tools.search(q='a'))", session="work")).result == 8
+            assert (await code.execute("x", session="other")).status == "error"
+            assert code.end_session("work")
+            assert (await code.execute("x", session="work")).status == "error"
+            code.close()
+
+        asyncio.run(main())
+
+    def test_a_session_that_ended_begins_anew(self, shared_box: Sandbox) -> None:
+        async def main() -> None:
+            code = mode(shared_box)
+            await code.execute("x = 5", session="work")
+            assert (await code.execute("while True: pass", session="work", limits={"cpu_s": 0.2})).status == "cpu_limit"
+            assert (await code.execute("1", session="work")).result == 1
+            code.close()
+
+        asyncio.run(main())
+
+    def test_names_of_sessions(self, shared_box: Sandbox) -> None:
+        with pytest.raises(BadName, match="can't be the name of a session"):
+            execute(shared_box, "1", session="../x")
+
+
+class TestPastRuns:
+    def test_suggest(self, open_composer: Open) -> None:
+        """Three runs of the same shape, with other names and other values; then one that is different."""
+
+        async def main() -> None:
+            async with open_composer(tools=[search]) as composer:
+                shape = (
+                    "{v} = await tools.search(q={q!r}, top={top})\nlengths = [len(h) for h in {v}]\n{{'q': {q!r}, 'longest': max(lengths)}}"
+                )
+                for variable, q, top in (("hits", "wasm", 2), ("found", "python", 4), ("rows", "tools", 2)):
+                    run = await composer.code.execute(shape.format(v=variable, q=q, top=top))
+                    assert run.status == "completed"
+                await composer.code.execute("await tools.search(q='other')")
+                await composer.code.execute(shape.format(v="hits", q="broken", top="'x'"))  # fails: not counted
+                (suggestion,) = await composer.suggest(least=2)
+                assert (suggestion.name, suggestion.runs) == ("search_tool", 3)
+                assert "async def search_tool(q: str, top: int) -> Any:" in suggestion.source
+                saved = await composer.compose(suggestion.source)
+                assert (saved.examples, saved.interface.requires) == (3, ("search",))
+                assert await composer.call("search_tool", q="new", top=1) == {"q": "new", "longest": 5}
+
+        asyncio.run(main())
+
+    def test_inputs_are_parameters_and_equal_literals_are_one(self, open_composer: Open) -> None:
+        async def main() -> None:
+            async with open_composer(tools=[search]) as composer:
+                for word, limit in (("a", 1), ("b", 2)):
+                    code = f"out = []\nfor item in items:\n    out += await tools.search(q=item + {word!r}, top={limit})\nout[:{limit}]"
+                    await composer.code.execute(code, {"items": [word]})
+                (suggestion,) = await composer.suggest()
+                assert "(items: list, q: str, top: int)" in suggestion.source
+                await composer.compose(suggestion.source)
+                assert await composer.call("search_tool", items=["x", "y"], q="!", top=3) == ["x! 0", "x! 1", "x! 2"]
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize("codes", [["1 + 1", "2 + 2"], ["def f(:", "def g(:"], ["x = 1", "tools.search(q='a')"], []])
+    def test_nothing_to_suggest(self, open_composer: Open, codes: list[str]) -> None:
+        async def main() -> None:
+            async with open_composer(tools=[search]) as composer:
+                for code in codes:
+                    await composer.code.execute(code)
+                assert await composer.suggest() == []
+
+        asyncio.run(main())
+
+    def test_learn(self, open_composer: Open) -> None:
+        async def main() -> None:
+            def rows(n: int):  # type: ignore[no-untyped-def]
+                """Some rows."""
+                return [{"id": index, "name": f"r{index}", **({"note": "x"} if index else {})} for index in range(n)]
+
+            async with open_composer(tools=[rows]) as composer:
+                with pytest.raises(Exception, match=r"no result of rows is in the journal yet"):
+                    await composer.learn("rows")
+                await composer.code.execute("await tools.rows(n=2)")
+                schema, seen = await composer.learn("rows")
+                assert seen == 1
+                assert schema["items"]["required"] == ["id", "name"]
+            async with open_composer(tools=[rows]) as composer:  # it is kept
+                spec = await composer.catalogue.find("rows")
+                assert spec.learned
+                assert spec.output_schema == schema
+
+        asyncio.run(main())
+
+
+def test_a_source_that_is_used_twice_is_one(shared_box: Sandbox) -> None:
+    catalogue = Catalogue([FunctionSource([search])])
+    CodeMode(catalogue, shared_box)
+    CodeMode(catalogue, shared_box)
+    assert len(catalogue.sources) == 2

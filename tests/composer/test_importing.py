@@ -1,0 +1,98 @@
+"""Tools from elsewhere: exported documents, and JSON files of the older form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from composer.importing import Imported, read_import
+from sandbox import Sandbox
+from tests.composer.conftest import DOUBLE, Open
+
+
+def older(**fields: Any) -> dict[str, Any]:
+    return {
+        "id": "7d0a",
+        "name": "double",
+        "description": "Twice a number.",
+        "code": 'def double(n: int) -> int:\n    """Twice n."""\n    return 2 * n\n',
+        "scope": "project",
+        "created": "2024-01-02T03:04:05Z",
+        "usage_count": 12,
+        "last_used": "2024-02-03T04:05:06Z",
+        "metadata": {"author": "x"},
+        **fields,
+    }
+
+
+def read(box: Sandbox, document: Any) -> list[Imported]:
+    data = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return asyncio.run(read_import(data, "file.json", box))
+
+
+class TestOlderForm:
+    def test_a_function_is_taken_as_it_is(self, shared_box: Sandbox, open_composer: Open) -> None:
+        (item,) = read(shared_box, older())
+        assert (item.name, item.scope, item.calls, item.problem, item.note) == ("double", "project", 12, None, "")
+        assert item.last_used is not None
+
+        async def main() -> None:
+            async with open_composer() as composer:
+                await composer.compose(item.source)
+                assert await composer.call("double", n=4) == 8
+
+        asyncio.run(main())
+
+    def test_other_code_becomes_a_body(self, shared_box: Sandbox, open_composer: Open) -> None:
+        (item,) = read(shared_box, older(name="Find-Things", code="hits = await tools.search(q='x')\nresult = len(hits)", scope="global"))
+        assert (item.name, item.scope) == ("find_things", "global")
+        assert "was 'Find-Things'; its code became the body of a function" in item.note
+
+        def search(q: str) -> list[str]:
+            return [q, q]
+
+        async def main() -> None:
+            async with open_composer(tools=[search]) as composer:
+                await composer.compose(item.source)
+                assert await composer.call("find_things") == 2
+
+        asyncio.run(main())
+
+    def test_camel_case_and_lists(self, shared_box: Sandbox) -> None:
+        found = read(shared_box, [older(name="fetchAllRows"), older(name="9lives")])
+        assert [item.name for item in found] == ["fetch_all_rows", "tool_9lives"]
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"code": "const x = await tools.search();"}, "its code is not Python"),
+            ({"code": "import subprocess"}, "its code is refused: module 'subprocess'"),
+            ({"name": "../../etc/passwd\0"}, None),
+            ({"name": "???"}, "its name can't be made into one"),
+            ({"name": 5}, "name: Input should be a valid string"),
+            ({"code": None}, "code: Input should be a valid string"),
+            ({"usage_count": -1}, "usage_count"),
+        ],
+    )
+    def test_what_is_wrong_with_one_is_said_of_it(self, shared_box: Sandbox, fields: dict[str, Any], said: str | None) -> None:
+        bad, good = read(shared_box, [older(**fields), older()])
+        assert good.problem is None
+        if said is None:
+            assert bad.name == "etc_passwd"
+        else:
+            assert bad.problem is not None
+            assert said in bad.problem
+
+    @pytest.mark.parametrize("data", [b"", b"nope", b"\xff", b"[" * 100_000, b"5", b'"text"', b"null", b'{"tools": 5}'])
+    def test_what_is_no_import(self, shared_box: Sandbox, data: bytes) -> None:
+        assert all(item.problem for item in read(shared_box, data))
+
+
+def test_tool_files_and_own_documents(shared_box: Sandbox) -> None:
+    assert [item.source for item in read(shared_box, DOUBLE.encode())] == [DOUBLE]
+    document = {"format": "go-ent-tools/1", "tools": [{"name": "double", "version": 3, "source": DOUBLE}, {"name": "x"}, 5]}
+    found = read(shared_box, document)
+    assert [(item.source, item.problem) for item in found] == [(DOUBLE, None), ("", "it has no source"), ("", "it has no source")]
