@@ -16,7 +16,7 @@ from composer.schemas import BadSchema, Checker
 from composer.toolfile import ToolFile
 from sandbox import Sandbox
 
-LIMITS: dict[str, Any] = {"timeout_s": 10, "cpu_s": 5, "max_tool_calls": 0, "max_result_bytes": 1 << 20}
+LIMITS: dict[str, Any] = {"timeout_s": 3, "cpu_s": 2, "max_tool_calls": 0, "max_result_bytes": 1 << 20}
 MAX_REQUIRES = 200
 
 

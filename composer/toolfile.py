@@ -167,7 +167,7 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
     try:
         table = tomllib.loads(block)
         called = table["name"] if isinstance(table.get("name"), str) else called
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ComposeRefused(called, [f"its `# /// tool` block is not valid TOML: {error}"]) from None
     listed: list[Any] = list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
     decoder, at = json.JSONDecoder(), 0

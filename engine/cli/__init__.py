@@ -63,9 +63,9 @@ class UsageError(Exception):
 
 def main() -> None:
     """The console script. Exit codes: docs/reference/exit-codes.md."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s", force=True)
     try:
-        code = app(exit_on_error=False, print_error=True, result_action="return_value")
+        code = app(sys.argv[1:], exit_on_error=False, print_error=True, result_action="return_value")
     except UsageError as error:
         print(f"go-ent: {error}", file=sys.stderr)
         raise SystemExit(USAGE_ERROR) from None

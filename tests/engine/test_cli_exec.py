@@ -15,13 +15,7 @@ import pytest
 
 from engine.outcomes import EXIT_CODES
 from sandbox import Status
-
-COMMAND = [sys.executable, "-c", "from engine.cli import main; main()"]
-
-
-def go_ent(*arguments: str, stdin: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.run([*COMMAND, *arguments], input=stdin, capture_output=True, timeout=100, cwd=cwd, env=environment, check=False)
+from tests.engine.shell import COMMAND, go_ent
 
 
 class TestExec:
@@ -101,6 +95,11 @@ class TestExec:
         assert done.stdout == b""
         assert message in done.stderr
         assert b"Traceback" not in done.stderr
+
+    def test_as_a_process(self, tmp_path: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run([*COMMAND, "exec", "-"], input=b"6 * 7", capture_output=True, cwd=tmp_path, env=environment, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"42\n", b"")
 
     def test_ctrl_c_interrupts(self) -> None:
         process = subprocess.Popen(

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.engine.shell import COMMAND, go_ent
 
 CLEAN = '''# /// tool
 # name = "clean"
@@ -32,7 +34,13 @@ def rank(rows: list[dict[str, int | str]], top: int = 2) -> list[str]:
     """The names with the largest n."""
     return [str(row["name"]) for row in sorted(rows, key=lambda row: -int(row["n"]))[:top]]
 '''
-COMMAND = [sys.executable, "-c", "from engine.cli import main; main()"]
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 class Shell:
@@ -42,9 +50,9 @@ class Shell:
         self.folder = folder
         self.environment = {**os.environ, "GO_ENT_DATA": str(folder.parent / "user")}
 
-    def __call__(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [*COMMAND, *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=self.folder, env=self.environment, check=False)
+    def __call__(self, *arguments: str, stdin: str = "") -> Done:
+        done = go_ent(*arguments, stdin=stdin.encode(), cwd=self.folder, env=self.environment)
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def json(self, *arguments: str, stdin: str = "") -> Any:
         done = self(*arguments, stdin=stdin)

@@ -1,0 +1,137 @@
+"""The MCP server: in memory in both protocol eras, and over stdio as a client starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+from composer import Composer
+from engine.server import make_server
+from sandbox import Limits, Sandbox
+
+
+def search(q: str, top: int = 3) -> list[str]:
+    """Find texts."""
+    return [f"{q} {index}" for index in range(top)]
+
+
+TRIAGE = '''# /// tool
+# name = "triage"
+# ///
+async def triage(q: str) -> int:
+    """How many hits there are."""
+    return len(await tools.search(q=q))
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def box() -> Any:
+    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
+        yield box
+
+
+async def say(client: Client[Any], name: str, /, **arguments: Any) -> tuple[bool, Any]:
+    """Whether a call failed, and what it said."""
+    result = await client.call_tool(name, arguments, raise_on_error=False)
+    said = result.structured_content if result.structured_content is not None else getattr(result.content[0], "text", "")
+    return result.is_error, said
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto", "legacy"]) -> None:
+    """Search, look, run, fail, mend, save, call: in a folder that was never set up."""
+
+    async def main() -> None:
+        async with Composer(project, tools=[search], box=box) as composer, Client(make_server(composer), mode=mode) as client:
+            listed = {tool.name: tool for tool in await client.list_tools()}
+            assert {"tool_search", "tool_schema", "code_execute", "tool_compose", "tool_run", "tool_list", "tool_show"} <= set(listed)
+            assert all(tool.description and tool.output_schema and tool.annotations for tool in listed.values())
+            failed, said = await say(client, "tool_search", words="find")
+            assert (failed, said["text"]) == (False, "search(q: str, top: int = 3) -> list[str] — Find texts.")
+            failed, said = await say(client, "tool_schema", names=["search"])
+            assert "async def search(self, q: str, top: int = 3) -> list[str]:" in said["text"]
+            failed, said = await say(client, "code_execute", code="len(await tools.search(q=topic))", inputs={"topic": "x"})
+            assert (failed, said["status"], said["result"]) == (False, "completed", 3)
+            failed, said = await say(client, "code_execute", code="await tools.search(query='x')")
+            assert failed
+            assert "'query' was unexpected" in said["error"]
+            assert "async def search" in said["help"]
+            failed, said = await say(client, "tool_compose", source=TRIAGE.replace("q: str", "q"))
+            assert failed
+            assert "parameter q: it has no type" in said
+            assert not (project / ".go-ent" / "composed-tools").exists()
+            failed, said = await say(client, "tool_compose", source=TRIAGE)
+            assert (failed, said["text"]) == (False, "triage: saved as version 1; 0 examples passed")
+            failed, said = await say(client, "tool_run", name="triage", inputs={"q": "a"})
+            assert (failed, said["result"]) == (False, 3)
+            failed, said = await say(client, "code_execute", code="await tools.triage(q='b')")
+            assert said["result"] == 3
+            assert "triage (project, 2 calls): How many hits there are." in (await say(client, "tool_list"))[1]["text"]
+            assert "# version = 1" in (await say(client, "tool_show", name="triage"))[1]["text"]
+
+    asyncio.run(main())
+
+
+def test_failures_are_errors_that_can_be_acted_on(project: Path, box: Sandbox) -> None:
+    async def main() -> None:
+        async with Composer(project, tools=[search], box=box) as composer, Client(make_server(composer)) as client:
+            for name, arguments, expected in (
+                ("tool_schema", {"names": ["nope"]}, "there is no tool nope"),
+                ("tool_schema", {"names": ["github.x"]}, "github.x is not granted here"),
+                ("tool_run", {"name": "nope"}, "there is no composed tool nope"),
+                ("tool_run", {"name": "../x"}, "can't be the name of a composed tool"),
+                ("tool_show", {"name": "nope"}, "there is no composed tool nope"),
+                ("code_execute", {"code": "1", "session": "A B"}, "can't be the name of a session"),
+                ("code_execute", {"code": "1", "limits": {"cpu_s": 9999}}, "can only narrow"),
+                ("code_execute", {"code": "1", "limits": {"speed": 1}}, "there is no such limit"),
+                ("tool_compose", {"source": ""}, "it has no metadata"),
+            ):
+                failed, said = await say(client, name, **arguments)
+                assert (failed, expected in str(said)) == (True, True), (name, arguments, said)
+            failed, said = await say(client, "code_execute", code="import socket")
+            assert (failed, said["status"], "hint" in said) == (True, "refused", True)
+
+    asyncio.run(main())
+
+
+def test_sessions_keep_state(project: Path, box: Sandbox) -> None:
+    async def main() -> None:
+        async with Composer(project, box=box) as composer, Client(make_server(composer)) as client:
+            await say(client, "code_execute", code="x = 40", session="work")
+            assert (await say(client, "code_execute", code="x + 2", session="work"))[1]["result"] == 42
+            assert (await say(client, "code_execute", code="x"))[0]
+
+    asyncio.run(main())
+
+
+def test_over_stdio(project: Path) -> None:
+    """As a subprocess, the way a client's configuration starts it."""
+
+    async def main() -> None:
+        command = "from engine.cli import main; main()"
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        transport = StdioTransport(sys.executable, ["-c", command, "serve"], cwd=str(project), env=environment)
+        async with Client(transport) as client:
+            failed, said = await say(client, "code_execute", code="print('hi')\nsum(range(10))")
+            assert (failed, said["result"], said["stdout"]) == (False, 45, "hi\n")
+            source = TRIAGE.replace("len(await tools.search(q=q))", "len(q)")
+            assert not (await say(client, "tool_compose", source=source))[0]
+            assert (await say(client, "code_execute", code="await tools.triage(q='abc')"))[1]["result"] == 3
+
+    asyncio.run(main())
+    assert (project / ".go-ent" / "composed-tools" / "triage.py").exists()
