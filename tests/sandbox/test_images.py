@@ -127,10 +127,17 @@ class TestCache:
         assert sealed(path, {})
         assert json.loads((tmp_path / "a.json").read_text())["mtime_ns"] == 10**9
 
-    def test_damaged_artefact_is_made_again(self, own_cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_damaged_artefact_is_made_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
         image = ensure_image()
-        assert image.folder.is_relative_to(own_cache)
-        artefact = image.artefact("plain")
+        compiled = image.artefact("plain").parent
+        cache = tmp_path / "cache"
+        for folder in (image.folder, compiled):
+            shutil.copytree(folder, cache / folder.relative_to(cache_folder()))
+        monkeypatch.setenv("GO_ENT_CACHE", str(cache))
+        artefact = ensure_image().artefact("plain")
+        assert artefact.is_relative_to(cache)
         with open(artefact, "r+b") as file:
             file.truncate(1000)
         with caplog.at_level(logging.WARNING, "sandbox.images"), Sandbox() as box:

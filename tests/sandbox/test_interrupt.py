@@ -31,7 +31,7 @@ def guest_cpu() -> float:
 
 async def started(box: Sandbox, code: str, name: str) -> asyncio.Task[Run]:
     task = asyncio.create_task(box.run(code, run_id=name))
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.15)
     return task
 
 
@@ -56,12 +56,12 @@ class TestInterrupt:
             task = await started(box, PLACES[place], f"stop {place}")
             box.interrupt(f"stop {place}")
             assert (await task).status == "interrupted"
-            await asyncio.sleep(0.3)  # the next guest is made meanwhile
+            await asyncio.sleep(0.2)  # the next guest is made meanwhile
             before = guest_cpu()
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.3)
             return guest_cpu() - before
 
-        assert asyncio.run(main()) < 0.2
+        assert asyncio.run(main()) < 0.15
 
     def test_others_go_on(self, box: Sandbox) -> None:
         async def main() -> list[Run]:
@@ -112,8 +112,8 @@ class TestCancel:
             assert (await box.run("1")).result == 1
             await asyncio.sleep(0.2)
             before = guest_cpu()
-            await asyncio.sleep(0.3)
-            assert guest_cpu() - before < 0.2
+            await asyncio.sleep(0.2)
+            assert guest_cpu() - before < 0.1
             return took
 
         assert asyncio.run(main()) < 0.5
