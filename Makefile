@@ -35,9 +35,11 @@ lint: $(STAMP)  ## ruff and mypy --strict
 bench: image  ## the sandbox's figures as ratios; saved in docs/benchmarks/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks.sandbox_bench --save
+	$(BIN)/python -m benchmarks.composer_bench --save
 
 bench-quick: image
 	$(BIN)/python -m benchmarks.sandbox_bench --quick
+	$(BIN)/python -m benchmarks.composer_bench --quick
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

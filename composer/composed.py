@@ -14,7 +14,7 @@ from composer.scope import Scope
 from composer.spec import CallContext, ToolSpec
 from composer.store import Found, Store, StoreScope
 from composer.toolfile import ToolFile, check_name
-from sandbox import Run
+from sandbox import Limits, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,14 @@ class Composed:
     spec: ToolSpec
     inputs: Checker
     outputs: Checker
+    limits: Limits
 
     @classmethod
     def of(cls, file: ToolFile, interface: Interface, scope: StoreScope, version: int) -> Composed:
         origin = f"composed tool {file.name} ({scope})"
         spec = ToolSpec(file.name, interface.description, interface.input_schema, interface.output_schema, origin=origin)
         inputs, outputs = Checker(interface.input_schema), Checker(interface.output_schema)
-        return cls(file.name, scope, version, file, interface, spec, inputs, outputs)
+        return cls(file.name, scope, version, file, interface, spec, inputs, outputs, Limits(**file.metadata.limits))
 
 
 @dataclass(frozen=True, slots=True)

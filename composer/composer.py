@@ -246,7 +246,7 @@ class Composer:
             message = "the inputs do not fit: " + "; ".join(problems)
             run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=message))
         else:
-            limits = scope.allowance.narrow(self.box.limits.tightened(tool.file.metadata.limits))
+            limits = scope.allowance.narrow(self.box.limits.tightened(tool.limits))
             guest = GuestTools(self.catalogue, inner, answer)
             scope.allowance.enter(run_id)
             used = 0.0

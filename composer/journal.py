@@ -111,8 +111,11 @@ class Journal:
             line = small.model_dump_json(exclude_defaults=True).encode() + b"\n"
             if len(line) > MAX_LINE:
                 return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            handle = self._open()
+        except FileNotFoundError:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = self._open()
         try:
             os.write(handle, line)  # one write: lines of several processes don't mix
             if os.fstat(handle).st_size > MAX_FILE:
@@ -121,6 +124,9 @@ class Journal:
             pass  # another process has just moved it
         finally:
             os.close(handle)
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def read(self) -> Iterator[RunRecord]:
         """The records there are, the oldest first; lines that are none are passed over."""

@@ -62,7 +62,8 @@ class Allowance:
         for name, what in (("timeout_s", "time"), ("cpu_s", "CPU time")):
             if name in left and left[name] <= 0:
                 raise CallError(f"no {what} is left: the run that called this has used up its {name}")
-        return limits.tightened(left)
+        tighter = {name: value for name, value in left.items() if (mine := getattr(limits, name)) is None or value < mine}
+        return limits.model_copy(update=tighter) if tighter else limits
 
 
 @dataclass(frozen=True, slots=True)

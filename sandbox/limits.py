@@ -51,15 +51,15 @@ class Limits(BaseModel):
                 raise LimitError(f"{name}={value} is wider than the sandbox's {name}={mine}; a run can only narrow it")
         return self.model_copy(update=changes)
 
-    def tightened(self, wanted: Mapping[str, Any]) -> Limits:
+    def tightened(self, wanted: Mapping[str, Any] | Limits) -> Limits:
         """These limits, each replaced by the one *wanted* where that is tighter."""
-        asked = Limits(**dict(wanted))
+        asked = wanted if isinstance(wanted, Limits) else Limits(**dict(wanted))
         changes = {}
         for name in asked.model_fields_set:
             mine, other = getattr(self, name), getattr(asked, name)
             if other is not None and (mine is None or other < mine):
                 changes[name] = other
-        return self.model_copy(update=changes)
+        return self.model_copy(update=changes) if changes else self
 
 
 def _explain(error: ValidationError) -> str:

@@ -78,7 +78,7 @@ def _stdin() -> Lines:
 
 async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: int | None, fail_fast: bool, whole: bool) -> int:
     """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed over."""
-    most = jobs or 2 * (os.cpu_count() or 1)
+    most = jobs if jobs is not None else max(2, os.cpu_count() or 1)
     if most < 1:
         raise UsageError("--jobs must be at least 1")
     stdin = _stdin()

@@ -52,6 +52,12 @@ f"{1.5:.2f} {Derived('x')} {counts.most_common(1)}"
 json.loads(json.dumps([work([1, 2, 3]), dict(counts)]))
 """
 
+COMPILED = """
+def f(x: int) -> list[int]:
+    return [x]
+f(1)
+"""
+
 # The library, more widely.
 LIBRARY = """
 import asyncio, collections, csv, dataclasses, datetime, decimal, enum, functools, hashlib, heapq, io, itertools, json

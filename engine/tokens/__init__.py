@@ -1,0 +1,50 @@
+"""Counting tokens with tiktoken, without a download: the ranks of o200k_base are shipped with the package."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import lzma
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tiktoken
+
+NAME = "o200k_base"
+SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # of the ranks, as tiktoken itself pins it
+SPECIAL = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
+PATTERN = "|".join(
+    (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+
+
+class RanksDamaged(Exception):
+    """Raised when the shipped ranks are not what they should be."""
+
+
+@cache
+def encoding() -> tiktoken.Encoding:
+    """The encoding, made when it is first needed: it takes half a second and a hundred megabytes."""
+    import tiktoken
+
+    packed = resources.files("engine.tokens").joinpath(f"{NAME}.tiktoken.xz").read_bytes()
+    data = lzma.decompress(packed)
+    if hashlib.sha256(data).hexdigest() != SHA256:
+        raise RanksDamaged(f"the ranks of {NAME} in this installation are damaged: install go-ent again")
+    ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in data.splitlines() if line)}
+    return tiktoken.Encoding(name=NAME, pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=SPECIAL)
+
+
+def count(text: str) -> int:
+    """How many tokens *text* is. What looks like a special token is counted as the text it is."""
+    return len(encoding().encode_ordinary(text))

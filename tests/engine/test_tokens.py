@@ -1,0 +1,20 @@
+"""Counting tokens without a download."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.tokens import count, encoding
+
+
+def test_known_counts() -> None:
+    assert encoding().encode_ordinary("hello world") == [24912, 2375]
+    assert count("") == 0
+    assert count("<|endoftext|>") > 1
+    text = "def f(x: int) -> str:\n    return 'äöü 日本語 🎉'\n"
+    assert encoding().decode(encoding().encode_ordinary(text)) == text
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b", "x" * 100_000])
+def test_odd_text(text: str) -> None:
+    assert count(text) > 0
