@@ -1,11 +1,14 @@
-"""What `make demo` shows: code over two tools, what it used, and an escape that is refused."""
+"""What `make demo` shows: code over two tools and what it used, the same saved as a tool, and escapes that are refused."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+import tempfile
+from pathlib import Path
 
+from composer import Composer
 from sandbox import Limits, Run, Sandbox
 
 ORDERS = {"ann": [12.5, 30.0], "bob": [7.25], "cid": [99.0, 1.0, 5.5]}
@@ -18,6 +21,26 @@ totals = await asyncio.gather(*[tools.orders.of(name=name) for name in names])
 ranked = sorted(zip(names, map(sum, totals)), key=lambda pair: -pair[1])
 print(f"asked for {len(names)} customers, all at once")
 [{"name": name, "total": total} for name, total in ranked[:top]]
+"""
+
+SAVED = """\
+# /// tool
+# name = "best_customers"
+# ///
+# /// examples
+# {"inputs": {"top": 1}, "result": ["ann"], "calls": [
+#   {"tool": "customers", "result": ["ann", "bob"]},
+#   {"tool": "orders.of", "arguments": {"name": "ann"}, "result": [5, 1]},
+#   {"tool": "orders.of", "arguments": {"name": "bob"}, "result": [2]}]}
+# ///
+import asyncio
+
+
+async def best_customers(top: int = 2) -> list[str]:
+    \"\"\"The names of those who ordered most.\"\"\"
+    names = await tools.customers()
+    totals = await asyncio.gather(*[tools.orders.of(name=name) for name in names])
+    return sorted(names, key=lambda name: -sum(totals[names.index(name)]))[:top]
 """
 
 ESCAPES = {
@@ -58,6 +81,26 @@ def show(title: str, code: str, run: Run) -> None:
     print(f"   usage   {usage.wall_ms:.1f} ms wall, {usage.cpu_ms:.1f} ms CPU, {memory:.0f} MB, {usage.tool_calls} tool calls")
 
 
+async def compose() -> bool:
+    """The same as a tool that lasts: checked, its example run offline, saved, called by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder)
+        (project / ".go-ent").mkdir()
+        (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["orders.*"]\n')
+        tools = {"customers": customers, "orders": {"of": orders_of}}
+        async with Composer(project, tools=tools) as composer:
+            print("\n── the same, saved as a composed tool")
+            saved = await composer.compose(SAVED)
+            print(
+                f"   saved   {saved.name} version {saved.version}, {saved.examples} example passed, requires {', '.join(saved.interface.requires)}"
+            )
+            result = await composer.call("best_customers", top=2)
+            print(f"   result  {json.dumps(result)}")
+            run = await composer.run("best_customers", grants=["customers"])
+            print(f"   with a narrower grant: {run.error.message if run.error else run.status}")
+            return bool(result == ["cid", "ann"] and run.status == "error")
+
+
 async def main() -> int:
     tools = {"customers": customers, "orders": {"of": orders_of}}
     async with Sandbox(tools, limits=Limits(cpu_s=1, timeout_s=5)) as box:
@@ -68,6 +111,7 @@ async def main() -> int:
             run = await box.run(code)
             show(f"an escape: {title}", code, run)
             expected = expected and run.status != "completed"
+    expected = expected and await compose()
     print("\nall as it should be" if expected else "\nsomething is wrong")
     return 0 if expected else 1
 

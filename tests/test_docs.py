@@ -1,4 +1,7 @@
-"""Every snippet of the documentation is executed: a python block and the text block after it, and console sessions."""
+"""Every snippet of the documentation is executed: a python block and the text block after it, and console sessions.
+
+A block with a file's name (```python clean.py) is that file; the commands of a page run in one folder, in their order.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.M | re.S)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+FILE = re.compile(r"^```[a-z]+ ([\w./-]+)\n(.*?)^```", re.M | re.S)
 
 
 def python_snippets() -> list[tuple[str, str, str]]:
@@ -48,13 +52,30 @@ def test_python_snippet(where: str, code: str, output: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("where", "command", "output"), COMMANDS, ids=[where for where, _, _ in COMMANDS])
-def test_console_command(where: str, command: str, output: str, tmp_path: Path) -> None:
-    go_ent = tmp_path / "go-ent"
+def test_console_command(where: str, command: str, output: str, folders: dict[str, Path]) -> None:
+    folder = folders[where.partition(":")[0]]
+    go_ent = folder.parent / "go-ent"
     go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from engine.cli import main; main()" "$@"\n')
     go_ent.chmod(0o700)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", f"{command} 2>&1"], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    path = f"{folder.parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "GO_ENT_DATA": str(folder.parent / "user")}
+    done = subprocess.run(["bash", "-c", f"{{ {command}\n}} 2>&1"], capture_output=True, text=True, cwd=folder, env=environment, check=False)
     assert done.stdout == output
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder for each page, with the files that the page shows."""
+    made = {}
+    for page in PAGES:
+        name = str(page.relative_to(ROOT))
+        made[name] = tmp_path_factory.mktemp("page") / "project"
+        made[name].mkdir()
+        for file, content in FILE.findall(page.read_text(encoding="utf-8")):
+            path = made[name] / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+    return made
 
 
 def test_how_many_were_executed(capsys: pytest.CaptureFixture[str]) -> None:

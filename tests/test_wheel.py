@@ -28,5 +28,8 @@ def test_wheel_outside_the_repo(tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     python = str(tmp_path / "env" / "bin" / "python")
     call(python, "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel))
-    assert call(str(tmp_path / "env" / "bin" / "go-ent"), "exec", "-c", "1+1") == "2\n"
+    go_ent = str(tmp_path / "env" / "bin" / "go-ent")
+    assert call(go_ent, "exec", "-c", "1+1") == "2\n"
+    assert call(go_ent, "tool", "add", "rank_groups").startswith("rank_groups: version 1")
+    assert "rank_groups" in call(go_ent, "tool", "list")
     assert call(python, "-c", "from sandbox import Sandbox\nwith Sandbox() as box: print(box.run_sync('2+2').result)") == "4\n"
