@@ -91,9 +91,8 @@ async def compose() -> bool:
         async with Composer(project, tools=tools) as composer:
             print("\n── the same, saved as a composed tool")
             saved = await composer.compose(SAVED)
-            print(
-                f"   saved   {saved.name} version {saved.version}, {saved.examples} example passed, requires {', '.join(saved.interface.requires)}"
-            )
+            needs = ", ".join(saved.interface.requires)
+            print(f"   saved   {saved.name} version {saved.version}, {saved.examples} example passed, requires {needs}")
             result = await composer.call("best_customers", top=2)
             print(f"   result  {json.dumps(result)}")
             run = await composer.run("best_customers", grants=["customers"])

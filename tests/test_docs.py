@@ -59,7 +59,8 @@ def test_console_command(where: str, command: str, output: str, folders: dict[st
     go_ent.chmod(0o700)
     path = f"{folder.parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "GO_ENT_DATA": str(folder.parent / "user")}
-    done = subprocess.run(["bash", "-c", f"{{ {command}\n}} 2>&1"], capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    shell = ["bash", "-c", f"{{ {command}\n}} 2>&1"]
+    done = subprocess.run(shell, capture_output=True, text=True, cwd=folder, env=environment, check=False)
     assert done.stdout == output
 
 
