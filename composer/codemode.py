@@ -115,7 +115,7 @@ class CodeMode:
         started = time.perf_counter()
         run_id = run_id or uuid.uuid4().hex
         narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
-        allowance = Allowance(narrowed, self.box.cpu_used)
+        allowance = Allowance(narrowed, self.box)
         base = self.grants if grants is None else self.grants.narrowed(grants)
         scope = Scope(base, allowance, run_id, approver or self._approver, own=frozenset((READ,)))
         await self.catalogue.load(source for source in self.catalogue.sources if source.local)

@@ -194,7 +194,7 @@ class Composer:
             return recordings.answer(name, arguments)
 
         # Whatever it requires is granted: nothing it calls is reached.
-        root = Scope(Grants(["*"]), Allowance(self.box.limits, self.box.cpu_used), uuid.uuid4().hex)
+        root = Scope(Grants(["*"]), Allowance(self.box.limits, self.box), uuid.uuid4().hex)
         return await self._fly(tool, dict(example.inputs), root, answer, count=False)
 
     # -- running
@@ -216,7 +216,7 @@ class Composer:
             tool = await self.composed.get(tool)
         narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
         base = self.grants if grants is None else self.grants.narrowed(grants)
-        root = Scope(base, Allowance(narrowed, self.box.cpu_used), uuid.uuid4().hex, approver or self.approver, depth=-1)
+        root = Scope(base, Allowance(narrowed, self.box), uuid.uuid4().hex, approver or self.approver, depth=-1)
         return await self._fly(tool, dict(inputs or {}), root)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -11,20 +12,26 @@ from typing import Any
 from composer.errors import CallError
 from composer.grants import Grants
 from composer.spec import ToolSpec
-from sandbox import Limits
+from sandbox import Limits, Sandbox
 
 MAX_DEPTH = 8
+LOOK_S = 0.05
 
 Approver = Callable[[ToolSpec, dict[str, Any]], Awaitable[bool | None]]
 """Asked before a call that needs approval: True lets it go ahead, False fails it, None pauses the run."""
 
 
 class Allowance:
-    """What a whole tree of runs may still use. Thread-safe: one is shared by all the runs of a tree."""
+    """What a whole tree of runs may still use; one is shared by all of them.
 
-    def __init__(self, limits: Limits, cpu_used: Callable[[str], float]) -> None:
+    Each run is given what is left when it starts. Runs at the same time could use that much each, so while there are
+    several, what they use together is looked at again and again.
+    """
+
+    def __init__(self, limits: Limits, box: Sandbox) -> None:
         self._lock = threading.Lock()
-        self._cpu_used = cpu_used
+        self._box = box
+        self._looking = False
         self._deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
         self._cpu_s = limits.cpu_s
         self._calls = limits.max_tool_calls
@@ -33,6 +40,23 @@ class Allowance:
     def enter(self, run_id: str) -> None:
         with self._lock:
             self._running.add(run_id)
+            if len(self._running) > 1 and self._cpu_s is not None and not self._looking:
+                self._looking = True
+                asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        with self._lock:
+            running = list(self._running)
+            self._looking = len(running) > 1
+            over = self._cpu_s is not None and self._under_way() > self._cpu_s
+        if over:
+            for run_id in running:
+                self._box.end(run_id, "cpu_limit")
+        elif self._looking:
+            asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _under_way(self) -> float:
+        return sum(self._box.cpu_used(run_id) for run_id in self._running)
 
     def leave(self, run_id: str, cpu_s: float) -> None:
         """A run of the tree is over; what it used is gone."""
@@ -56,7 +80,7 @@ class Allowance:
             if self._deadline is not None:
                 left["timeout_s"] = self._deadline - time.monotonic()
             if self._cpu_s is not None:
-                left["cpu_s"] = self._cpu_s - sum(self._cpu_used(run_id) for run_id in self._running)
+                left["cpu_s"] = self._cpu_s - self._under_way()
             if self._calls is not None:
                 left["max_tool_calls"] = self._calls
         for name, what in (("timeout_s", "time"), ("cpu_s", "CPU time")):

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sandbox import outcome
 from sandbox.background import BackgroundLoop
@@ -208,6 +208,13 @@ class Sandbox:
         if flight is None:
             raise RunNotFound(f"no run {run_id!r} is under way; it may have ended already")
         flight.stop("interrupted")
+
+    def end(self, run_id: str, reason: Literal["interrupted", "cpu_limit", "timeout"]) -> None:
+        """End a run, if it is under way, as one that *reason* ended: for a host with limits over several runs."""
+        with self._lock:
+            flight = self._flights.get(run_id)
+        if flight is not None:
+            flight.stop(reason)
 
     def interrupt_all(self) -> None:
         """Interrupt every run that is under way."""

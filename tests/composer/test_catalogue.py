@@ -25,7 +25,7 @@ from composer import (
 from composer.catalogue import show
 from composer.scope import Allowance, Scope
 from composer.spec import CallContext, Schema
-from sandbox import ApprovalRequired, Limits, ToolError
+from sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 
 ALL = Grants(["*"])
 
@@ -68,7 +68,7 @@ class Fake:
 
 def scope(grants: Grants = ALL, **options: Any) -> Scope:
     limits = options.pop("limits", Limits())
-    return Scope(grants, Allowance(limits, lambda run_id: 0.0), "run", **options)
+    return Scope(grants, Allowance(limits, Sandbox()), "run", **options)
 
 
 class TestNames:

@@ -286,6 +286,25 @@ async def t{depth}(n: int) -> int:
 
         asyncio.run(main())
 
+    def test_parallel_calls_share_the_cpu_time(self, open_composer: Open) -> None:
+        """Four that spin at once use together what one of them might."""
+
+        async def main() -> None:
+            async with open_composer() as composer:
+                await composer.compose(tool("spin", 'def spin() -> int:\n    """N."""\n    while True:\n        pass\n'))
+                code = 'import asyncio\nasync def four() -> list[int]:\n    """N."""\n'
+                code += "    return await asyncio.gather(*(tools.spin() for _ in range(4)))\n"
+                await composer.compose(tool("four", code))
+                run = await composer.run("four", limits={"cpu_s": 1.0})
+                assert run.status in ("error", "cpu_limit")
+                entries = [entry for entry in composer.journal.read() if entry.name == "spin"]
+                assert len(entries) == 4
+                assert (
+                    sum(entry.ms for entry in entries) < 4 * 1300
+                )  # each alone would have a second of CPU, and four on two cores take two seconds for that
+
+        asyncio.run(main())
+
     def test_an_error_inside_says_where(self, open_composer: Open) -> None:
         async def main() -> None:
             async with open_composer() as composer:
