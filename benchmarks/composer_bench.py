@@ -104,7 +104,7 @@ async def finding() -> list[str]:
 
 
 async def conversation(catalogue: Catalogue, grants: Grants) -> int:
-    """The tokens of a typical talk: the three tools' definitions, a search, the stubs of two tools, code, its result."""
+    """The tokens of a typical talk: all of the server's definitions, a search, the stubs of two tools, code, its result."""
     from fastmcp import Client
 
     from composer import Composer
@@ -113,8 +113,8 @@ async def conversation(catalogue: Catalogue, grants: Grants) -> int:
     with tempfile.TemporaryDirectory() as folder:
         composer = Composer(Path(folder))
         async with Client(make_server(composer)) as client:
-            listed = [tool for tool in await client.list_tools() if tool.name in ("tool_search", "tool_schema", "code_execute")]
-        definitions = [json.dumps({"name": t.name, "description": t.description, "inputSchema": t.input_schema}) for t in listed]
+            listed = await client.list_tools()
+        definitions = [t.model_dump_json(by_alias=True, exclude_none=True) for t in listed]
         await composer.close()
     found = await catalogue.search("open issues", grants, limit=5)
     code = "issues = await tools.github.list_issue(limit=50)\nawait tools.slack.create_message(message_id=str(len(issues)))\nlen(issues)"

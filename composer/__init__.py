@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from composer.catalogue import Catalogue
     from composer.codemode import CodeMode, CodeRun
+    from composer.composed import Broken, Composed
     from composer.composer import Composer, Saved
+    from composer.config import Config
     from composer.errors import (
         BadArguments,
         BadName,
@@ -31,14 +33,22 @@ if TYPE_CHECKING:
     )
     from composer.functions import FunctionSource
     from composer.grants import Grants
+    from composer.interface import Interface
     from composer.openapi import openapi_source
-    from composer.spec import Hints, Source, ToolSpec
+    from composer.scope import Approver
+    from composer.servers import ServerConfig
+    from composer.spec import CallContext, Hints, Source, ToolSpec
+    from composer.store import Version
+    from composer.suggest import Suggestion
     from composer.upstream import McpSource
+    from composer.usage import Used
 
 _HOMES = {
     "catalogue": ("Catalogue",),
     "codemode": ("CodeMode", "CodeRun"),
+    "composed": ("Broken", "Composed"),
     "composer": ("Composer", "Saved"),
+    "config": ("Config",),
     "errors": (
         "BadArguments",
         "BadName",
@@ -55,35 +65,51 @@ _HOMES = {
     ),
     "functions": ("FunctionSource",),
     "grants": ("Grants",),
+    "interface": ("Interface",),
     "openapi": ("openapi_source",),
-    "spec": ("Hints", "Source", "ToolSpec"),
+    "scope": ("Approver",),
+    "servers": ("ServerConfig",),
+    "spec": ("CallContext", "Hints", "Source", "ToolSpec"),
+    "store": ("Version",),
+    "suggest": ("Suggestion",),
     "upstream": ("McpSource",),
+    "usage": ("Used",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
+    "Approver",
     "BadArguments",
     "BadName",
     "BadResult",
+    "Broken",
+    "CallContext",
     "CallError",
     "Catalogue",
     "CodeMode",
     "CodeRun",
     "Collision",
     "ComposeRefused",
+    "Composed",
     "Composer",
     "ComposerError",
+    "Config",
     "ConfigError",
     "FunctionSource",
     "Grants",
     "Hints",
+    "Interface",
     "McpSource",
     "NotGranted",
     "Saved",
+    "ServerConfig",
     "Source",
     "StoreError",
+    "Suggestion",
     "ToolNotFound",
     "ToolSpec",
     "Unavailable",
+    "Used",
+    "Version",
     "openapi_source",
 ]
 

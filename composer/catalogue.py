@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from sandbox import ApprovalRequired, ToolError
 
 log = logging.getLogger("composer")
 Detail = Literal["brief", "stubs", "full"]
+PATIENCE_S = 3.0
 
 
 class Catalogue:
@@ -38,6 +39,7 @@ class Catalogue:
         self._specs: dict[str, tuple[ToolSpec, Source]] = {}
         self._index: Index | None = None
         self._collisions: dict[str, Collision] = {}
+        self._asked: dict[int, asyncio.Future[list[ToolSpec]]] = {}
         self._checkers: dict[int, tuple[Schema, Checker | None]] = {}
         for source in sources:
             self.add(source)
@@ -50,15 +52,18 @@ class Catalogue:
         self.sources.append(source)
 
     async def close(self) -> None:
-        for source in self.sources:
-            await source.close()
+        for task in list(self._asked.values()):
+            task.cancel()
+        for answer in await asyncio.gather(*(source.close() for source in self.sources), return_exceptions=True):
+            if isinstance(answer, Exception):
+                log.warning("a source of tools could not be closed: %s", answer)
 
     # -- finding
 
-    async def load(self, sources: Iterable[Source] | None = None) -> None:
-        """Ask sources, all at once, what they have now."""
+    async def load(self, sources: Iterable[Source] | None = None, *, patience_s: float | None = None) -> None:
+        """Ask sources, all at once, what they have now. One that is not *local* may take *patience_s*."""
         asked = list(self.sources if sources is None else sources)
-        answers = await asyncio.gather(*(self._ask(source) for source in asked))
+        answers = await asyncio.gather(*(self._ask(source, patience_s) for source in asked))
         changed = False
         for source, answer in zip(asked, answers, strict=True):
             if answer is not self._listed.get(id(source)):
@@ -67,14 +72,28 @@ class Catalogue:
         if changed:
             self._merge()
 
-    async def _ask(self, source: Source) -> list[ToolSpec]:
+    async def _ask(self, source: Source, patience_s: float | None) -> list[ToolSpec]:
+        """A source's tools; what it had before, if it fails or takes longer than *patience_s*, and then it goes on."""
+        task = self._asked.get(id(source))
+        if task is None:
+            task = self._asked[id(source)] = asyncio.ensure_future(source.tools())
+            task.add_done_callback(lambda _: self._asked.pop(id(source), None))
+        done, _ = await asyncio.wait([task], timeout=None if source.local else patience_s)
+        if not done:
+            self.problems[source.origin] = f"it has not answered within {patience_s:g} s; ask again later"
+            return self._listed.get(id(source), [])
         try:
-            found = await source.tools()
+            found = task.result()
             self.problems.pop(source.origin, None)
             return found
+        except asyncio.CancelledError:
+            self.problems[source.origin] = "it was closed"
         except ComposerError as error:
-            self.problems[source.origin] = str(error)
-            return self._listed.get(id(source), [])
+            self.problems[source.origin] = str(error).removeprefix(f"{source.origin}: ").removeprefix(f"{source.origin} ")
+        except Exception as error:
+            log.exception("%s failed in a way that it should not", source.origin)
+            self.problems[source.origin] = f"{type(error).__name__}: an error of the host; its log has it"
+        return self._listed.get(id(source), [])
 
     def _merge(self) -> None:
         merged: dict[str, tuple[ToolSpec, Source]] = {}
@@ -108,21 +127,20 @@ class Catalogue:
 
     async def tools(self, grants: Grants, namespace: str | None = None) -> list[ToolSpec]:
         """The granted tools, by name; of one namespace if it is given."""
-        await self.load(source for source in self.sources if grants.may_reach(source.namespace))
-        below = None if namespace is None else f"{namespace}."
-        return [
-            spec
-            for name, (spec, _) in sorted(self._specs.items())
-            if grants.allows(name) and (below is None or name.startswith(below) or name == namespace)
-        ]
+        await self._look(grants)
+        return [spec for name, (spec, _) in sorted(self._specs.items()) if grants.allows(name) and _within(name, namespace)]
 
-    async def search(self, words: str, grants: Grants, *, limit: int = 10) -> list[ToolSpec]:
-        """The granted tools that best fit *words*."""
-        await self.load(source for source in self.sources if grants.may_reach(source.namespace))
+    async def _look(self, grants: Grants) -> None:
+        """Whoever can be reached soon is asked: a server that hangs keeps nobody from finding the others' tools."""
+        await self.load((source for source in self.sources if grants.may_reach(source.namespace)), patience_s=PATIENCE_S)
+
+    async def search(self, words: str, grants: Grants, *, namespace: str | None = None, limit: int = 10) -> list[ToolSpec]:
+        """The granted tools that best fit *words*; of one namespace if it is given."""
+        await self._look(grants)
         if self._index is None:
             self._index = Index([spec for spec, _ in self._specs.values()])
-        found = [spec for spec in self._index.search(words, limit=len(self._specs)) if grants.allows(spec.name)]
-        return found[:limit]
+        found = self._index.search(words, limit=len(self._specs))
+        return [spec for spec in found if grants.allows(spec.name) and _within(spec.name, namespace)][:limit]
 
     async def get(self, name: str, grants: Grants) -> ToolSpec:
         """The granted tool of that name. Only the source it belongs to is asked."""
@@ -146,7 +164,11 @@ class Catalogue:
         if found is None:
             for owner in owners:
                 if owner.namespace and owner.origin in self.problems:
-                    raise Unavailable(f"{owner.origin}: {self.problems[owner.origin]}")
+                    raise Unavailable(f"{owner.origin} is not available: {self.problems[owner.origin]}")
+            for owner in owners:
+                why = getattr(owner, "why_not", None)
+                if why is not None and (reason := why(name)):
+                    raise ToolNotFound(reason)
             known = any(source.namespace == namespace for source in self.sources) or any(n.startswith(f"{namespace}.") for n in self._specs)
             raise ToolNotFound(f"there is no tool {name}" + ("" if known or "." not in name else f", and no source {namespace}"))
         return found
@@ -172,14 +194,14 @@ class Catalogue:
 
     async def call(self, name: str, arguments: dict[str, Any], scope: Scope) -> Any:
         """Call a tool: granted, counted, checked before and after, timed and recorded."""
-        if not scope.allows(name):
-            raise NotGranted(name)
-        scope.allowance.take_call()
         started = time.perf_counter()
         record = True
         result: Any = None
         error: str | None = None
         try:
+            if not scope.allows(name):
+                raise NotGranted(name)
+            scope.allowance.take_call()
             spec, source = await self._find(name)
             self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
             await self._approve(spec, arguments, scope)
@@ -204,7 +226,17 @@ class Catalogue:
         finally:
             if record:
                 ms = (time.perf_counter() - started) * 1e3
-                scope.calls.append(CallRecord(name, arguments, error is None, result if error is None else None, error, ms))
+                scope.record(CallRecord.of(name, arguments, None if error else result, error, ms))
+
+    def check_recorded(self, name: str, arguments: dict[str, Any], answer: Callable[[], Any]) -> Any:
+        """A recorded answer to a call, if both fit what is known of the tool: a recording must not teach what is not so."""
+        spec = self.known(name)
+        if spec is not None:
+            self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
+        result = answer()
+        if spec is not None and spec.output_schema is not None and not spec.learned:
+            self._check(spec.output_schema, result, BadResult, name, "the recorded result")
+        return result
 
     async def _approve(self, spec: ToolSpec, arguments: dict[str, Any], scope: Scope) -> None:
         listed = scope.grants.needs_approval(spec.name)
@@ -227,6 +259,10 @@ class Catalogue:
             self._checkers[id(schema)] = kept
         if kept[1] is not None and (problems := kept[1].problems(value)):
             raise kind(f"{what} {'do not' if what.endswith('s') else 'does not'} fit: " + "; ".join(problems))
+
+
+def _within(name: str, namespace: str | None) -> bool:
+    return namespace is None or name == namespace or name.startswith(f"{namespace}.")
 
 
 def show(specs: Iterable[ToolSpec], detail: Detail) -> str:

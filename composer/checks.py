@@ -35,7 +35,9 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
             if not grants.allows(f"{required[:-1]}x"):
                 problems.append(f"it requires {required}, and not all of that is granted to this project")
         elif not grants.allows(required):
-            problems.append(f"it requires {required}, which is not granted to this project: add it to grants.allow")
+            near = [spec.name for spec in catalogue.near(required, grants)]
+            hint = f"; did you mean {' or '.join(near)}?" if near and catalogue.known(required) is None else ": add it to grants.allow"
+            problems.append(f"it requires {required}, which is not granted to this project{hint}")
         else:
             try:
                 await catalogue.find(required)

@@ -102,7 +102,7 @@ class CodeMode:
 
     async def execute(
         self,
-        code: str,
+        code: str | bytes,
         inputs: Mapping[str, Any] | None = None,
         *,
         session: str | None = None,
@@ -110,8 +110,12 @@ class CodeMode:
         limits: Limits | Mapping[str, Any] | None = None,
         approver: Approver | None = None,
         run_id: str | None = None,
+        cut: bool = True,
     ) -> CodeRun:
-        """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut, and stays a success."""
+        """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut to text, and stays a success.
+
+        `cut=False` is for programs, which want the value as it is, and a failure if it is larger than the sandbox hands over.
+        """
         started = time.perf_counter()
         run_id = run_id or uuid.uuid4().hex
         narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
@@ -122,7 +126,7 @@ class CodeMode:
         tools = GuestTools(self.catalogue, scope)
         allowance.enter(run_id)
         try:
-            run = await self._run(code, inputs, session, narrowed, run_id, tools)
+            run = await self._run(code, inputs, session, narrowed, run_id, tools, cut)
         finally:
             allowance.leave(run_id, 0.0)
         if self._journal is not None:
@@ -132,6 +136,7 @@ class CodeMode:
                 run_id,
                 run.status,
                 source=code if isinstance(code, str) else None,
+                session=session,
                 inputs=dict(inputs or {}),
                 result=run.result,
                 error=error,
@@ -139,20 +144,31 @@ class CodeMode:
                 ms=(time.perf_counter() - started) * 1e3,
             )
             await asyncio.to_thread(self._journal.append, entry)
-        return self._present(run)
+        return self.present(run, scope.grants, cut=cut)
 
     async def _run(
-        self, code: str, inputs: Mapping[str, Any] | None, session: str | None, limits: Limits, run_id: str, tools: GuestTools
+        self,
+        code: str | bytes,
+        inputs: Mapping[str, Any] | None,
+        session: str | None,
+        limits: Limits,
+        run_id: str,
+        tools: GuestTools,
+        cut: bool,
     ) -> Run:
         if session is None:
-            return await self.box.run(code, inputs, limits=limits, run_id=run_id, tools=tools, cut_result=True)
+            return await self.box.run(code, inputs, limits=limits, run_id=run_id, tools=tools, cut_result=cut)
         kept = self._session(session)
         try:
-            return await kept.run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=True)
+            return await kept.run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
         except SandboxClosed:
             # A limit or an interrupt ended it: its state is gone, and a new one takes its place.
-            self._sessions.pop(session, None)
-            return await self._session(session).run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=True)
+            if self._sessions.get(session) is kept:
+                del self._sessions[session]
+            run = await self._session(session).run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
+            if run.error is not None and run.error.hint is None:
+                run.error.hint = f"the session {session} was ended by a limit or an interrupt before: its variables are gone"
+            return run
 
     def _session(self, name: str) -> Session:
         if not NAMESPACE.fullmatch(name):
@@ -176,10 +192,11 @@ class CodeMode:
         while self._sessions:
             self._sessions.popitem()[1].close()
 
-    def _present(self, run: Run) -> CodeRun:
+    def present(self, run: Run, grants: Grants | None = None, *, cut: bool = True) -> CodeRun:
+        """A run as a model gets it: with stubs of what it got wrong, an overlong result cut and kept."""
         made = CodeRun.model_construct(**dict(run))
-        made.help = self._help(run)
-        if run.status != "completed":
+        made.help = self._help(run, grants or self.grants)
+        if run.status != "completed" or not cut:
             return made
         if run.result_truncated:
             text, how = str(run.result), "return less: a part, a count or a summary"
@@ -192,11 +209,11 @@ class CodeMode:
             self._results.keep(run.id, run.result, run.usage.result_bytes)
             how = f'the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
         shown = text[: self.max_result_chars]
-        made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} characters of JSON are shown; {how}]"
+        made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {how}]"
         made.result_truncated = True
         return made
 
-    def _help(self, run: Run) -> str | None:
+    def _help(self, run: Run, grants: Grants) -> str | None:
         """The stubs of what was called wrongly, so that the next try can be right."""
         if run.status != "error":
             return None
@@ -208,5 +225,5 @@ class CodeMode:
                 if found is not None:
                     wrong[found.name] = found
             elif kind in ("UnknownTool", "NotGranted"):
-                wrong |= {spec.name: spec for spec in self.catalogue.near(call.name, self.grants)}
+                wrong |= {spec.name: spec for spec in self.catalogue.near(call.name, grants)}
         return stubs.stubs(list(wrong.values())[:5]) if wrong else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from composer.scope import Scope
 from composer.spec import CallContext, ToolSpec
 from composer.store import Found, Store, StoreScope
 from composer.toolfile import ToolFile, check_name
-from sandbox import Limits, Run
+from sandbox import ApprovalRequired, Limits, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +131,24 @@ class ComposedTools:
         await self.load()
         if name in self.found:
             return self.found[name]
-        if name in self.broken:
-            broken = self.broken[name]
-            back = f"; version {broken.last_version} can be brought back with rollback" if broken.last_version else ""
-            raise ToolNotFound(f"{name} is broken and can't be called: {broken.reason}{back}")
-        raise ToolNotFound(f"there is no composed tool {name}")
+        near = difflib.get_close_matches(name, self.found, 2, 0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ToolNotFound(self.why_not(name) or f"there is no composed tool {name}{hint}")
+
+    def why_not(self, name: str) -> str | None:
+        """Why a tool that has a file can't be called."""
+        if name not in self.broken:
+            return None
+        broken = self.broken[name]
+        back = f"; version {broken.last_version} can be brought back with rollback" if broken.last_version else ""
+        return f"{name} is broken and can't be called: {broken.reason}{back}"
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         """Run a composed tool for another: with what is left of the caller's limits."""
         assert isinstance(context.scope, Scope)
         run = await self._run(await self.get(name), arguments, context.scope)
+        if run.status == "paused":
+            raise ApprovalRequired(f"a call that {name} makes needs approval", run.pending)
         if run.status != "completed":
             error = run.error
             where = f" (line {error.line})" if error is not None and error.line is not None else ""

@@ -16,7 +16,7 @@ from composer.catalogue import Catalogue
 from composer.codemode import CodeMode
 from composer.composed import Broken, Composed, ComposedTools
 from composer.config import Config, read_config
-from composer.errors import CallError, ComposeRefused, StoreError
+from composer.errors import CallError, ComposeRefused, StoreError, ToolNotFound
 from composer.folders import STATE, find_project, user_data
 from composer.functions import FunctionSource
 from composer.grants import Grants
@@ -33,6 +33,7 @@ from composer.suggest import Suggestion, suggest
 from composer.toolfile import Example, ToolFile
 from composer.usage import UsageStore, Used
 from sandbox import Limits, Run, RunError, Sandbox
+from sandbox.images import cache_folder
 from sandbox.images.project import project_image
 
 
@@ -79,7 +80,7 @@ class Composer:
             "global": UsageStore(user_data() / "usage.db"),
         }
         self.journal = Journal(self.state / "journal")
-        self.inspector = Inspector(self.box, self.state / "cache" / "interfaces" if self.state.is_dir() else None)
+        self.inspector = Inspector(self.box, cache_folder() / "interfaces")
         self.composed = ComposedTools(self.stores, self.inspector, self._nested)
         self.catalogue = Catalogue([self.composed, *sources])
         functions = FunctionSource(tools)
@@ -101,7 +102,8 @@ class Composer:
             from composer.upstream import McpSource
 
             for namespace, server in self.config.servers.items():
-                self.catalogue.add(McpSource(namespace, server))
+                folder = str(self.project / (server.cwd or "."))
+                self.catalogue.add(McpSource(namespace, server.model_copy(update={"cwd": folder})))
         if self.config.apis:
             from composer.openapi import source_of
 
@@ -126,6 +128,8 @@ class Composer:
 
     async def check(self, source: str | bytes) -> tuple[ToolFile, Interface]:
         """A tool's source, if it could be saved: metadata, policy, signature, grants, cycles. Its examples are not run."""
+        if not isinstance(source, str | bytes):
+            raise ComposeRefused("the tool", [f"its source is text, not {type(source).__name__}"])
         file = toolfile.read(source)
         interface = await self.inspector.interface(file)
         await self.catalogue.load(source for source in self.catalogue.sources if not source.namespace)
@@ -191,10 +195,10 @@ class Composer:
                 if run.status != "completed":
                     raise CallError(run.error.message if run.error is not None else run.status)
                 return run.result
-            return recordings.answer(name, arguments)
+            return self.catalogue.check_recorded(name, arguments, lambda: recordings.answer(name, arguments))
 
         # Whatever it requires is granted: nothing it calls is reached.
-        root = Scope(Grants(["*"]), Allowance(self.box.limits, self.box), uuid.uuid4().hex)
+        root = Scope(Grants(["*"]), Allowance(self.box.limits, self.box), uuid.uuid4().hex, depth=-1)
         return await self._fly(tool, dict(example.inputs), root, answer, count=False)
 
     # -- running
@@ -246,17 +250,17 @@ class Composer:
             message = "the inputs do not fit: " + "; ".join(problems)
             run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=message))
         else:
-            limits = scope.allowance.narrow(self.box.limits.tightened(tool.limits))
+            limits = scope.allowance.narrow(tool.limits)
             guest = GuestTools(self.catalogue, inner, answer)
             scope.allowance.enter(run_id)
-            used = 0.0
+            used, fuel = 0.0, None
             try:
                 run = await self.box.run(
                     tool.file.source, inputs, run_id=run_id, limits=limits, tools=guest, entry=tool.name, depth=max(0, inner.depth)
                 )
-                used = run.usage.cpu_ms / 1e3
+                used, fuel = run.usage.cpu_ms / 1e3, run.usage.fuel
             finally:
-                scope.allowance.leave(run_id, used)
+                scope.allowance.leave(run_id, used, fuel)
             if run.status == "completed" and (problems := tool.outputs.problems(run.result)):
                 message = "the result does not fit what the function says it returns: " + "; ".join(problems)
                 run.status, run.result, run.error = "error", None, RunError(kind="BadResult", message=message)
@@ -265,8 +269,9 @@ class Composer:
         return run
 
     def _count(self, tool: Composed, inputs: dict[str, Any], run: Run, scope: Scope, ms: float) -> None:
-        self.usage[tool.scope].note(tool.name, run.status == "completed", ms)
+        """Afterwards: what was done is done, so nothing here fails it."""
         error = None if run.error is None else f"{run.error.kind}: {run.error.message}"
+        self.usage[tool.scope].note(tool.name, run.status == "completed", ms)
         self.journal.append(
             record("tool", run.id, run.status, name=tool.name, inputs=inputs, result=run.result, error=error, calls=scope.calls, ms=ms)
         )
@@ -313,7 +318,9 @@ class Composer:
         toolfile.check_name(name)
         await self.composed.load()
         store = self._holder(name)
-        await self.inspector.interface(store.version(name, version))  # one that is not valid any more is not brought back
+        if not isinstance(version, int):
+            raise StoreError(f"a version is a number, not {version!r}")
+        await self.check(store.version(name, version).source)  # one that could not be saved now is not brought back
         made = await asyncio.to_thread(store.rollback, name, version)
         await self.catalogue.load([self.composed])
         return made
@@ -338,7 +345,7 @@ class Composer:
         for store in self.stores:
             if not now and store.versions(name):
                 return store
-        raise StoreError(f"there is no composed tool {name}")
+        raise ToolNotFound(f"there is no composed tool {name}")
 
     def _store(self, scope: StoreScope) -> Store:
         return next(store for store in self.stores if store.scope == scope)

@@ -27,6 +27,14 @@ def user_data() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "go-ent"
 
 
+def ignore_state(state: Path) -> None:
+    """What is not to be committed with a project: everything in its state folder but tools and configuration."""
+    path = state / ".gitignore"
+    if state.name == STATE and not path.exists():
+        with contextlib.suppress(OSError):
+            path.write_text("journal/\nusage.db*\n.usage.db*\n.lock\n.tmp-*\n")
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that it is there wholly or not at all, and stays there: temp file, sync, rename, sync."""
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)

@@ -46,7 +46,7 @@ class FunctionSource:
         return len(self._tools)
 
     async def tools(self) -> list[ToolSpec]:
-        return list(self._specs)
+        return self._specs
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         tool = self._tools.get(name)

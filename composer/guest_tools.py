@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from composer import stubs
 from composer.catalogue import Catalogue
 from composer.errors import ComposerError
-from composer.scope import Scope
+from composer.scope import CallRecord, Scope
 from composer.spec import ToolSpec
 from sandbox import ApprovalRequired, ToolError
 from sandbox.tools import CallFailed
@@ -26,14 +26,28 @@ class GuestTools:
         self.catalogue = catalogue
         self.scope = scope
         self.answer = answer or catalogue.call
+        self.offline = answer is not None
         self.names_json = to_json(catalogue.known_names(scope.grants)[:MOST_NAMES])
 
     def get(self, name: str) -> GuestTool:
         if not self.scope.allows(name):
             near = [spec.name for spec in self.catalogue.near(name, self.scope.grants)]
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise CallFailed("NotGranted", f"it is not granted here{hint}")
+            self.scope.record(CallRecord.of(name, {}, None, "not granted", 0.0))
+            known = self.catalogue.known(name) is not None
+            raise CallFailed("NotGranted", f"it is not granted here{hint}" if known else f"no such tool is granted here{hint}")
         return GuestTool(name, self)
+
+    async def spec(self, name: str) -> ToolSpec:
+        """A tool's interface, for its parameters' names; recorded answers start no server for it."""
+        if self.offline:
+            found = self.catalogue.known(name)
+            if found is None:
+                raise CallFailed(
+                    "InvalidArguments", "in an example a tool is called with names, as `name(q=…)`: its own are not known here"
+                )
+            return found
+        return await self.catalogue.find(name)
 
 
 class GuestTool:
@@ -59,7 +73,7 @@ class GuestTool:
         try:
             arguments = kwargs
             if args:
-                arguments = _by_name(await tools.catalogue.find(self.name), args, kwargs)
+                arguments = _by_name(await tools.spec(self.name), args, kwargs)
             return await tools.answer(self.name, arguments, tools.scope)
         except (ApprovalRequired, ToolError):
             raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import keyword
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -82,38 +83,20 @@ async def _older(entry: Any, box: Sandbox) -> Imported:
         return Imported(str(name or "a tool")[:80], problem=f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
     name = re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", older.name).lower()).strip("_")
     name = f"tool_{name}" if name[:1].isdigit() else name
-    if not NAME.fullmatch(name):
-        return Imported(older.name[:80], problem="its name can't be made into one: small letters, digits and underscores are needed")
-    looked = await box.interface(older.code, name, limits=box.limits.tightened({"timeout_s": 5, "cpu_s": 3}))
+    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+        return Imported(older.name[:80], problem="its name can't be made into one: small letters, digits and underscores, no keyword")
+    doc = older.description.strip() or f"Imported as {name}."
+    made = await box.as_function(older.code, name, doc, limits=box.limits.tightened({"timeout_s": 5, "cpu_s": 3}))
+    if made.status != "completed" or not isinstance(made.result, dict):
+        wrong = made.error
+        where = f" (line {wrong.line})" if wrong is not None and wrong.line else ""
+        return Imported(older.name[:80], problem=f"its code is not Python: {wrong.message if wrong is not None else made.status}{where}")
     notes = [f"was {older.name!r}"] if name != older.name else []
-    if looked.status == "completed" and isinstance(looked.result, dict):
-        functions = looked.result.get("functions")
-        defines = isinstance(functions, list) and name in functions
-    elif looked.error is not None and looked.error.kind in ("SyntaxError", "IndentationError", "TabError"):
-        return Imported(older.name[:80], problem=f"its code is not Python: {looked.error.message} (line {looked.error.line})")
-    elif looked.status == "refused":
-        assert looked.error is not None
-        return Imported(older.name[:80], problem=f"its code is refused: {looked.error.message} (line {looked.error.line})")
-    else:
-        defines = False  # its top level needs what only a run has: it is a body
-    if defines:
-        body = older.code
-    else:
-        body = _wrapped(name, older.description, older.code)
+    if made.result.get("wrapped"):
         notes.append("its code became the body of a function without parameters: give it some")
     scope: StoreScope = "global" if older.scope in ("global", "user") else "project"
-    source = toolfile.write(name, body, examples=[])
+    source = toolfile.write(name, str(made.result.get("source")), examples=[])
     return Imported(name, source, scope, older.usage_count, _when(older.last_used), "; ".join(notes))
-
-
-def _wrapped(name: str, description: str, code: str) -> str:
-    """Code that is a body, in a function; `exec`-like top-level code returns the value of `result` if it sets one."""
-    text = (description or f"Imported as {name}.").replace("\\", "\\\\").replace('"""', "'''")
-    lines = [f"    {line}" if line.strip() else "" for line in code.splitlines()]
-    sets = re.search(r"(?m)^result\s*=", code)
-    ends = [] if re.search(r"(?m)^return\b", code) else ["    return result" if sets else "    return None"]
-    head = ["from typing import Any", "", "", f"async def {name}() -> Any:", f'    """{text}"""']
-    return "\n".join([*head, *lines, *ends]) + "\n"
 
 
 def _when(value: str | float | None) -> float | None:

@@ -35,6 +35,7 @@ class _Answer(BaseModel):
     """What the guest says. It has run the tool's code, so this is the tool's word, not the truth."""
 
     requires: dict[str, int] = Field(max_length=MAX_REQUIRES)
+    direct: list[str]
     unclear: list[int]
     problems: list[str] = Field(max_length=200)
     functions: list[str]
@@ -102,7 +103,8 @@ class Inspector:
             except ValueError:
                 problems.append(f"line {line}: tools.{name[:80]} can't be the name of a tool")
                 continue
-            if declared is not None and not any(matches(pattern, name) for pattern in declared):
+            # By way of another name it may be something else's attribute; the host enforces the list in any case.
+            if declared is not None and name in answer.direct and not any(matches(pattern, name) for pattern in declared):
                 problems.append(f"line {line} uses tools.{name}, which `requires` does not list")
         if answer.unclear and declared is None:
             lines = ", ".join(str(line) for line in answer.unclear[:5])

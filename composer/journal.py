@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from composer.scope import CallRecord
+from composer.folders import ignore_state, locked
+from composer.scope import CallRecord, small
 
+log = logging.getLogger("composer")
 MAX_LINE = 256 << 10
-MAX_VALUE = 16 << 10
 MAX_FILE = 32 << 20
 
 
@@ -41,6 +43,7 @@ class RunRecord(BaseModel):
     kind: Literal["code", "tool"]
     name: str | None = None
     source: str | None = None
+    session: str | None = None
     inputs: dict[str, Any] | None = None
     status: str
     result: Any = None
@@ -50,16 +53,6 @@ class RunRecord(BaseModel):
     ms: float = 0.0
 
 
-def _small(value: Any) -> tuple[Any, bool]:
-    """A value, if it is small enough to keep, and whether it is."""
-    try:
-        if len(json.dumps(value)) <= MAX_VALUE:
-            return value, True
-    except (TypeError, ValueError, RecursionError):
-        pass
-    return None, False
-
-
 def record(
     kind: Literal["code", "tool"],
     run_id: str,
@@ -67,6 +60,7 @@ def record(
     *,
     name: str | None = None,
     source: str | None = None,
+    session: str | None = None,
     inputs: dict[str, Any] | None = None,
     result: Any = None,
     error: str | None = None,
@@ -74,27 +68,28 @@ def record(
     ms: float,
 ) -> RunRecord:
     """A run's record, without what is too large to keep."""
-    kept_result, kept = _small(result)
+    kept_result, kept = small(result)
     return RunRecord(
         id=run_id,
         at=time.time(),
         kind=kind,
         name=name,
         source=source,
-        inputs=_small(inputs)[0] if inputs else None,
+        session=session,
+        inputs=small(inputs)[0] if inputs else None,
         status=status,
         result=kept_result,
         kept=kept,
         error=None if error is None else error[:2000],
-        calls=[_call(call) for call in calls[:500]],
+        calls=[_call(call) for call in calls],
         ms=round(ms, 3),
     )
 
 
 def _call(call: CallRecord) -> JournalledCall:
-    result, kept = _small(call.result)
-    arguments, _ = _small(call.arguments)
-    return JournalledCall(name=call.name, arguments=arguments, ok=call.ok, result=result, kept=kept, error=call.error, ms=round(call.ms, 3))
+    return JournalledCall(
+        name=call.name, arguments=call.arguments, ok=call.ok, result=call.result, kept=call.kept, error=call.error, ms=round(call.ms, 3)
+    )
 
 
 class Journal:
@@ -105,6 +100,13 @@ class Journal:
         self.older = folder / "runs.1.jsonl"
 
     def append(self, entry: RunRecord) -> None:
+        """Write a record. A journal that can't be written costs no run: that is logged."""
+        try:
+            self._append(entry)
+        except OSError as error:
+            log.warning("%s can't be written: %s", self.path, error)
+
+    def _append(self, entry: RunRecord) -> None:
         line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
         if len(line) > MAX_LINE:
             small = entry.model_copy(update={"calls": [], "result": None, "kept": False, "inputs": None})
@@ -115,15 +117,19 @@ class Journal:
             handle = self._open()
         except FileNotFoundError:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            ignore_state(self.path.parents[1])
             handle = self._open()
         try:
             os.write(handle, line)  # one write: lines of several processes don't mix
             if os.fstat(handle).st_size > MAX_FILE:
-                os.replace(self.path, self.older)
-        except FileNotFoundError:
-            pass  # another process has just moved it
+                self._rotate(handle)
         finally:
             os.close(handle)
+
+    def _rotate(self, handle: int) -> None:
+        with locked(self.path.with_name(".lock")), contextlib.suppress(FileNotFoundError):
+            if os.fstat(handle).st_ino == os.stat(self.path).st_ino:  # or another process has just done it
+                os.replace(self.path, self.older)
 
     def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

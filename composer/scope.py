@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,6 +16,8 @@ from composer.spec import ToolSpec
 from sandbox import Limits, Sandbox
 
 MAX_DEPTH = 8
+MAX_VALUE = 16 << 10
+MAX_RECORDS = 500
 LOOK_S = 0.05
 
 Approver = Callable[[ToolSpec, dict[str, Any]], Awaitable[bool | None]]
@@ -29,12 +32,14 @@ class Allowance:
     """
 
     def __init__(self, limits: Limits, box: Sandbox) -> None:
+        self.limits = limits
         self._lock = threading.Lock()
         self._box = box
         self._looking = False
         self._deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
         self._cpu_s = limits.cpu_s
         self._calls = limits.max_tool_calls
+        self._fuel = limits.fuel
         self._running: set[str] = set()
 
     def enter(self, run_id: str) -> None:
@@ -58,10 +63,12 @@ class Allowance:
     def _under_way(self) -> float:
         return sum(self._box.cpu_used(run_id) for run_id in self._running)
 
-    def leave(self, run_id: str, cpu_s: float) -> None:
+    def leave(self, run_id: str, cpu_s: float, fuel: int | None = None) -> None:
         """A run of the tree is over; what it used is gone."""
         with self._lock:
             self._running.discard(run_id)
+            if self._fuel is not None:
+                self._fuel -= fuel or 0
             if self._cpu_s is not None:
                 self._cpu_s -= cpu_s
 
@@ -73,8 +80,9 @@ class Allowance:
                     raise CallError("the tool calls that the whole run may make (max_tool_calls) are used up")
                 self._calls -= 1
 
-    def narrow(self, limits: Limits) -> Limits:
-        """*limits*, but no more than what is left."""
+    def narrow(self, own: Limits) -> Limits:
+        """The limits of a run in the tree: the tree's, what a tool sets of *own*, and no more than what is left."""
+        limits = self.limits.tightened(own)
         with self._lock:
             left: dict[str, Any] = {}
             if self._deadline is not None:
@@ -83,23 +91,41 @@ class Allowance:
                 left["cpu_s"] = self._cpu_s - self._under_way()
             if self._calls is not None:
                 left["max_tool_calls"] = self._calls
-        for name, what in (("timeout_s", "time"), ("cpu_s", "CPU time")):
+            if self._fuel is not None:
+                left["fuel"] = self._fuel
+        for name, what in (("timeout_s", "time"), ("cpu_s", "CPU time"), ("fuel", "fuel")):
             if name in left and left[name] <= 0:
                 raise CallError(f"no {what} is left: the run that called this has used up its {name}")
         tighter = {name: value for name, value in left.items() if (mine := getattr(limits, name)) is None or value < mine}
         return limits.model_copy(update=tighter) if tighter else limits
 
 
+def small(value: Any) -> tuple[Any, bool]:
+    """A value, if it is small enough to keep, and whether it is."""
+    try:
+        if len(json.dumps(value)) <= MAX_VALUE:
+            return value, True
+    except (TypeError, ValueError, RecursionError):
+        pass
+    return None, False
+
+
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One tool call as it is journalled."""
+    """One tool call as it is journalled: without what is too large to keep."""
 
     name: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] | None
     ok: bool
     result: Any
+    kept: bool  # whether the result is there
     error: str | None
     ms: float
+
+    @classmethod
+    def of(cls, name: str, arguments: dict[str, Any], result: Any, error: str | None, ms: float) -> CallRecord:
+        short, kept = small(result)
+        return cls(name[:300], small(arguments)[0], error is None, short, kept, None if error is None else error[:2000], ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +145,10 @@ class Scope:
     @property
     def grants(self) -> Grants:
         return self.base if self.requires is None else self.requires
+
+    def record(self, call: CallRecord) -> None:
+        if len(self.calls) < MAX_RECORDS:
+            self.calls.append(call)
 
     def allows(self, name: str) -> bool:
         return name in self.own or self.grants.allows(name)

@@ -149,7 +149,14 @@ class Store:
         """Bring an earlier version back, as a new version with its content."""
         file = self.version(name, number)
         with self._alone():
-            return self._write(file, self.versions(name))
+            try:
+                now = self.read(name)
+            except ComposeRefused:
+                now = None
+            versions = self.versions(name)
+            if now is not None and now.digest == file.digest and versions[-1].digest == file.digest[:16]:
+                return versions[-1]  # it is what is current
+            return self._write(file, versions)
 
     def _write(self, file: ToolFile, versions: list[Version]) -> Version:
         number = versions[-1].number + 1 if versions else 1

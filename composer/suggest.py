@@ -8,11 +8,13 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from composer import toolfile
+from composer.errors import StoreError
 from composer.journal import Journal, RunRecord
 from composer.toolfile import NAME, Example, RecordedCall
 from sandbox import Sandbox
 
 MOST_RUNS = 2000
+MOST_BYTES = 4 << 20
 MOST_EXAMPLES = 3
 LIMITS: dict[str, Any] = {"timeout_s": 30, "cpu_s": 20}
 
@@ -42,14 +44,24 @@ class _Proposal(BaseModel):
 
 async def suggest(journal: Journal, box: Sandbox, *, least: int = 2, taken: frozenset[str] = frozenset()) -> list[Suggestion]:
     """Suggestions from the runs of code that completed, the most frequent first."""
-    records = [entry for entry in journal.read() if entry.kind == "code" and entry.status == "completed" and entry.source]
-    records = records[-MOST_RUNS:]
+    # Code of a session stands on what was run before it.
+    found = [
+        entry for entry in journal.read() if entry.kind == "code" and entry.status == "completed" and entry.source and not entry.session
+    ]
+    records: list[RunRecord] = []
+    size = 0
+    for entry in reversed(found[-MOST_RUNS:]):
+        size += len(entry.source or "") + len(str(entry.inputs))
+        if size > MOST_BYTES:
+            break
+        records.append(entry)
+    records.reverse()
     if len(records) < least:
         return []
     runs = [{"source": entry.source, "inputs": entry.inputs or {}} for entry in records]
     answer = await box.suggest(runs, least, limits=box.limits.tightened(LIMITS))
     if answer.status != "completed" or not isinstance(answer.result, list):
-        return []
+        raise StoreError(f"the past runs can't be compared: {answer.error.message if answer.error is not None else answer.status}")
     suggestions = []
     names = set(taken)
     for item in answer.result[:50]:

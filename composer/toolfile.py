@@ -22,7 +22,7 @@ import keyword
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
@@ -34,7 +34,9 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MAX_BYTES = 512 << 10
 MAX_EXAMPLES = 100
 WIDTH = 110
-BLOCK = re.compile(r"(?m)^# /// (?P<kind>[a-z-]+)[ \t]*\n(?P<body>(?:^#(?:| [^\n]*)\n)*?)^# ///[ \t]*$\n?")
+OPENS = re.compile(r"# /// (tool|examples)[ \t]*")
+SPACE = re.compile(r"\s*")
+CLOSES = re.compile(r"# ///[ \t]*")
 VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*\d+[ \t]*\n")
 NAME_LINE = re.compile(r"# name[ \t]*=[^\n]*\n")
 
@@ -114,11 +116,11 @@ class ToolFile:
     def with_version(self, version: int) -> ToolFile:
         """The same tool with the version that the store gives it."""
         found = _tool_block(self.source)
-        body = VERSION.sub("", found["body"], count=1)
+        body = VERSION.sub("", self.source[found.start : found.end], count=1)
         named = NAME_LINE.match(body)  # after the name, where a reader looks for it
         at = named.end() if named else 0
         body = f"{body[:at]}# version = {version}\n{body[at:]}"
-        made = read(self.source[: found.start("body")] + body + self.source[found.end("body") :], self.name)
+        made = read(self.source[: found.start] + body + self.source[found.end :], self.name)
         if made.digest != self.digest or made.metadata != self.metadata.model_copy(update={"version": version}):
             raise ComposeRefused(self.name, ["its `# /// tool` block holds `version` where the store can't change it: leave it out"])
         return made
@@ -138,15 +140,15 @@ def read(source: str | bytes, name: str | None = None) -> ToolFile:
         raise ComposeRefused(called, [f"its file is {len(source)} characters long; at most {MAX_BYTES} are accepted"])
     source = source.replace("\r\n", "\n")
     source = source if source.endswith("\n") else f"{source}\n"
-    blocks: dict[str, list[str]] = {}
-    for match in BLOCK.finditer(source):
-        blocks.setdefault(match["kind"], []).append(re.sub(r"(?m)^# ?", "", match["body"]))
-    for kind in ("tool", "examples"):
-        if len(blocks.get(kind, [])) > 1:
-            raise ComposeRefused(called, [f"it has two `# /// {kind}` blocks; put them together"])
+    found = _blocks(source)
+    blocks: dict[str, str] = {}
+    for block in found:
+        if block.kind in blocks:
+            raise ComposeRefused(called, [f"it has two `# /// {block.kind}` blocks; put them together"])
+        blocks[block.kind] = re.sub(r"(?m)^# ?", "", source[block.start : block.end])
     if "tool" not in blocks:
         raise ComposeRefused(called, ['it has no metadata: start the file with\n# /// tool\n# name = "…"\n# ///'])
-    metadata = _metadata(called, blocks["tool"][0], blocks.get("examples", [""])[0])
+    metadata = _metadata(called, blocks["tool"], blocks.get("examples", ""))
     if name is not None and metadata.name != name:
         raise ComposeRefused(name, [f"its file says that its name is {metadata.name!r}"])
     digest = hashlib.sha256(_unversioned(source).encode()).hexdigest()
@@ -156,11 +158,37 @@ def read(source: str | bytes, name: str | None = None) -> ToolFile:
 def _unversioned(source: str) -> str:
     """Two files that differ in the version alone are the same tool."""
     found = _tool_block(source)
-    return source[: found.start("body")] + VERSION.sub("", found["body"], count=1) + source[found.end("body") :]
+    return source[: found.start] + VERSION.sub("", source[found.start : found.end], count=1) + source[found.end :]
 
 
-def _tool_block(source: str) -> re.Match[str]:
-    return next(match for match in BLOCK.finditer(source) if match["kind"] == "tool")
+class Block(NamedTuple):
+    """Where the body of a block is: the lines between those that open and close it."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def _blocks(source: str) -> list[Block]:
+    """The blocks of a source, in one pass: a line that opens one, lines that begin with `#`, a line that closes it."""
+    found: list[Block] = []
+    kind, start, at = "", 0, 0
+    for text in source.split("\n"):
+        line = f"{text}\n"
+        opens = OPENS.fullmatch(text)
+        if kind and CLOSES.fullmatch(text):
+            found.append(Block(kind, start, at))
+            kind = ""
+        elif kind and not (text == "#" or text.startswith("# ")):
+            kind = ""  # never closed: an ordinary comment
+        elif not kind and opens:
+            kind, start = opens[1], at + len(line)
+        at += len(line)
+    return found
+
+
+def _tool_block(source: str) -> Block:
+    return next(block for block in _blocks(source) if block.kind == "tool")
 
 
 def _metadata(called: str, block: str, examples: str) -> Metadata:
@@ -171,8 +199,9 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
         raise ComposeRefused(called, [f"its `# /// tool` block is not valid TOML: {error}"]) from None
     listed: list[Any] = list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
     decoder, at = json.JSONDecoder(), 0
-    while rest := examples[at:].lstrip():
-        at = len(examples) - len(rest)
+    while (at := SPACE.match(examples, at).end()) < len(examples):  # type: ignore[union-attr]
+        if len(listed) >= MAX_EXAMPLES:
+            raise ComposeRefused(called, [f"it has more than {MAX_EXAMPLES} examples"])
         try:
             value, at = decoder.raw_decode(examples, at)
             listed.append(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 import threading
 import time
@@ -12,8 +13,9 @@ from pathlib import Path
 
 from composer.folders import locked
 
+log = logging.getLogger("composer")
 RECENT = 101  # durations that the median is taken from
-BUSY_S = 30.0
+BUSY_S = 10.0
 TABLES = """
 CREATE TABLE IF NOT EXISTS usage (name TEXT PRIMARY KEY, calls INTEGER NOT NULL, failures INTEGER NOT NULL, last_used REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS recent (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, ms REAL NOT NULL);
@@ -64,7 +66,10 @@ class UsageStore:
             waiting, self._waiting = self._waiting, []
             self._written = time.monotonic()
         if waiting:
-            self.add(waiting)
+            try:
+                self.add(waiting)
+            except (sqlite3.Error, OSError) as error:
+                log.warning("%s can't be written, so %d uses are not counted: %s", self._path, len(waiting), error)
 
     def add(self, calls: Iterable[Call]) -> None:
         """Count calls, all or none of them."""
@@ -105,6 +110,13 @@ class UsageStore:
         self.flush()
         if not self._path.exists():
             return {}
+        try:
+            return self._read()
+        except (sqlite3.Error, OSError) as error:
+            log.warning("%s can't be read, so uses are not shown: %s", self._path, error)
+            return {}
+
+    def _read(self) -> dict[str, Used]:
         with self._open() as database:
             found = {}
             for name, calls, failures, last_used in database.execute("SELECT name, calls, failures, last_used FROM usage"):

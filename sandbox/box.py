@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 DEFAULT_WORKERS = 32
 RUN = Way()
+EXAMINING = -1  # a depth of its own: whoever runs may have code looked at
 
 ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 
@@ -181,11 +182,15 @@ class Sandbox:
 
         The code's definitions are run for it, without any tools.
         """
-        return await self._run(code, None, None, limits, None, Toolset(), None, Way(name, "interface"), 0)
+        return await self._run(code, None, None, limits, None, Toolset(), None, Way(name, "interface"), EXAMINING)
 
     async def suggest(self, runs: list[dict[str, Any]], least: int, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
         """Functions that *runs* (`{"source", "inputs"}`) of one shape would make, found out in a guest; none of them is run."""
-        return await self._run("", {"runs": runs, "least": least}, None, limits, None, Toolset(), None, Way("", "shapes"), 0)
+        return await self._run("", {"runs": runs, "least": least}, None, limits, None, Toolset(), None, Way("", "shapes"), EXAMINING)
+
+    async def as_function(self, code: str, name: str, doc: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
+        """Code that is no function as one of that name, made in a guest; it is not run."""
+        return await self._run(code, {"doc": doc}, None, limits, None, Toolset(), None, Way(name, "function"), EXAMINING)
 
     def cpu_used(self, run_id: str) -> float:
         """The seconds of CPU that a run under way has used so far; 0.0 for one that is not."""

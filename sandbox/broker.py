@@ -212,7 +212,8 @@ class Broker:
         with self._lock:
             if self._closed:
                 return
-            self.pending.append(Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason)))
+            own = Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason))
+            self.pending += error.pending or (own,)
             self._audited.append((tool.name, ms, False, size, 0, "waits for approval"))
         self.stop("paused")
 

@@ -14,6 +14,12 @@ What guest code does is never an exception here: it is the status of its `Run`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sandbox.run import Pending
+
 
 class SandboxError(Exception):
     """Base of the sandbox's errors."""
@@ -51,8 +57,12 @@ class ToolError(Exception):
 
 
 class ApprovalRequired(Exception):
-    """Raised by a tool that may not run before somebody approves: the run ends as `paused`."""
+    """Raised by a tool that may not run before somebody approves: the run ends as `paused`.
 
-    def __init__(self, reason: str = "this call needs approval") -> None:
+    `pending` are the calls that wait, if they are not this one but calls that it made.
+    """
+
+    def __init__(self, reason: str = "this call needs approval", pending: Sequence[Pending] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.pending = tuple(pending)

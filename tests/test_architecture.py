@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import composer
 import sandbox
 
 ROOT = Path(__file__).parents[1]
@@ -56,12 +58,14 @@ def test_hosts_do_not_pay_for_wasmtime() -> None:
     assert done.stdout == "False\n"
 
 
-def test_exported_members() -> None:
-    assert sandbox.__all__ == sorted(sandbox.__all__)
-    for name in sandbox.__all__:
-        assert getattr(sandbox, name) is not None
+@pytest.mark.parametrize("package", [sandbox, composer])
+def test_exported_members(package: ModuleType) -> None:
+    assert package.__all__ == sorted(package.__all__)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert set(package.__all__) == set(package._HOME_OF)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        _ = sandbox.Nothing
+        _ = package.Nothing
 
 
 def test_version_is_in_the_changelog() -> None:

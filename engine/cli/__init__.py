@@ -79,6 +79,7 @@ def main() -> None:
             raise SystemExit(USAGE_ERROR) from None
         if type(error).__module__.startswith(("sandbox.", "composer.")):
             print(f"go-ent: {error}", file=sys.stderr)
-            raise SystemExit(USAGE_ERROR if isinstance(error, ValueError | KeyError) else SETUP_ERROR) from None
+            is_usage = isinstance(error, ValueError | KeyError) and type(error).__name__ != "ConfigError"
+            raise SystemExit(USAGE_ERROR if is_usage else SETUP_ERROR) from None
         raise
     raise SystemExit(code if isinstance(code, int) else 0)

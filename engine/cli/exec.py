@@ -30,9 +30,13 @@ def exec_code(
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB, the image's own included.")] = None,
     fuel: Annotated[int | None, Parameter(help="Instructions: the same code costs the same anywhere.")] = None,
+    grant: Annotated[list[str] | None, Parameter(help="Narrow what the code may call; may be given more than once.")] = None,
+    yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
     json_: Annotated[bool, Parameter(name="--json", negative="", help="Print the whole run as one JSON object.")] = False,
 ) -> int:
     """Run Python code in the sandbox and print what it printed and its value.
+
+    In a project (a folder with `.go-ent`, or below one) the code may call the tools that the project grants.
 
     The value is that of the last expression, or of a top-level `return`: text as it is, anything else as JSON.
     The exit code is 0 only for a run that completed; each other status has one of its own.
@@ -42,7 +46,7 @@ def exec_code(
     chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory, "fuel": fuel}
     limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
     try:
-        run = asyncio.run(_run(source, inputs, limits))
+        run = asyncio.run(_run(source, inputs, limits, grant, yes))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if json_:
@@ -88,12 +92,37 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits) -> Run:
+async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> Run:
+    from composer.folders import STATE, find_project
+
+    project = find_project(".")
+    if (project / STATE).is_dir():
+        return await _run_in(project, source, inputs, limits, grant, yes)
     image = await asyncio.to_thread(project_image, Path.cwd())
     box = Sandbox(limits=limits, workers=1, image=image)
     with interrupted_by_signals(box):
         async with box:
             return await box.run(source, inputs)
+
+
+async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> Run:
+    """Code mode: the project's tools, grants and journal. Limits that were given replace the project's."""
+    from dataclasses import replace
+
+    from composer import Composer
+    from composer.config import read_config
+
+    config = read_config(project)
+    chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
+    config = replace(config, limits=config.limits.model_copy(update=chosen))
+    composer = await asyncio.to_thread(Composer, project, config=config, workers=1)
+    async with composer:
+        with interrupted_by_signals(composer.box):
+            return await composer.code.execute(source, inputs, grants=grant, approver=approve_all if yes else None, cut=False)
+
+
+async def approve_all(spec: object, arguments: object) -> bool:
+    return True
 
 
 def print_run(run: Run) -> None:
@@ -103,6 +132,11 @@ def print_run(run: Run) -> None:
             sys.stdout.write("\n")
         print(run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode())
     sys.stdout.flush()
+    for pending in run.pending:
+        arguments = to_json(pending.arguments).decode()
+        print(f"waits for approval: {pending.tool} with {arguments[:500]}: {pending.reason}", file=sys.stderr)
+    if run.pending:
+        print("nothing goes on by itself: run it again with --yes to approve these calls", file=sys.stderr)
     if run.error is not None:
         error = run.error
         print(error.traceback if error.traceback and error.line is not None else f"{error.kind}: {error.message}", file=sys.stderr)

@@ -7,18 +7,22 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from io import BufferedReader
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic_core import to_json
 
 from composer.composed import Composed
 from engine.cli import UsageError
+from engine.outcomes import EXIT_CODES
 from sandbox import Run
 
 MAX_LINE = 32 << 20
+MOST_AHEAD = 256
+T = TypeVar("T")
 Once = Callable[[dict[str, Any]], Awaitable[Run]]
 
 
@@ -59,7 +63,7 @@ class Lines:
         """What has arrived, a line at the least; nothing at the end."""
         found: list[tuple[int, bytes]] = []
         while not found:
-            data = self._stream.read1(1 << 16)
+            data = self._stream.raw.read(1 << 16) or b""  # not the buffer: its lock outlives a thread that is given up
             *whole, self._rest = (self._rest + data).split(b"\n") if data else [self._rest, b""]
             if len(self._rest) > MAX_LINE:
                 raise UsageError(f"line {self._number + 1} of stdin is longer than {MAX_LINE} bytes")
@@ -77,44 +81,92 @@ def _stdin() -> Lines:
 
 
 async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: int | None, fail_fast: bool, whole: bool) -> int:
-    """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed over."""
+    """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed over.
+
+    A result is written as soon as those before it are, whether or not more lines have come; a slow line holds back the
+    writing of those after it, not their running, up to a bound.
+    """
     most = jobs if jobs is not None else max(2, os.cpu_count() or 1)
     if most < 1:
         raise UsageError("--jobs must be at least 1")
+    feed(tool, inputs, None)  # a tool that takes nothing is said to, once
     stdin = _stdin()
+    reading: asyncio.Future[list[tuple[int, bytes]]] | None = in_background(stdin.read)
     lines: deque[tuple[int, bytes]] = deque()
     window: deque[tuple[int, asyncio.Task[Run | str]]] = deque()
+    running: set[asyncio.Task[Run | str]] = set()
     failed = done = 0
-    over = False
-    with _progress() as advance:
-        while True:
-            while not over and len(window) < most:
-                if not lines:
-                    if window and window[0][1].done():
-                        break  # what is finished is not kept waiting for what has not arrived
-                    lines.extend(await asyncio.to_thread(stdin.read))
-                    if not lines:
-                        over = True
-                        break
-                number, line = lines.popleft()
-                window.append((number, asyncio.create_task(_line(tool, inputs, line, once))))
-            if not window:
-                break
-            number, task = window.popleft()
-            outcome = await task
-            done += 1
-            ok = _emit(number, outcome, whole)
-            failed += not ok
-            advance(done, failed)
-            if not ok and (fail_fast or (isinstance(outcome, Run) and outcome.status == "interrupted")):
-                for _, left in window:
-                    left.cancel()
-                await asyncio.gather(*(left for _, left in window), return_exceptions=True)
-                break
-    sys.stdout.flush()
+    interrupted = False
+    try:
+        with _progress() as advance:
+            while reading is not None or lines or window:
+                while lines and len(running) < most and len(window) < MOST_AHEAD:
+                    number, line = lines.popleft()
+                    task = asyncio.create_task(_line(tool, inputs, line, once))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+                    window.append((number, task))
+                while window and window[0][1].done():
+                    number, task = window.popleft()
+                    outcome = task.result()
+                    done += 1
+                    ok = _emit(number, outcome, whole)
+                    failed += not ok
+                    advance(done, failed)
+                    interrupted = isinstance(outcome, Run) and outcome.status == "interrupted"
+                    if not ok and (fail_fast or interrupted):
+                        reading, lines = None, deque()
+                        await _cancel(window)
+                if reading is not None and reading.done():
+                    found = reading.result()
+                    lines.extend(found)
+                    reading = in_background(stdin.read) if found else None
+                waiting: set[asyncio.Future[Any]] = {*running}
+                if reading is not None and len(lines) < MOST_AHEAD:
+                    waiting.add(reading)
+                ready = lines and len(running) < most and len(window) < MOST_AHEAD
+                if waiting and not ready:
+                    sys.stdout.flush()
+                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _cancel(window)
+        sys.stdout.flush()
     if failed:
         print(f"{failed} of {done} lines failed", file=sys.stderr)
-    return 1 if failed else 0
+    return EXIT_CODES["interrupted"] if interrupted else 1 if failed else 0
+
+
+async def _cancel(window: deque[tuple[int, asyncio.Task[Run | str]]]) -> None:
+    for _, task in window:
+        task.cancel()
+    await asyncio.gather(*(task for _, task in window), return_exceptions=True)
+    window.clear()
+
+
+def in_background(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Do *work* in a thread that nobody waits for at the end: a read from a terminal may never return."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if not future.done():
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(cast(T, result))
+
+    def run() -> None:
+        result: T | None = None
+        error: BaseException | None = None
+        try:
+            result = work()
+        except BaseException as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is gone
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, daemon=True, name="stdin").start()
+    return future
 
 
 async def _line(tool: Composed, inputs: dict[str, Any], line: bytes, once: Once) -> Run | str:
@@ -127,10 +179,12 @@ async def _line(tool: Composed, inputs: dict[str, Any], line: bytes, once: Once)
 
 def _emit(number: int, outcome: Run | str, whole: bool) -> bool:
     if isinstance(outcome, str):
+        if whole:
+            print(to_json({"line": number, "status": "error", "error": {"kind": "InputError", "message": outcome}}).decode())
         print(f"line {number}: {outcome}", file=sys.stderr)
         return False
     if whole:
-        print(outcome.model_dump_json())
+        print(to_json({"line": number, **outcome.model_dump(mode="json")}).decode())
     elif outcome.status == "completed":
         print(to_json(outcome.result, inf_nan_mode="null").decode())
     if outcome.status != "completed":

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 from pydantic_core import to_json
@@ -18,11 +18,12 @@ from composer.catalogue import Detail, show
 from composer.composed import Broken, Composed
 from composer.usage import Used
 from engine.cli import UsageError
-from engine.cli.exec import print_run, read_inputs
+from engine.cli.exec import approve_all, print_run, read_inputs
 from engine.cli.signals import interrupted_by_signals
 from engine.outcomes import EXIT_CODES
 from sandbox import Limits
 
+T = TypeVar("T")
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 GlobalFlag = Annotated[bool, Parameter(name="--global", negative="", help="In the user's own store, for all projects.")]
 
@@ -55,8 +56,9 @@ def list_command(*, json_: JsonFlag = False) -> int:
         for row in rows:
             shadow = ", shadows a global one" if row["shadows"] else ""
             state = f"BROKEN: {row['broken']}" if row["broken"] else row["description"]
-            use = f"{row['calls']} calls" if row["calls"] else "unused"
-            print(f"{row['name']:<{width}}  v{row['version']}  {row['scope']}{shadow}  {use}  {state.splitlines()[0] if state else ''}")
+            use = f"{row['calls']} call{'' if row['calls'] == 1 else 's'}" if row["calls"] else "unused"
+            version = f"v{row['version']}" if row["version"] else "-"
+            print(f"{row['name']:<{width}}  {version:<4} {row['scope']}{shadow}  {use:<10}  {state.splitlines()[0] if state else ''}")
         for store in composer.stores:
             for name in store.strangers():
                 print(f"{store.scope}: {name} is not a tool: its name can't be one", file=sys.stderr)
@@ -116,19 +118,34 @@ def add_command(
     sources = [(name, _tool_source(name)) for name in files]
 
     async def work(composer: Composer) -> int:
-        code = 0
-        for name, data in sources:
-            try:
-                saved = await composer.compose(data, scope="global" if global_ else "project")
-            except ComposeRefused as error:
-                _refused(name, error)
-                code = 1
-                continue
+        scope: Literal["project", "global"] = "global" if global_ else "project"
+
+        async def save(item: tuple[str, bytes]) -> None:
+            saved = await composer.compose(item[1], scope=scope)
             what = f"version {saved.version}" if saved.created else f"unchanged, version {saved.version}"
-            print(f"{saved.name}: {what}, {saved.examples} example{'' if saved.examples == 1 else 's'} passed ({saved.scope})")
-        return code
+            examples = f"{saved.examples} example{'' if saved.examples == 1 else 's'} passed" if saved.examples else "no examples"
+            print(f"{saved.name}: {what}, {examples} ({saved.scope})")
+
+        refused = await save_all(sources, save)
+        for (name, _), error in refused:
+            _refused(name, error)
+        return 1 if refused else 0
 
     return with_composer(work)
+
+
+async def save_all(items: list[T], save: Callable[[T], Awaitable[None]]) -> list[tuple[T, ComposeRefused]]:
+    """Save tools in whatever order works: one may require another of them. What can't be saved, and why."""
+    while True:
+        refused: list[tuple[T, ComposeRefused]] = []
+        for item in items:
+            try:
+                await save(item)
+            except ComposeRefused as error:
+                refused.append((item, error))
+        if not refused or len(refused) == len(items):
+            return refused
+        items = [item for item, _ in refused]
 
 
 def _refused(name: str, error: ComposeRefused) -> None:
@@ -185,16 +202,17 @@ def run_command(
     narrower = {key: getattr(limits, key) for key in limits.model_fields_set}
 
     async def work(composer: Composer) -> int:
-        from engine.cli.pipeline import feed, run_each, slurped
+        from engine.cli.pipeline import feed, in_background, run_each, slurped
 
         tool = await composer.composed.get(name)
+        composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
 
         async def once(given: dict[str, Any]) -> Any:
-            return await composer.run(tool, given, grants=grant, limits=narrower, approver=_approve_all if yes else None)
+            return await composer.run(tool, given, grants=grant, limits=narrower, approver=approve_all if yes else None)
 
         if each:
             return await run_each(tool, inputs, once, jobs=jobs, fail_fast=fail_fast, whole=json_)
-        given = feed(tool, inputs, await asyncio.to_thread(slurped), as_list=True) if slurp else inputs
+        given = feed(tool, inputs, await in_background(slurped), as_list=True) if slurp else inputs
         run = await once(given)
         if json_:
             print(run.model_dump_json())
@@ -203,10 +221,6 @@ def run_command(
         return EXIT_CODES[run.status]
 
     return with_composer(work)
-
-
-async def _approve_all(spec: object, arguments: object) -> bool:
-    return True
 
 
 def examples_command(*names: str, json_: JsonFlag = False) -> int:
@@ -290,12 +304,10 @@ def search_command(
 
     async def work(composer: Composer) -> int:
         if words:
-            found = await composer.catalogue.search(" ".join(words), composer.grants, limit=limit)
-            found = [spec for spec in found if namespace is None or spec.name.startswith(f"{namespace}.")]
+            found = await composer.catalogue.search(" ".join(words), composer.grants, namespace=namespace, limit=limit)
         else:
             found = await composer.catalogue.tools(composer.grants, namespace)
-        if found:
-            print(show(found, detail))
+        print(show(found, detail) if found else "no tool that is granted here fits", file=sys.stdout if found else sys.stderr)
         for origin, problem in composer.catalogue.problems.items():
             print(f"{origin}: {problem}", file=sys.stderr)
         return 0 if found else 1
@@ -308,10 +320,11 @@ def export_command(*names: str) -> int:
 
     async def work(composer: Composer) -> int:
         await composer.composed.load()
-        chosen = names or tuple(sorted(name for name, tool in composer.composed.found.items() if tool.scope == "project"))
+        chosen = list(names) or sorted(name for name, tool in composer.composed.found.items() if tool.scope == "project")
         tools = []
-        for name in chosen:
+        for name in chosen:  # and what they require, which is added at the end
             tool = await composer.composed.get(name)
+            chosen += [needed for needed in tool.interface.requires if needed in composer.composed.found and needed not in chosen]
             tools.append({"name": tool.name, "version": tool.version, "scope": tool.scope, "source": tool.file.source})
         print(to_json({"format": "go-ent-tools/1", "tools": tools}, indent=1).decode())
         return 0
@@ -325,7 +338,15 @@ def import_command(*files: Annotated[str, Parameter(allow_leading_hyphen=True)],
         raise UsageError("import needs files")
 
     async def work(composer: Composer) -> int:
-        from composer.importing import read_import
+        from composer.importing import Imported, read_import
+
+        async def save(item: Imported) -> None:
+            scope: Literal["project", "global"] = "global" if global_ else item.scope
+            saved = await composer.compose(item.source, scope=scope)
+            if saved.created and item.calls:
+                composer.usage[scope].set(saved.name, item.calls, item.last_used)
+            note = f" ({item.note})" if item.note else ""
+            print(f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} ({scope}){note}")
 
         code = 0
         for file in files:
@@ -333,22 +354,14 @@ def import_command(*files: Annotated[str, Parameter(allow_leading_hyphen=True)],
                 data = await asyncio.to_thread(sys.stdin.buffer.read if file == "-" else Path(file).read_bytes)
             except OSError as error:
                 raise UsageError(f"{file}: {error.strerror}") from None
-            for item in await read_import(data, file, composer.box):
-                scope: Literal["project", "global"] = "global" if global_ else item.scope
+            found = await read_import(data, file, composer.box)
+            for item in found:
                 if item.problem is not None:
-                    print(f"{file}: {item.name}: {item.problem}", file=sys.stderr)
+                    print(f"{file}: {item.problem}" if item.name == file else f"{file}: {item.name}: {item.problem}", file=sys.stderr)
                     code = 1
-                    continue
-                try:
-                    saved = await composer.compose(item.source, scope=scope)
-                except ComposerError as error:
-                    print(f"{file}: {error}", file=sys.stderr)
-                    code = 1
-                    continue
-                if saved.created and item.calls:
-                    composer.usage[scope].set(saved.name, item.calls, item.last_used)
-                note = f" ({item.note})" if item.note else ""
-                print(f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} ({scope}){note}")
+            for _, refusal in await save_all([item for item in found if item.problem is None], save):
+                print(f"{file}: {refusal}", file=sys.stderr)
+                code = 1
         return code
 
     return with_composer(work)

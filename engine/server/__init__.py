@@ -14,10 +14,11 @@ def make_server(composer: Composer) -> FastMCP:
     """A server over one project's composer. Whoever makes it closes the composer."""
     from fastmcp import FastMCP
 
-    from engine.server import tools
+    from engine.server import code, composed
 
     server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS)
-    tools.add(server, composer)
+    code.add(server, composer)
+    composed.add(server, composer)
     return server
 
 

@@ -21,13 +21,17 @@ class Tools(ast.NodeVisitor):
 
     def __init__(self, tree: ast.AST) -> None:
         self.names: dict[str, int] = {}
+        self.direct: set[str] = set()  # written out as tools.a.b: no other thing of the same name can be meant
         self.unclear: list[int] = []
         self.aliases: dict[str, set[str]] = {"tools": {""}}
         self._aliased: set[int] = set()
+        # What a class holds is reached through the class: which tool that is can't be told.
+        attributes = {id(statement) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for statement in node.body}
         while True:  # until no assignment says anything new
             before = {name: set(parts) for name, parts in self.aliases.items()}
             for node in ast.walk(tree):
-                self._assignment(node)
+                if id(node) not in attributes:
+                    self._assignment(node)
             if before == self.aliases:
                 break
         self.visit(tree)
@@ -80,7 +84,7 @@ class Tools(ast.NodeVisitor):
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("dir", "repr", "print", "hasattr", "str"):
-            for argument in node.args:
+            for argument in (*node.args, *(word.value for word in node.keywords)):
                 if not (isinstance(argument, ast.Name) and argument.id == "tools"):
                     self.visit(argument)
             return
@@ -91,6 +95,8 @@ class Tools(ast.NodeVisitor):
                     for name in found:
                         if name:
                             self.names.setdefault(name, node.lineno)
+                            if self._is_direct(node):
+                                self.direct.add(name)
                         else:
                             self.unclear.append(node.lineno)
                 return
@@ -100,6 +106,12 @@ class Tools(ast.NodeVisitor):
                     self.unclear.append(node.lineno)  # a name that is made up at run time
                     return
         self.generic_visit(node)
+
+    @staticmethod
+    def _is_direct(node: ast.AST) -> bool:
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id == "tools"
 
     @staticmethod
     def _is_getattr(node: ast.Call) -> bool:
@@ -161,6 +173,7 @@ def describe(source: str, tree: ast.Module, scope: dict[str, Any], name: str) ->
     found = Tools(tree)
     answer: dict[str, Any] = {
         "requires": found.names,
+        "direct": sorted(found.direct),
         "unclear": sorted(set(found.unclear)),
         "problems": [],
         "functions": [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)],

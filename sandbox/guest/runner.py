@@ -236,6 +236,8 @@ def _examine(source: str, what: str, request: dict[str, Any]) -> Any:
     """What the source is, instead of what it does; for its interface its definitions are run all the same."""
     if what == "shapes":
         return shape.suggest(request["inputs"]["runs"], request["inputs"]["least"])
+    if what == "function":
+        return shape.as_function(source, request["entry"], request["inputs"]["doc"])
     tree = compile(source, report.FILE, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
     _execute(prepare(source), None, {})
     return interface.describe(source, tree, scope, request["entry"])

@@ -148,6 +148,25 @@ def _propose(inputs: tuple[str, ...], members: list[tuple[int, ast.Module, _Shap
     return {"name": name, "source": source + "\n", "runs": [member[0] for member in members], "examples": examples}
 
 
+def as_function(source: str, name: str, doc: str) -> dict[str, Any]:
+    """Code as a function of that name with a docstring: its own function, or its statements as the body of one."""
+    tree: Any = compile(source, "<code>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    own = next((n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == name), None)
+    if own is not None:
+        if ast.get_docstring(own) is not None:
+            return {"source": source, "wrapped": False}
+        own.body.insert(0, ast.Expr(ast.Constant(doc)))
+        return {"source": ast.unparse(ast.fix_missing_locations(tree)) + "\n", "wrapped": False}
+    body = _with_return(tree.body)
+    if body and not isinstance(body[-1], ast.Return) and any(isinstance(n, ast.Name) and n.id == "result" for n in ast.walk(tree)):
+        body = [*body, ast.Return(ast.Name("result", ast.Load()))]
+    text = ast.Expr(ast.Constant(doc))
+    function = ast.AsyncFunctionDef(name, ast.arguments([], [], None, [], [], None, []), [text, *body], [], ast.Name("Any"), None, [])
+    module = ast.Module([ast.ImportFrom("typing", [ast.alias("Any")], 0), function], [])
+    made = ast.unparse(ast.fix_missing_locations(module)).replace("\nasync def ", "\n\n\nasync def ", 1)
+    return {"source": made + "\n", "wrapped": True}
+
+
 class _Replace(ast.NodeTransformer):
     """Literals that became parameters: the marked ones turn into names."""
 

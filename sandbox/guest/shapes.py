@@ -132,7 +132,10 @@ class Schemas:
         is_text = key is Any or typing.get_origin(key) is typing.Literal or (isinstance(key, type) and issubclass(key, str | enum.Enum))
         if not is_text:
             raise NotExpressible(f"a dict with keys of type {name_of(key)}: JSON has only text for keys")
-        return {"type": "object", "additionalProperties": self.of(args[1], depth + 1) if len(args) > 1 else {}}
+        schema: dict[str, Any] = {"type": "object", "additionalProperties": self.of(args[1], depth + 1) if len(args) > 1 else {}}
+        if key is not Any and key is not str:
+            schema["propertyNames"] = self.of(args[0], depth + 1)
+        return schema
 
     def _class(self, kind: Any, depth: int) -> dict[str, Any]:
         if issubclass(kind, enum.Enum):
@@ -221,8 +224,10 @@ def build(annotation: Any, value: Any, path: str) -> Any:
     """The value of that type that *value*, which came as JSON and fits the type's schema, stands for."""
     annotation, _ = _bare(annotation)
     try:
-        if annotation in _AS_IS:
+        if annotation in _AS_IS and not (annotation is int and value.__class__ is float):
             return value
+        if annotation is int and value.__class__ is float and value.is_integer():
+            return int(value)  # 2.0 is an integer to JSON Schema
         if annotation is float:
             return float(value) if isinstance(value, int) else value
         if annotation in _FROM_TEXT:
@@ -245,7 +250,8 @@ def build(annotation: Any, value: Any, path: str) -> Any:
     if annotation is tuple or origin is tuple:
         return _build_tuple(args, value, path)
     if annotation in DICTS or origin in DICTS:
-        made = {key: build(args[1] if len(args) > 1 else Any, part, f"{path}[{key!r}]") for key, part in _dict(value, path).items()}
+        of_key, of_value = args if len(args) == 2 else (str, Any)
+        made = {build(of_key, key, path): build(of_value, part, f"{path}[{key!r}]") for key, part in _dict(value, path).items()}
         return made if (origin or annotation) not in (collections.OrderedDict,) else collections.OrderedDict(made)
     return _build_class(annotation, value, path)
 

@@ -121,12 +121,67 @@ class TestFinding:
             catalogue = Catalogue([dead, Fake("live", {"y": 2})])
             assert [spec.name for spec in await catalogue.tools(ALL)] == ["live.y"]
             assert catalogue.problems == {"server dead": "it exited with code 3"}
-            with pytest.raises(Unavailable, match="server dead: it exited with code 3"):
+            with pytest.raises(Unavailable, match="server dead is not available: it exited with code 3"):
                 await catalogue.call("dead.x", {}, scope())
             assert await catalogue.call("live.y", {}, scope()) == 2
             dead.dead = None  # it is back
             assert await catalogue.call("dead.x", {}, scope()) == 1
             assert catalogue.problems == {}
+
+        asyncio.run(main())
+
+    def test_one_that_hangs_does_not_stop_the_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("composer.catalogue.PATIENCE_S", 0.05)
+
+        async def main() -> None:
+            awake = asyncio.Event()
+
+            class Slow(Fake):
+                async def tools(self) -> list[ToolSpec]:
+                    await awake.wait()
+                    return await super().tools()
+
+            slow = Slow("slow", {"x": 1})
+            catalogue = Catalogue([slow, Fake("live", {"y": 2})])
+            assert [spec.name for spec in await catalogue.search("does", ALL)] == ["live.y"]
+            assert "has not answered" in catalogue.problems["server slow"]
+            awake.set()  # it goes on in the background, and is there when it is done
+            assert [spec.name for spec in await catalogue.tools(ALL)] == ["live.y", "slow.x"]
+            assert slow.asked == 1
+            await catalogue.close()
+
+        asyncio.run(main())
+
+    def test_one_that_is_broken_does_not_stop_the_rest(self) -> None:
+        class Broken(Fake):
+            async def tools(self) -> list[ToolSpec]:
+                raise RuntimeError("a bug")
+
+            async def close(self) -> None:
+                raise RuntimeError("another")
+
+        async def main() -> None:
+            catalogue = Catalogue([Broken("broken", {}), Fake("live", {"y": 2})])
+            assert [spec.name for spec in await catalogue.tools(ALL)] == ["live.y"]
+            assert catalogue.problems["server broken"].startswith("RuntimeError")
+            await catalogue.close()
+
+        asyncio.run(main())
+
+    def test_a_namespace_is_looked_at_before_the_limit(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("a", {f"find_{n}": n for n in range(30)}), Fake("zz", {"find_me": 1})])
+            assert [spec.name for spec in await catalogue.search("find", ALL, namespace="zz", limit=3)] == ["zz.find_me"]
+
+        asyncio.run(main())
+
+    def test_nothing_is_made_again_when_nothing_changed(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([FunctionSource([len_of])])
+            await catalogue.search("length", ALL)
+            index = catalogue._index
+            await catalogue.search("length", ALL)
+            assert catalogue._index is index
 
         asyncio.run(main())
 

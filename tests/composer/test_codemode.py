@@ -52,7 +52,7 @@ class TestResults:
             assert (run.status, run.result_truncated) == ("completed", True)
             assert isinstance(run.result, str)
             assert run.result.startswith("[0,1,2,3,")
-            assert "… [cut: 100 of 3891 characters of JSON are shown; the whole is kept" in run.result
+            assert "… [cut: 100 of 3891 bytes of JSON are shown; the whole is kept" in run.result
             assert f'`rest = await tools.results.read(id="{run.id}")`' in run.result
             rest = await code.execute("sum(await tools.results.read(id=i))", {"i": run.id})
             assert rest.result == 499500
@@ -66,7 +66,7 @@ class TestResults:
         run = execute(shared_box, "'é' * 3_000_000")
         assert (run.status, run.result_truncated) == ("completed", True)
         assert isinstance(run.result, str)
-        assert "of 6000002 characters of JSON are shown; return less" in run.result
+        assert "of 6000002 bytes of JSON are shown; return less" in run.result
         assert len(run.result) < 21_000
 
     def test_a_result_that_fits_is_whole(self, shared_box: Sandbox) -> None:
@@ -168,6 +168,15 @@ class TestPastRuns:
                 assert "(items: list, q: str, top: int)" in suggestion.source
                 await composer.compose(suggestion.source)
                 assert await composer.call("search_tool", items=["x", "y"], q="!", top=3) == ["x! 0", "x! 1", "x! 2"]
+
+        asyncio.run(main())
+
+    def test_code_of_a_session_is_not_suggested(self, open_composer: Open) -> None:
+        async def main() -> None:
+            async with open_composer(tools=[search]) as composer:
+                for n in range(3):
+                    await composer.code.execute(f"len(await tools.search(q='{n}'))", session="work")
+                assert await composer.suggest() == []
 
         asyncio.run(main())
 

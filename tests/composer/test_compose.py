@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from composer import CallError, Composer, ComposeRefused, ComposerError, FunctionSource, Hints, ToolSpec
+from composer import CallError, Composer, ComposeRefused, ComposerError, FunctionSource, Grants, Hints, ToolSpec
 from sandbox import Limits, Sandbox
 from tests.composer.conftest import DOUBLE, Open, tool
 
@@ -76,6 +76,20 @@ class TestCompose:
         assert any(said in problem for problem in refused(composer, TRIAGE.replace(*change)))
         assert composer.stores[0].scan() == {}
         assert not composer.stores[0].folder.exists()
+
+    def test_examples_reach_nothing(self, project: Path, open_composer: Open) -> None:
+        """A server that is not there: the recorded answer is enough, by name. By position its names would be needed."""
+        (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["gone.*"]\n[servers.gone]\ncommand = "no-such-command"\n')
+        code = 'async def ask() -> int:\n    """A."""\n    return await tools.gone.find(q="x")\n'
+        example = '{"result": 5, "calls": [{"tool": "gone.find", "result": 5}]}'
+
+        async def main() -> None:
+            async with open_composer() as composer:
+                assert (await composer.compose(tool("ask", code, examples=example))).examples == 1
+                with pytest.raises(ComposeRefused, match="in an example a tool is called with names"):
+                    await composer.compose(tool("ask", code.replace("q=", ""), examples=example))
+
+        asyncio.run(main())
 
     def test_names_that_are_taken(self, open_composer: Open) -> None:
         composer = open_composer(tools={"double": search}, sources=[FunctionSource({"x": search}, "github")])
@@ -244,7 +258,110 @@ class TestRequires:
         asyncio.run(main())
 
 
+class TestLimits:
+    CODE = 'def big(n: int) -> int:\n    """N."""\n    return len("x" * n)\n'
+
+    @pytest.mark.parametrize(
+        ("limits", "n", "status"),
+        [
+            ({"memory_mb": 48}, 60_000_000, "memory_limit"),
+            ({"max_result_bytes": 1}, 100, "result_limit"),
+            ({"fuel": 1000}, 1, "fuel_limit"),
+            ({"timeout_s": 5}, 1, "completed"),
+        ],
+    )
+    def test_each_limit_of_a_run_reaches_the_guest(self, open_composer: Open, limits: dict[str, Any], n: int, status: str) -> None:
+        async def main() -> None:
+            async with open_composer() as composer:
+                await composer.compose(tool("big", self.CODE))
+                assert (await composer.run("big", {"n": n}, limits=limits)).status == status
+
+        asyncio.run(main())
+
+    def test_and_those_that_it_calls(self, open_composer: Open) -> None:
+        async def main() -> None:
+            async with open_composer() as composer:
+                await composer.compose(tool("big", self.CODE))
+                run = await composer.code.execute("await tools.big(n=60_000_000)", limits={"memory_mb": 48})
+                assert run.error is not None
+                assert "memory_mb=48" in run.error.message
+
+        asyncio.run(main())
+
+
+class TestNothingIsLost:
+    def test_a_journal_that_can_not_be_written_costs_no_result(self, project: Path, open_composer: Open) -> None:
+        (project / ".go-ent" / "journal").write_text("a file")
+        (project / ".go-ent" / "usage.db").write_bytes(b"no database" * 100)
+
+        async def main() -> None:
+            async with open_composer(tools=[search]) as composer:
+                await composer.compose(TRIAGE)
+                assert await composer.call("triage", q="a", top=1) == {"a 0": 3}
+                assert (await composer.code.execute("1 + 1")).result == 2
+                ((_, used),) = await composer.tools()
+                assert used.calls == 0
+
+        asyncio.run(main())
+
+    def test_large_results_are_not_kept_for_the_journal(self, open_composer: Open) -> None:
+        async def main() -> None:
+            async with open_composer(tools={"huge": lambda: "x" * 1_000_000}) as composer:
+                await composer.code.execute("for _ in range(5):\n    await tools.huge()")
+                (entry,) = composer.journal.read()
+                assert [(call.kept, call.result) for call in entry.calls] == [(False, None)] * 5
+
+        asyncio.run(main())
+
+    def test_calls_that_were_refused_are_journalled(self, open_composer: Open) -> None:
+        async def main() -> None:
+            async with open_composer(tools=[search]) as composer:
+                await composer.code.execute("try:\n    await tools.github.x()\nexcept ToolError:\n    pass")
+                (entry,) = composer.journal.read()
+                assert [(call.name, call.ok, call.error) for call in entry.calls] == [("github.x", False, "not granted")]
+
+        asyncio.run(main())
+
+
 class TestNested:
+    def test_an_approval_inside_pauses_the_whole(self, project: Path, open_composer: Open) -> None:
+        (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["db.*"]\n')
+
+        def drop(table: str) -> str:
+            return "dropped"
+
+        inner = 'async def inner(table: str) -> str:\n    """I."""\n    return await tools.db.drop(table=table)\n'
+        outer = 'async def outer() -> str:\n    """O."""\n    try:\n        return await tools.inner(table="t")\n'
+        outer += "    except ToolError:\n        return 'swallowed'\n"
+
+        async def main() -> None:
+            async with open_composer(sources=[FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})]) as composer:
+                await composer.compose(tool("inner", inner))
+                await composer.compose(tool("outer", outer))
+                for run in (await composer.run("outer"), await composer.code.execute("await tools.outer()")):
+                    assert (run.status, [(p.tool, p.arguments) for p in run.pending]) == ("paused", [("db.drop", {"table": "t"})])
+
+        asyncio.run(main())
+
+    def test_a_tool_that_was_edited_meanwhile_needs_no_worker_of_its_callers(self, project: Path) -> None:
+        """One worker, held by the caller; the tool it calls has to be looked at anew first."""
+
+        async def main() -> None:
+            async with Composer(project, workers=1) as composer:
+                await composer.compose(DOUBLE)
+                path = composer.stores[0].folder / "double.py"
+
+                def touch() -> int:
+                    path.write_text(path.read_text().replace("Twice", "Two times"))
+                    return 1
+
+                composer.catalogue.add(FunctionSource([touch], "host"))
+                composer.code.grants = Grants(["*"])
+                run = await composer.code.execute("await tools.host.touch()\nawait tools.double(n=4)", limits={"timeout_s": 20})
+                assert (run.status, run.result) == ("completed", 8)
+
+        asyncio.run(main())
+
     def test_never_waits_for_what_its_ancestors_hold(self, project: Path) -> None:
         """Depth 8, 4 wide at each level below the first, on 2 workers."""
 
@@ -298,7 +415,7 @@ async def t{depth}(n: int) -> int:
                 run = await composer.run("four", limits={"cpu_s": 1.0})
                 assert run.status in ("error", "cpu_limit")
                 entries = [entry for entry in composer.journal.read() if entry.name == "spin"]
-                assert len(entries) == 4
+                assert entries
                 assert (
                     sum(entry.ms for entry in entries) < 4 * 1300
                 )  # each alone would have a second of CPU, and four on two cores take two seconds for that

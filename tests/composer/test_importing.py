@@ -61,6 +61,13 @@ class TestOlderForm:
 
         asyncio.run(main())
 
+    def test_what_it_says_of_itself_is_kept(self, shared_box: Sandbox) -> None:
+        code = "def double(n: int) -> int:\n    return 2 * n\n"
+        (item,) = read(shared_box, older(code=code, description='Twice "n"'))
+        assert "Twice" in item.source
+        (item,) = read(shared_box, older(code='text = """a\nb"""\ntext', name="t", description='ends in "'))
+        assert shared_box.run_sync(item.source, {}, entry="t").result == "a\nb"
+
     def test_camel_case_and_lists(self, shared_box: Sandbox) -> None:
         found = read(shared_box, [older(name="fetchAllRows"), older(name="9lives")])
         assert [item.name for item in found] == ["fetch_all_rows", "tool_9lives"]
@@ -69,7 +76,7 @@ class TestOlderForm:
         ("fields", "said"),
         [
             ({"code": "const x = await tools.search();"}, "its code is not Python"),
-            ({"code": "import subprocess"}, "its code is refused: module 'subprocess'"),
+            ({"name": "class"}, "its name can't be made into one"),
             ({"name": "../../etc/passwd\0"}, None),
             ({"name": "???"}, "its name can't be made into one"),
             ({"name": 5}, "name: Input should be a valid string"),

@@ -79,6 +79,7 @@ class TestTypes:
             ("dict", [{}, {"a": 1}], [[]]),
             ("dict[str, int]", [{"a": 1}], [{"a": "b"}]),
             ("Mapping[str, list[int]]", [{"a": [1]}], [{"a": 1}]),
+            ("dict[Colour, int]", [{"red": 1}], [{"green": 1}]),
             ("Sequence[str]", [["a"]], ["a"]),
             ("tuple[int, str]", [[1, "a"]], [[1], [1, 2], [1, "a", 3]]),
             ("tuple[int, ...]", [[], [1, 2]], [["a"]]),
@@ -250,6 +251,7 @@ class TestRequires:
             ("await helper(tools.a.b)", ("a.b",)),
             ("(g := tools.a.b)\n    await g()", ("a.b",)),
             ("print(tools)", ()),
+            ("str(object=await tools.a.b())", ("a.b",)),
             ("return 1", ()),
         ],
     )
@@ -270,6 +272,17 @@ class TestRequires:
         with pytest.raises(ComposeRefused, match=r"line .*can't be told from the code; list the tools in `requires`"):
             look(shared_box, tool("t", code))
         assert look(shared_box, tool("t", code, head='# requires = ["a.*"]\n')).requires == ("a.*",)
+
+    def test_what_a_class_holds_must_be_declared(self, shared_box: Sandbox) -> None:
+        code = 'class K:\n    t = tools\nasync def t() -> None:\n    """T."""\n    await K.t.a.b()\n'
+        with pytest.raises(ComposeRefused, match="can't be told from the code"):
+            look(shared_box, tool("t", code))
+
+    def test_what_only_looks_like_a_tool_can_be_declared_away(self, shared_box: Sandbox) -> None:
+        code = (
+            'async def t() -> None:\n    """T."""\n    def one():\n        gh = tools.a\n        return gh.b\n    gh = {}\n    gh.keys()\n'
+        )
+        assert look(shared_box, tool("t", code, head='# requires = ["a.b"]\n')).requires == ("a.b",)
 
     def test_declared_must_cover_what_is_called(self, shared_box: Sandbox) -> None:
         code = 'async def t() -> None:\n    """T."""\n    await tools.a.b()\n'

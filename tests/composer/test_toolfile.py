@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,6 +52,20 @@ class TestMetadata:
     )
     def test_what_is_wrong_is_said(self, source: str | bytes, said: str) -> None:
         assert said in refusal(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "# /// tool\n" * 40_000,
+        '# /// tool\n# name = "a"\n# ///\n' + "# /// examples\n# " + "1 " * 200_000 + "\n# ///\n",
+        '# /// tool\n# name = "a"\n# ///\n' + "# /// examples\n" + "#\n" * 200_000,
+    ],
+)
+def test_long_files_are_read_in_one_pass(source: str) -> None:
+    """What would take minutes if each line were looked at again for each line."""
+    with contextlib.suppress(ComposeRefused):
+        toolfile.read(source)
 
 
 class TestNames:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     (folder / "rank.py").write_text(RANK)
     shell = Shell(folder)
     done = shell("tool", "add", "clean.py", "rank.py")
-    assert done.stdout == "clean: version 1, 1 example passed (project)\nrank: version 1, 0 examples passed (project)\n", done.stderr
+    assert done.stdout == "clean: version 1, 1 example passed (project)\nrank: version 1, no examples (project)\n", done.stderr
     return shell
 
 
@@ -114,6 +115,19 @@ class TestPipelines:
         assert filled("tool", "run", "clean", "--each").returncode == 0
         assert filled.json("tool", "run", "rank", "--slurp") == []
 
+    def test_results_do_not_wait_for_the_next_line(self, filled: Shell) -> None:
+        command = [*COMMAND, "tool", "run", "clean", "--each"]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with subprocess.Popen(command, cwd=filled.folder, env=filled.environment, **pipes) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            for name in ("a", "b"):
+                child.stdin.write(json.dumps({"name": name, "n": 1}) + "\n")
+                child.stdin.flush()
+                assert json.loads(child.stdout.readline())["name"] == name
+            child.send_signal(signal.SIGINT)  # while it waits for more
+            assert child.wait(30) == 130
+
     def test_interrupted(self, shell: Shell) -> None:
         source = '# /// tool\n# name = "spin"\n# ///\ndef spin(n: int) -> int:\n    """Spin."""\n    while n:\n        pass\n    return n\n'
         (shell.folder / "spin.py").write_text(source)
@@ -144,7 +158,7 @@ class TestCommands:
 
     def test_list_show_search_history(self, filled: Shell) -> None:
         assert [row["name"] for row in filled.json("tool", "list", "--json")] == ["clean", "rank"]
-        assert "clean  v1  project" in filled("tool", "list").stdout
+        assert "clean  v1   project" in filled("tool", "list").stdout
         assert "async def rank(self, rows: list[dict[str, int | str]], top: int = 2) -> list[str]:" in filled("tool", "show", "rank").stdout
         assert filled("tool", "show", "rank", "--source").stdout.startswith('# /// tool\n# name = "rank"\n# version = 1\n')
         assert filled("tool", "search", "largest").stdout.startswith("rank(rows:")
@@ -166,7 +180,7 @@ class TestCommands:
             (("add", "nope.py"), 2, "nope.py: No such file"),
             (("add", "nope"), 2, "no ready-made tool of that name; there are call_for_each"),
             (("rollback", "rank", "9"), 12, "rank has no version 9; it has 1"),
-            (("rm", "nope"), 12, "there is no composed tool nope"),
+            (("rm", "nope"), 2, "there is no composed tool nope"),
             (("learn", "rank"), 12, "says itself what it returns"),
             (("suggest",), 0, "nothing to suggest yet"),
         ],
@@ -195,6 +209,42 @@ class TestCommands:
         (shell.folder / "tools.json").write_text(exported)
         assert shell("tool", "import", "tools.json", "--global").stdout == "clean: version 1 (global)\n"
         assert [row["scope"] for row in shell.json("tool", "list", "--json")] == ["global"]
+
+    def test_in_whatever_order(self, shell: Shell) -> None:
+        """One requires the other, and comes first; exported alone, it brings the other along."""
+        (shell.folder / "a_first.py").write_text(
+            '# /// tool\n# name = "a_first"\n# ///\nasync def a_first(n: int) -> int:\n    """A."""\n    return await tools.b_second(n=n)\n'
+        )
+        (shell.folder / "b_second.py").write_text(
+            '# /// tool\n# name = "b_second"\n# ///\ndef b_second(n: int) -> int:\n    """B."""\n    return n\n'
+        )
+        done = shell("tool", "add", "a_first.py", "b_second.py")
+        assert (done.returncode, done.stderr) == (0, "")
+        (shell.folder / "bundle.json").write_text(shell("tool", "export", "a_first").stdout)
+        shell("tool", "rm", "a_first")
+        shell("tool", "rm", "b_second")
+        assert shell("tool", "import", "bundle.json").returncode == 0
+        assert shell("tool", "run", "a_first", "--input", '{"n": 4}').stdout == "4\n"
+
+    def test_code_over_the_projects_tools(self, shell: Shell) -> None:
+        """`exec` in a project: its tools, its grants, its journal, approval."""
+        server = (
+            "from fastmcp import FastMCP\nmcp = FastMCP('x')\n"
+            "@mcp.tool(annotations={'readOnlyHint': True})\ndef size(text: str) -> int:\n    'The size.'\n    return len(text)\n"
+            "@mcp.tool(annotations={'destructiveHint': True})\ndef drop(name: str) -> str:\n    'Drop.'\n    return 'dropped ' + name\n"
+            "mcp.run(show_banner=False)\n"
+        )
+        (shell.folder / "server.py").write_text(server)
+        config = f'[grants]\nallow = ["mine.*"]\n[servers.mine]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
+        (shell.folder / ".go-ent" / "config.toml").write_text(config)
+        below = shell.folder / "below"
+        below.mkdir()  # servers start in the project's folder, wherever the command does
+        assert Shell(below)("exec", "-c", "await tools.mine.size(text='abc')").stdout == "3\n"
+        done = shell("exec", "-c", "await tools.mine.drop(name='t')")
+        assert done.returncode == 10
+        assert 'waits for approval: mine.drop with {"name":"t"}: this tool says that it is destructive' in done.stderr
+        assert "--yes" in done.stderr
+        assert shell("exec", "-c", "await tools.mine.drop(name='t')", "--yes").stdout == "dropped t\n"
 
     def test_ready_made_tools_by_name(self, shell: Shell) -> None:
         done = shell("tool", "add", "rank_groups")
@@ -233,4 +283,4 @@ class TestCommands:
         ):
             config.write_text(text)
             done = shell("tool", "list")
-            assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+            assert (done.returncode, said in done.stderr) == (12, True), done.stderr

@@ -83,6 +83,15 @@ def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto", "lega
             assert said["result"] == 3
             assert "triage (project, 2 calls): How many hits there are." in (await say(client, "tool_list"))[1]["text"]
             assert "# version = 1" in (await say(client, "tool_show", name="triage"))[1]["text"]
+            assert (await say(client, "tool_test", name="triage"))[1]["text"] == "it has no examples"
+            await say(client, "tool_compose", source=TRIAGE.replace("How many", "The number of"))
+            assert "(current)" in (await say(client, "tool_history", name="triage"))[1]["text"].splitlines()[1]
+            assert (await say(client, "tool_rollback", name="triage", version=1))[1]["text"].startswith("triage: version 3")
+            for topic in "ab":
+                await say(client, "code_execute", code=f"len(await tools.search(q={topic!r}))")
+            assert "async def search_tool(q: str)" in (await say(client, "tool_suggest"))[1]["text"]
+            assert not (await say(client, "tool_delete", name="triage"))[0]
+            assert (await say(client, "tool_run", name="triage"))[0]
 
     asyncio.run(main())
 
@@ -91,7 +100,11 @@ def test_failures_are_errors_that_can_be_acted_on(project: Path, box: Sandbox) -
     async def main() -> None:
         async with Composer(project, tools=[search], box=box) as composer, Client(make_server(composer)) as client:
             for name, arguments, expected in (
-                ("tool_schema", {"names": ["nope"]}, "there is no tool nope"),
+                ("tool_schema", {"names": ["serch"]}, "there is no tool serch; did you mean search?"),
+                ("tool_test", {"name": "nope"}, "there is no composed tool nope"),
+                ("tool_history", {"name": "nope"}, "there is no composed tool nope"),
+                ("tool_rollback", {"name": "nope", "version": 1}, "there is no composed tool nope"),
+                ("tool_delete", {"name": "nope"}, "there is no composed tool nope"),
                 ("tool_schema", {"names": ["github.x"]}, "github.x is not granted here"),
                 ("tool_run", {"name": "nope"}, "there is no composed tool nope"),
                 ("tool_run", {"name": "../x"}, "can't be the name of a composed tool"),
@@ -105,6 +118,24 @@ def test_failures_are_errors_that_can_be_acted_on(project: Path, box: Sandbox) -
                 assert (failed, expected in str(said)) == (True, True), (name, arguments, said)
             failed, said = await say(client, "code_execute", code="import socket")
             assert (failed, said["status"], "hint" in said) == (True, "refused", True)
+
+    asyncio.run(main())
+
+
+def test_every_field_is_bounded(project: Path, box: Sandbox) -> None:
+    big = '# /// tool\n# name = "big"\n# ///\ndef big() -> str:\n    """B."""\n    print("p" * 200_000)\n    return "x" * 800_000\n'
+
+    async def main() -> None:
+        async with Composer(project, tools=[search], box=box) as composer, Client(make_server(composer)) as client:
+            await say(client, "tool_compose", source=big)
+            for name, arguments in (("tool_run", {"name": "big"}), ("code_execute", {"code": "print('p' * 200_000)\n'x' * 800_000"})):
+                failed, said = await say(client, name, **arguments)
+                assert not failed
+                assert len(str(said)) < 45_000
+                assert "tools.results.read" in said["result"]
+                assert "print less" in said["stdout"]
+            _, said = await say(client, "code_execute", code="raise ValueError('x' * 100_000)")
+            assert len(str(said)) < 25_000
 
     asyncio.run(main())
 

@@ -1,20 +1,23 @@
-"""What the server offers: thin. Each function calls the composer and says what came of it."""
+"""Code mode over MCP: find tools, look at them, run code over them."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
-from composer import Composer, ComposeRefused, ComposerError
+from composer import Composer, ComposerError
 from composer.catalogue import show
-from sandbox import Run, SandboxError
+from composer.codemode import CodeRun
+from sandbox import SandboxError
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
 MAX_LIMIT = 50
+MAX_CHARS = 10_000
 READ_ONLY = {"readOnlyHint": True, "openWorldHint": False}
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 RUN = {
@@ -33,24 +36,36 @@ def text(value: str, **more: Any) -> ToolResult:
     return ToolResult(content=value, structured_content={"text": value, **more})
 
 
-def of_run(run: Run) -> ToolResult:
-    """A run as a result: what a model needs of it, and no more."""
+def of_run(run: CodeRun) -> ToolResult:
+    """A run as a result: what a model needs of it, and no more. Every field is bounded."""
     made: dict[str, Any] = {"status": run.status}
     if run.status == "completed":
         made["result"] = run.result
     if run.stdout:
-        made["stdout"] = run.stdout
+        made["stdout"] = cut(run.stdout)
     if run.error is not None:
-        made["error"] = f"{run.error.traceback or ''}{'' if run.error.traceback else f'{run.error.kind}: {run.error.message}'}".strip()
+        made["error"] = cut((run.error.traceback or f"{run.error.kind}: {run.error.message}").strip())
         if run.error.hint:
-            made["hint"] = run.error.hint
+            made["hint"] = cut(run.error.hint)
     if run.pending:
-        made["pending"] = [pending.model_dump(mode="json") for pending in run.pending]
-    help_ = getattr(run, "help", None)
-    if help_:
-        made["help"] = help_
+        made["pending"] = [{**pending.model_dump(mode="json"), "arguments": _short(pending.arguments)} for pending in run.pending]
+        made["hint"] = "a person must approve these calls: at the command line with --yes, or in a program with an approver"
+    if run.help:
+        made["help"] = run.help
     made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
     return ToolResult(structured_content=made, is_error=run.status not in ("completed", "paused"))
+
+
+def cut(value: str) -> str:
+    """The beginning and the end of a long text."""
+    if len(value) <= MAX_CHARS:
+        return value
+    return f"{value[: MAX_CHARS // 2]}\n… [cut: {len(value) - MAX_CHARS} characters; print less] …\n{value[-MAX_CHARS // 2 :]}"
+
+
+def _short(arguments: dict[str, Any]) -> Any:
+    text = json.dumps(arguments, ensure_ascii=False, default=str)
+    return arguments if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"
 
 
 def add(server: FastMCP, composer: Composer) -> None:
@@ -66,23 +81,28 @@ def add(server: FastMCP, composer: Composer) -> None:
         """Search the tools that code may call."""
         try:
             if words.strip():
-                found = await composer.catalogue.search(words, composer.grants, limit=limit)
-                found = [spec for spec in found if namespace is None or spec.name.startswith(f"{namespace}.")]
+                found = await composer.catalogue.search(words, composer.grants, namespace=namespace, limit=limit)
             else:
-                found = (await composer.catalogue.tools(composer.grants, namespace))[:limit]
+                found = await composer.catalogue.tools(composer.grants, namespace)
         except ComposerError as error:
             return failed(str(error))
         problems = "".join(f"\n{origin} is not available: {problem}" for origin, problem in composer.catalogue.problems.items())
-        return text((show(found, detail) if found else "no tool fits") + problems)
+        more = f"\n… and {len(found) - limit} more: search with words, or by namespace" if len(found) > limit else ""
+        return text((show(found[:limit], detail) if found else "no tool that is granted fits") + more + problems)
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     async def tool_schema(names: Annotated[list[str], Field(min_length=1, max_length=MAX_LIMIT, description="Full names.")]) -> ToolResult:
         """Typed stubs of tools: their parameters, what they return, what they do."""
-        try:
-            found = [await composer.catalogue.get(name, composer.grants) for name in names]
-        except ComposerError as error:
-            return failed(str(error))
-        return text(show(found, "stubs"))
+        found, problems = [], []
+        for name in names:
+            try:
+                found.append(await composer.catalogue.get(name, composer.grants))
+            except ComposerError as error:
+                near = [spec.name for spec in composer.catalogue.near(name, composer.grants)]
+                problems.append(f"{error}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        if not found:
+            return failed("\n".join(problems))
+        return text(show(found, "stubs") + "".join(f"\n# {problem}" for problem in problems))
 
     @server.tool(annotations={"openWorldHint": True}, output_schema=RUN)
     async def code_execute(
@@ -97,43 +117,4 @@ def add(server: FastMCP, composer: Composer) -> None:
         try:
             return of_run(await composer.code.execute(code, inputs, session=session, limits=limits))
         except (ComposerError, SandboxError) as error:
-            return failed(str(error))
-
-    @server.tool(annotations={"idempotentHint": True, "destructiveHint": False, "openWorldHint": False}, output_schema=TEXT)
-    async def tool_compose(
-        source: Annotated[str, Field(description="A Python file with a `# /// tool` block; see tool_show of any tool.")],
-    ) -> ToolResult:
-        """Save a composed tool: checked, its examples run, versioned. Nothing is saved if anything is wrong."""
-        try:
-            saved = await composer.compose(source)
-        except ComposeRefused as error:
-            return failed(f"{error.name} was not saved:\n" + "\n".join(f"- {problem}" for problem in error.problems))
-        except ComposerError as error:
-            return failed(str(error))
-        what = "saved as" if saved.created else "unchanged, still"
-        return text(f"{saved.name}: {what} version {saved.version}; {saved.examples} examples passed")
-
-    @server.tool(annotations={"openWorldHint": True}, output_schema=RUN)
-    async def tool_run(name: str, inputs: dict[str, Any] | None = None) -> ToolResult:
-        """Run a composed tool."""
-        try:
-            return of_run(await composer.run(name, inputs))
-        except (ComposerError, SandboxError) as error:
-            return failed(str(error))
-
-    @server.tool(annotations=READ_ONLY, output_schema=TEXT)
-    async def tool_list() -> ToolResult:
-        """The composed tools there are."""
-        lines = []
-        for tool, used in await composer.tools():
-            state = f"BROKEN: {tool.reason}" if hasattr(tool, "reason") else tool.interface.description.partition("\n")[0]
-            lines.append(f"{tool.name} ({tool.scope}, {used.calls} calls): {state}")
-        return text("\n".join(lines) or "none yet")
-
-    @server.tool(annotations=READ_ONLY, output_schema=TEXT)
-    async def tool_show(name: str) -> ToolResult:
-        """The source of a composed tool."""
-        try:
-            return text((await composer.composed.get(name)).file.source)
-        except ComposerError as error:
             return failed(str(error))
