@@ -203,12 +203,12 @@ class Catalogue:
                 raise NotGranted(name)
             scope.allowance.take_call()
             spec, source = await self._find(name)
-            self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
+            await self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
             await self._approve(spec, arguments, scope)
             context = CallContext(scope.run_id, scope.chain, scope)
             result = await source.call(name, arguments, context)
             if spec.output_schema is not None and not spec.learned:
-                self._check(spec.output_schema, result, BadResult, name, "its result")
+                await self._check(spec.output_schema, result, BadResult, name, "its result")
             return result
         except ApprovalRequired:
             record = False
@@ -228,14 +228,14 @@ class Catalogue:
                 ms = (time.perf_counter() - started) * 1e3
                 scope.record(CallRecord.of(name, arguments, None if error else result, error, ms))
 
-    def check_recorded(self, name: str, arguments: dict[str, Any], answer: Callable[[], Any]) -> Any:
+    async def check_recorded(self, name: str, arguments: dict[str, Any], answer: Callable[[], Any]) -> Any:
         """A recorded answer to a call, if both fit what is known of the tool: a recording must not teach what is not so."""
         spec = self.known(name)
         if spec is not None:
-            self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
+            await self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
         result = answer()
         if spec is not None and spec.output_schema is not None and not spec.learned:
-            self._check(spec.output_schema, result, BadResult, name, "the recorded result")
+            await self._check(spec.output_schema, result, BadResult, name, "the recorded result")
         return result
 
     async def _approve(self, spec: ToolSpec, arguments: dict[str, Any], scope: Scope) -> None:
@@ -243,12 +243,14 @@ class Catalogue:
         if not listed and not spec.hints.destructive:
             return
         answer = None if scope.approver is None else await scope.approver(spec, arguments)
+        if answer and (await self._find(spec.name))[0] != spec:
+            raise CallError("the tool has changed while its approval was asked for: call it again")
         if answer is None:
             raise ApprovalRequired("calls of this tool need approval" if listed else "this tool says that it is destructive")
         if not answer:
             raise CallError("the call was not approved")
 
-    def _check(self, schema: Schema, value: Any, kind: type[ComposerError], name: str, what: str) -> None:
+    async def _check(self, schema: Schema, value: Any, kind: type[ComposerError], name: str, what: str) -> None:
         kept = self._checkers.get(id(schema))
         if kept is None:
             try:
@@ -257,7 +259,7 @@ class Catalogue:
                 log.warning("%s: the schema of %s is not checked: %s", name, what, error)
                 kept = schema, None
             self._checkers[id(schema)] = kept
-        if kept[1] is not None and (problems := kept[1].problems(value)):
+        if kept[1] is not None and (problems := await kept[1].check(value)):
             raise kind(f"{what} {'do not' if what.endswith('s') else 'does not'} fit: " + "; ".join(problems))
 
 

@@ -58,21 +58,24 @@ def cycle_problems(name: str, requires: tuple[str, ...], composed: ComposedTools
     needs = {tool.name: tool.interface.requires for tool in composed.found.values()}
     needs[name] = requires
 
+    known: dict[str, tuple[str, ...]] = {}
+
     def deepest(at: str, path: tuple[str, ...]) -> tuple[str, ...]:
+        """The longest chain from *at* down. Each tool is looked at once."""
         if at in path:
             raise _Cycle((*path[path.index(at) :], at))
-        path = (*path, at)
-        if len(path) > MAX_DEPTH:
-            return path
-        below = [deepest(needed, path) for needed in needs.get(at, ()) if needed in needs]
-        return max(below, key=len, default=path)
+        if at not in known:
+            below = [deepest(needed, (*path, at)) for needed in needs.get(at, ()) if needed in needs]
+            known[at] = (at, *max(below, key=len, default=()))
+        return known[at]
 
     try:
-        roots = [root for root in needs if root == name or name in needs[root]]
-        longest = max((deepest(root, ()) for root in roots), key=len)
+        longest = max((deepest(root, ()) for root in needs), key=len)
     except _Cycle as cycle:
         return [f"composed tools can't call themselves: {' → '.join(cycle.path)}"]
-    if len(longest) > MAX_DEPTH:
+    except RecursionError:
+        return ["composed tools call each other without end in sight"]
+    if len(longest) > MAX_DEPTH and name in longest:
         return [f"composed tools call each other {MAX_DEPTH} deep at most: {' → '.join(longest)}"]
     return []
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import Field
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from composer import stubs
 from composer.catalogue import Catalogue
@@ -43,7 +43,7 @@ class Results:
     origin = "go-ent's own tools"
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
         schema = {
             "type": "object",
@@ -53,12 +53,13 @@ class Results:
         }
         self._specs = [ToolSpec(READ, "The whole result of an earlier run whose result was cut.", schema, origin=self.origin)]
 
-    def keep(self, run_id: str, value: Any, size: int) -> None:
-        self._kept[run_id] = value, size
-        self._bytes += size
+    def keep(self, run_id: str, value: bytes) -> None:
+        """Keep a result, as JSON: as objects it would take many times as much."""
+        self._kept[run_id] = value
+        self._bytes += len(value)
         while self._bytes > MAX_KEPT_BYTES:
-            _, (_, gone) = self._kept.popitem(last=False)
-            self._bytes -= gone
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= len(gone)
 
     async def tools(self) -> list[ToolSpec]:
         return self._specs
@@ -67,7 +68,7 @@ class Results:
         found = self._kept.get(arguments["id"])
         if found is None:
             raise ToolError(f"no result of a run {arguments['id']!r} is kept")
-        return found[0]
+        return from_json(found)
 
     async def close(self) -> None:
         self._kept.clear()
@@ -165,6 +166,7 @@ class CodeMode:
             # A limit or an interrupt ended it: its state is gone, and a new one takes its place.
             if self._sessions.get(session) is kept:
                 del self._sessions[session]
+                kept.close()
             run = await self._session(session).run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
             if run.error is not None and run.error.hint is None:
                 run.error.hint = f"the session {session} was ended by a limit or an interrupt before: its variables are gone"
@@ -174,7 +176,7 @@ class CodeMode:
         if not NAMESPACE.fullmatch(name):
             raise BadName(f"{name!r:.80} can't be the name of a session: a small letter, then small letters, digits and underscores")
         if name not in self._sessions:
-            while len(self._sessions) >= MAX_SESSIONS:
+            while len(self._sessions) >= max(1, min(MAX_SESSIONS, self.box.workers // 2)):  # the rest is for other runs
                 _, oldest = self._sessions.popitem(last=False)
                 oldest.close()
             self._sessions[name] = self.box.session()
@@ -203,10 +205,11 @@ class CodeMode:
         else:
             if run.usage.result_bytes <= self.max_result_chars:
                 return made
-            text = to_json(run.result).decode()
+            data = to_json(run.result)
+            text = data.decode()
             if len(text) <= self.max_result_chars:
                 return made
-            self._results.keep(run.id, run.result, run.usage.result_bytes)
+            self._results.keep(run.id, data)
             how = f'the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
         shown = text[: self.max_result_chars]
         made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {how}]"

@@ -10,7 +10,7 @@ from typing import Any
 
 from composer.errors import CallError, ComposeRefused, ToolNotFound
 from composer.interface import Inspector, Interface
-from composer.schemas import Checker
+from composer.schemas import BadSchema, Checker
 from composer.scope import Scope
 from composer.spec import CallContext, ToolSpec
 from composer.store import Found, Store, StoreScope
@@ -35,7 +35,9 @@ class Composed:
     @classmethod
     def of(cls, file: ToolFile, interface: Interface, scope: StoreScope, version: int) -> Composed:
         origin = f"composed tool {file.name} ({scope})"
-        spec = ToolSpec(file.name, interface.description, interface.input_schema, interface.output_schema, origin=origin)
+        spec = ToolSpec(
+            file.name, interface.description, interface.input_schema, interface.output_schema, origin=origin, digest=file.digest
+        )
         inputs, outputs = Checker(interface.input_schema), Checker(interface.output_schema)
         return cls(file.name, scope, version, file, interface, spec, inputs, outputs, Limits(**file.metadata.limits))
 
@@ -115,11 +117,13 @@ class ComposedTools:
             same = [version for version in versions if version.digest == file.digest[:16]]
             is_latest = bool(same) and versions[-1] is same[-1]
             version = same[-1] if is_latest else store.adopt(file)
+            return Composed.of(file, interface, store.scope, version.number)
         except ComposeRefused as error:
             return Broken(name, store.scope, "; ".join(error.problems), versions[-1].number if versions else None)
+        except BadSchema as error:
+            return Broken(name, store.scope, str(error), versions[-1].number if versions else None)
         except OSError as error:
             return Broken(name, store.scope, f"the store can't be written: {error.strerror}", versions[-1].number if versions else None)
-        return Composed.of(file, interface, store.scope, version.number)
 
     async def tools(self) -> list[ToolSpec]:
         await self.load()

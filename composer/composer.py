@@ -32,7 +32,7 @@ from composer.store import Store, StoreScope, Version
 from composer.suggest import Suggestion, suggest
 from composer.toolfile import Example, ToolFile
 from composer.usage import UsageStore, Used
-from sandbox import Limits, Run, RunError, Sandbox
+from sandbox import Limits, Pending, Run, RunError, Sandbox
 from sandbox.images import cache_folder
 from sandbox.images.project import project_image
 
@@ -111,12 +111,14 @@ class Composer:
                 self.catalogue.add(source_of(namespace, api))
 
     async def close(self) -> None:
-        for usage in self.usage.values():
-            usage.flush()
-        self.code.close()
-        await self.catalogue.close()
-        if self._own_box:
-            self.box.close()
+        try:
+            for usage in self.usage.values():
+                usage.flush()
+            self.code.close()
+            await self.catalogue.close()
+        finally:
+            if self._own_box:
+                self.box.close()
 
     async def __aenter__(self) -> Composer:
         return self
@@ -173,9 +175,14 @@ class Composer:
 
     async def _examples(self, tool: Composed) -> list[checks.ExampleOutcome]:
         outcomes = []
+        allowance = Allowance(self.box.limits, self.box)  # of all examples together
         for number, example in enumerate(tool.file.metadata.examples, 1):
             started = time.perf_counter()
-            run = await self._example(tool, example)
+            try:
+                run = await self._example(tool, example, allowance)
+            except CallError as spent:
+                outcomes.append(checks.ExampleOutcome(number, str(spent), 0.0))
+                continue
             error = (
                 None
                 if run.error is None
@@ -185,7 +192,7 @@ class Composer:
             outcomes.append(checks.ExampleOutcome(number, problem, (time.perf_counter() - started) * 1e3))
         return outcomes
 
-    async def _example(self, tool: Composed, example: Example) -> Run:
+    async def _example(self, tool: Composed, example: Example, allowance: Allowance) -> Run:
         """One example: its calls are answered from its recordings, and reach nothing."""
         recordings = Recordings(example.calls)
 
@@ -195,10 +202,11 @@ class Composer:
                 if run.status != "completed":
                     raise CallError(run.error.message if run.error is not None else run.status)
                 return run.result
-            return self.catalogue.check_recorded(name, arguments, lambda: recordings.answer(name, arguments))
+            scope.allowance.take_call()
+            return await self.catalogue.check_recorded(name, arguments, lambda: recordings.answer(name, arguments))
 
         # Whatever it requires is granted: nothing it calls is reached.
-        root = Scope(Grants(["*"]), Allowance(self.box.limits, self.box), uuid.uuid4().hex, depth=-1)
+        root = Scope(Grants(["*"]), allowance, uuid.uuid4().hex, depth=-1)
         return await self._fly(tool, dict(example.inputs), root, answer, count=False)
 
     # -- running
@@ -220,7 +228,12 @@ class Composer:
             tool = await self.composed.get(tool)
         narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
         base = self.grants if grants is None else self.grants.narrowed(grants)
-        root = Scope(base, Allowance(narrowed, self.box), uuid.uuid4().hex, approver or self.approver, depth=-1)
+        approver = approver or self.approver
+        if base.needs_approval(tool.name):
+            answer = None if approver is None else await approver(tool.spec, dict(inputs or {}))
+            if not answer:
+                return _not_approved(tool.name, dict(inputs or {}), paused=answer is None)
+        root = Scope(base, Allowance(narrowed, self.box), uuid.uuid4().hex, approver, depth=-1)
         return await self._fly(tool, dict(inputs or {}), root)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:
@@ -246,7 +259,7 @@ class Composer:
         started = time.perf_counter()
         run_id = uuid.uuid4().hex
         inner = scope.inside(tool.name, tool.interface.requires, run_id)
-        if problems := tool.inputs.problems(inputs):
+        if problems := await tool.inputs.check(inputs):
             message = "the inputs do not fit: " + "; ".join(problems)
             run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=message))
         else:
@@ -261,7 +274,7 @@ class Composer:
                 used, fuel = run.usage.cpu_ms / 1e3, run.usage.fuel
             finally:
                 scope.allowance.leave(run_id, used, fuel)
-            if run.status == "completed" and (problems := tool.outputs.problems(run.result)):
+            if run.status == "completed" and (problems := await tool.outputs.check(run.result)):
                 message = "the result does not fit what the function says it returns: " + "; ".join(problems)
                 run.status, run.result, run.error = "error", None, RunError(kind="BadResult", message=message)
         if count:
@@ -349,3 +362,12 @@ class Composer:
 
     def _store(self, scope: StoreScope) -> Store:
         return next(store for store in self.stores if store.scope == scope)
+
+
+def _not_approved(name: str, inputs: dict[str, Any], *, paused: bool) -> Run:
+    """A run that never was."""
+    if paused:
+        pending = Pending(tool=name, arguments=inputs, reason="calls of this tool need approval")
+        error = RunError(kind="paused", message="the run waits for approval")
+        return Run(id=uuid.uuid4().hex, status="paused", pending=[pending], error=error)
+    return Run(id=uuid.uuid4().hex, status="error", error=RunError(kind="NotApproved", message="the call was not approved"))

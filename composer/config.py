@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from composer.servers import ServerConfig
 
 MAX_BYTES = 1 << 20
+STARTS = {"servers", "mcp_json"}
 SECTIONS = {"image", "grants", "limits", "servers", "openapi", "mcp_json"}
 
 
@@ -51,10 +53,23 @@ def read_config(project: Path, also: frozenset[str] = frozenset()) -> Config:
         table = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    if (table.keys() & STARTS) and not os.environ.get("GO_ENT_TRUST_PROJECT"):
+        _check_owner(path)
     unknown = sorted(set(table) - SECTIONS - also)
     if unknown:
         raise ConfigError(f"{path}: there is no setting {', '.join(unknown)}; there are {', '.join(sorted(SECTIONS | also))}")
     return _config(table, path, project)
+
+
+def _check_owner(path: Path) -> None:
+    """Another user's configuration, found in a folder above, must not start programs as this one."""
+    for found in (path, path.parent):
+        stat = found.stat()
+        if stat.st_uid not in (os.getuid(), 0) or stat.st_mode & 0o002:
+            raise ConfigError(
+                f"{found} belongs to another user, or anybody may write to it, and the configuration starts programs: "
+                "change its owner and mode, or set GO_ENT_TRUST_PROJECT=1 if you know what it says"
+            )
 
 
 def _config(table: dict[str, Any], path: Path, project: Path) -> Config:

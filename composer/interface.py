@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from composer.errors import ComposeRefused
-from composer.folders import write_whole
+from composer.folders import read_bounded, write_whole
 from composer.grants import check_pattern, matches
 from composer.schemas import BadSchema, Checker
 from composer.toolfile import ToolFile
@@ -18,6 +18,7 @@ from sandbox import Sandbox
 
 LIMITS: dict[str, Any] = {"timeout_s": 3, "cpu_s": 2, "max_tool_calls": 0, "max_result_bytes": 1 << 20}
 MAX_REQUIRES = 200
+MAX_CACHED = 4 << 20
 
 
 class Interface(BaseModel):
@@ -62,6 +63,8 @@ class Inspector:
             if found is None:
                 found = await self._derive(file)
                 self._save(key, found)
+            if file.metadata.requires is not None:
+                found = found.model_copy(update={"requires": tuple(file.metadata.requires)})  # the file's word, not the cache's
             self._known[key] = found
         return self._known[key]
 
@@ -115,7 +118,10 @@ class Inspector:
         if self._cache is None:
             return None
         with contextlib.suppress(OSError, ValueError):
-            return Interface.model_validate_json((self._cache / f"{key}.json").read_bytes())
+            found = Interface.model_validate_json(read_bounded(self._cache / f"{key}.json", MAX_CACHED))
+            for schema in (found.input_schema, found.output_schema):
+                Checker(schema)
+            return found
         return None
 
     def _save(self, key: str, interface: Interface) -> None:

@@ -103,8 +103,8 @@ class Journal:
         """Write a record. A journal that can't be written costs no run: that is logged."""
         try:
             self._append(entry)
-        except OSError as error:
-            log.warning("%s can't be written: %s", self.path, error)
+        except (OSError, ValueError) as error:  # also text that is no Unicode
+            log.warning("%s can't be written: %s", self.path, type(error).__name__)
 
     def _append(self, entry: RunRecord) -> None:
         line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
@@ -132,7 +132,7 @@ class Journal:
                 os.replace(self.path, self.older)
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
     def read(self) -> Iterator[RunRecord]:
         """The records there are, the oldest first; lines that are none are passed over."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from composer.errors import CallError
 from composer.grants import Grants
+from composer.schemas import size
 from composer.spec import ToolSpec
 from sandbox import Limits, Sandbox
 
@@ -41,6 +42,7 @@ class Allowance:
         self._calls = limits.max_tool_calls
         self._fuel = limits.fuel
         self._running: set[str] = set()
+        self._seen: dict[str, float] = {}
 
     def enter(self, run_id: str) -> None:
         with self._lock:
@@ -61,12 +63,15 @@ class Allowance:
             asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _under_way(self) -> float:
-        return sum(self._box.cpu_used(run_id) for run_id in self._running)
+        for run_id in self._running:
+            self._seen[run_id] = max(self._seen.get(run_id, 0.0), self._box.cpu_used(run_id))
+        return sum(self._seen[run_id] for run_id in self._running)
 
     def leave(self, run_id: str, cpu_s: float, fuel: int | None = None) -> None:
         """A run of the tree is over; what it used is gone."""
         with self._lock:
             self._running.discard(run_id)
+            cpu_s = max(cpu_s, self._seen.pop(run_id, 0.0))  # one that was cancelled says nothing of itself
             if self._fuel is not None:
                 self._fuel -= fuel or 0
             if self._cpu_s is not None:
@@ -103,7 +108,7 @@ class Allowance:
 def small(value: Any) -> tuple[Any, bool]:
     """A value, if it is small enough to keep, and whether it is."""
     try:
-        if len(json.dumps(value)) <= MAX_VALUE:
+        if size(value, MAX_VALUE // 2) is not None and len(json.dumps(value)) <= MAX_VALUE:
             return value, True
     except (TypeError, ValueError, RecursionError):
         pass

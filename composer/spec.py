@@ -55,6 +55,7 @@ class ToolSpec:
     output_schema: Schema | None = None
     hints: Hints = field(default_factory=Hints)
     origin: str = ""  # for people: "MCP server github", "function search in app.py", "composed tool triage (project)"
+    digest: str = ""  # of its code, if it is a composed tool: other code is another tool
     learned: bool = False  # its output schema was learned from results, not given
 
     @property

@@ -162,6 +162,9 @@ class Store:
         number = versions[-1].number + 1 if versions else 1
         versioned = file.with_version(number)
         history = self._history(file.name)
+        for folder in (history.parent, history):
+            if folder.is_symlink():
+                raise StoreError(f"{folder} is a link, and the history is written only where it is")
         if not history.is_dir():
             history.mkdir(parents=True, exist_ok=True)
             sync_folder(history.parent)
@@ -176,7 +179,7 @@ class Store:
         """Remove what a writer that was killed left behind: nobody else writes now."""
         for folder in (history, self.folder):
             for entry in os.scandir(folder):
-                if entry.name.startswith(TEMPORARY):
+                if entry.name.startswith(TEMPORARY) and entry.is_file(follow_symlinks=False):
                     os.unlink(entry.path)
 
     def _current(self, name: str) -> Path:

@@ -15,7 +15,8 @@ from composer.folders import locked
 
 log = logging.getLogger("composer")
 RECENT = 101  # durations that the median is taken from
-BUSY_S = 10.0
+BUSY_S = 5.0
+WORK_S = 5.0
 TABLES = """
 CREATE TABLE IF NOT EXISTS usage (name TEXT PRIMARY KEY, calls INTEGER NOT NULL, failures INTEGER NOT NULL, last_used REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS recent (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, ms REAL NOT NULL);
@@ -68,7 +69,7 @@ class UsageStore:
         if waiting:
             try:
                 self.add(waiting)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, ValueError, TypeError) as error:
                 log.warning("%s can't be written, so %d uses are not counted: %s", self._path, len(waiting), error)
 
     def add(self, calls: Iterable[Call]) -> None:
@@ -112,7 +113,7 @@ class UsageStore:
             return {}
         try:
             return self._read()
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             log.warning("%s can't be read, so uses are not shown: %s", self._path, error)
             return {}
 
@@ -148,7 +149,13 @@ class UsageStore:
         database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None)
         try:
             database.execute("PRAGMA synchronous=NORMAL")
+            database.execute("PRAGMA trusted_schema=OFF")
+            until = time.monotonic() + WORK_S
+            database.set_progress_handler(lambda: int(time.monotonic() > until), 10_000)
             database.execute("BEGIN IMMEDIATE")
+            kinds = dict(database.execute("SELECT name, type FROM sqlite_master WHERE name IN ('usage', 'recent')"))
+            if kinds != {"usage": "table", "recent": "table"}:
+                raise sqlite3.DatabaseError("it is not a database of uses")
             try:
                 yield database
             except BaseException:

@@ -21,6 +21,7 @@ from engine.outcomes import EXIT_CODES
 from sandbox import Run
 
 MAX_LINE = 32 << 20
+MAX_SLURPED = 256 << 20
 MOST_AHEAD = 256
 T = TypeVar("T")
 Once = Callable[[dict[str, Any]], Awaitable[Run]]
@@ -41,9 +42,13 @@ def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = 
 def slurped() -> list[Any]:
     """All JSON lines of stdin."""
     values = []
+    size = 0
     stdin = _stdin()
     while found := stdin.read():
         for number, line in found:
+            size += len(line)
+            if size > MAX_SLURPED:
+                raise UsageError(f"stdin is longer than {MAX_SLURPED} bytes: use --each")
             try:
                 values.append(json.loads(line))
             except (ValueError, RecursionError) as error:
@@ -56,7 +61,8 @@ class Lines:
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._held = 0
         self._number = 0
 
     def read(self) -> list[tuple[int, bytes]]:
@@ -64,8 +70,15 @@ class Lines:
         found: list[tuple[int, bytes]] = []
         while not found:
             data = self._stream.raw.read(1 << 16) or b""  # not the buffer: its lock outlives a thread that is given up
-            *whole, self._rest = (self._rest + data).split(b"\n") if data else [self._rest, b""]
-            if len(self._rest) > MAX_LINE:
+            head, *tail = data.split(b"\n")
+            self._rest.append(head)
+            self._held += len(head)
+            whole = []
+            if tail or not data:
+                *more, last = tail or [b""]
+                whole = [b"".join(self._rest), *more]
+                self._rest, self._held = [last], len(last)
+            if self._held > MAX_LINE:
                 raise UsageError(f"line {self._number + 1} of stdin is longer than {MAX_LINE} bytes")
             for line in whole:
                 self._number += 1

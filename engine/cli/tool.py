@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from composer import Composer, ComposeRefused, ComposerError
 from composer.catalogue import Detail, show
 from composer.composed import Broken, Composed
+from composer.toolfile import MAX_BYTES
 from composer.usage import Used
 from engine.cli import UsageError
 from engine.cli.exec import approve_all, print_run, read_inputs
@@ -156,7 +157,7 @@ def _refused(name: str, error: ComposeRefused) -> None:
 
 def _tool_source(name: str) -> bytes:
     if name == "-":
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
     path = Path(name)
     if not path.exists() and path.suffix == "" and "/" not in name:
         from composer.shipped import shipped_tools
@@ -166,7 +167,8 @@ def _tool_source(name: str) -> bytes:
             return shipped[name].read_bytes()
         raise UsageError(f"{name}: there is no such file, and no ready-made tool of that name; there are {', '.join(sorted(shipped))}")
     try:
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from None
 

@@ -107,6 +107,12 @@ class TestPipelines:
         )
         assert done.stdout == '["a"]\n["b"]\n', done.stderr
 
+    def test_text_that_is_no_unicode(self, filled: Shell) -> None:
+        done = filled("tool", "run", "clean", "--each", stdin='{"name": "\\ud800", "n": 1}\n{"name": "b", "n": 2}\n')
+        assert done.stdout == '{"name":"b","n":2}\n'
+        assert "line 1: " in done.stderr
+        assert "Traceback" not in done.stderr
+
     def test_whole_runs(self, filled: Shell) -> None:
         done = filled("tool", "run", "clean", "--each", "--json", stdin='{"name":"a","n":1}\n{"name":5}\n')
         assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["completed", "error"]

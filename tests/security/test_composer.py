@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from composer import Catalogue, CodeMode, Composer, ComposeRefused, ComposerError, FunctionSource, Grants, ToolSpec, toolfile
+from composer import Catalogue, CodeMode, Composer, ComposeRefused, ComposerError, ConfigError, FunctionSource, Grants, ToolSpec, toolfile
 from composer.catalogue import show
+from composer.config import read_config
+from composer.schemas import Checker
 from composer.spec import CallContext
 from composer.store import Store
 from sandbox import Limits, Sandbox
@@ -110,7 +112,162 @@ class TestGrants:
         assert REACHED == []
 
 
+class TestApproval:
+    DEPLOY = '# /// tool\n# name = "deploy"\n# ///\ndef deploy() -> str:\n    """D."""\n    return "good"\n'
+
+    def test_a_tool_that_needs_it_needs_it_at_the_top_too(self, project: Path, box: Sandbox) -> None:
+        (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["deploy"]\n')
+
+        async def no(spec: ToolSpec, arguments: dict[str, Any]) -> bool:
+            return False
+
+        async def main() -> None:
+            async with Composer(project, box=box) as composer:
+                await composer.compose(self.DEPLOY)
+                run = await composer.run("deploy")
+                assert (run.status, run.pending[0].tool) == ("paused", "deploy")
+                assert (await composer.run("deploy", approver=no)).status == "error"
+                assert (await composer.code.execute("await tools.deploy()")).status == "paused"
+
+        asyncio.run(main())
+
+    def test_what_was_approved_is_what_runs(self, project: Path, box: Sandbox) -> None:
+        (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["deploy"]\n')
+
+        async def main() -> None:
+            async with Composer(project, box=box) as composer:
+                await composer.compose(self.DEPLOY)
+
+                async def approver(spec: ToolSpec, arguments: dict[str, Any]) -> bool:
+                    await composer.compose(self.DEPLOY.replace("good", "evil"))
+                    return True
+
+                run = await composer.code.execute("await tools.deploy()", approver=approver)
+                assert run.error is not None
+                assert "has changed while its approval was asked for" in run.error.message
+
+        asyncio.run(main())
+
+
+CHAIN = {
+    "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(45)} | {"d45": {}},
+    "$ref": "#/$defs/d0",
+}
+
+
+class TestSchemasThatTakeForEver:
+    TYPES = "from typing import TypedDict\nclass A(TypedDict):\n    x: 'A | B | int'\nclass B(TypedDict):\n    x: 'A | B | int'\n"
+
+    def test_an_ordinary_type(self, project: Path, box: Sandbox) -> None:
+        """Each level of a value fits two members of a union: thirty levels would be a thousand million checks."""
+        source = f'# /// tool\n# name = "t"\n# ///\n{self.TYPES}def t(a: A) -> int:\n    """T."""\n    return 1\n'
+        value: Any = "not a number"
+        for _ in range(30):
+            value = {"x": value}
+
+        async def main() -> None:
+            async with Composer(project, box=box) as composer:
+                await composer.compose(source)
+                assert (await composer.run("t", {"a": {"x": {"x": 1}}})).status == "completed"
+                run = await composer.run("t", {"a": value})
+                assert run.error is not None
+                assert "could not be found out within" in run.error.message
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize(
+        ("schema", "value"),
+        [
+            (
+                {"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(45)} | {"d45": {}}, "$ref": "#/$defs/d0"},
+                1,
+            ),
+            ({"type": "array", "items": {"anyOf": [{"const": n} for n in range(3000)]}}, ["x"] * 100_000),
+            ({"type": "string", "pattern": "(?=(a+)+$)b|(a+)+c"}, "a" * 100_000),
+            ({"type": "string", "pattern": "^(a+)+$"}, "a" * 100_000 + "!"),
+        ],
+    )
+    def test_of_an_upstream(self, schema: dict[str, Any], value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("composer.schemas.ASIDE_S", 1.0)
+        Checker(schema).problems(value)  # it returns
+
+
+class TestProject:
+    def test_a_forged_cache_widens_nothing(self, project: Path, box: Sandbox, tmp_path: Path) -> None:
+        REACHED.clear()
+        (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["vault.*"]\n')
+        head = '# /// tool\n# name = "sly"\n# requires = []\n# ///\n'
+        source = head + 'async def sly(n: str) -> str:\n    """S."""\n    return await tools[n]()\n'
+
+        async def main() -> None:
+            async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
+                composer.inspector._cache = tmp_path / "cache"
+                await composer.compose(source)
+                (cached,) = (tmp_path / "cache").glob("*.json")
+                for forged in (
+                    {**json.loads(cached.read_text()), "requires": ["*"]},
+                    {**json.loads(cached.read_text()), "input_schema": {"type": "nonsense"}},
+                    5,
+                ):
+                    cached.write_text(json.dumps(forged))
+                    composer.inspector._known.clear()
+                    composer.composed._seen.clear()
+                    run = await composer.run("sly", {"n": "vault.secret"})
+                    assert (run.status, REACHED) == ("error", [])
+
+        asyncio.run(main())
+
+    def test_anothers_configuration_starts_nothing(self, project: Path) -> None:
+        config = project / ".go-ent" / "config.toml"
+        config.write_text('[servers.x]\ncommand = "true"\n')
+        assert read_config(project).servers
+        config.chmod(0o666)
+        with pytest.raises(ConfigError, match="anybody may write to it"):
+            read_config(project)
+
+    def test_a_hostile_usage_database_is_not_believed(self, project: Path, box: Sandbox) -> None:
+        import sqlite3
+
+        database = sqlite3.connect(project / ".go-ent" / "usage.db")
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        endless += "SELECT 'a' AS name, i AS calls, 0 AS failures, 0 AS last_used FROM n"
+        database.execute(f"CREATE VIEW usage AS {endless}")
+        database.close()
+
+        async def main() -> None:
+            async with Composer(project, box=box) as composer:
+                await composer.compose(TestApproval.DEPLOY)
+                assert await composer.call("deploy") == "good"
+                ((_, used),) = await composer.tools()
+                assert used.calls == 0
+
+        asyncio.run(main())
+
+    def test_examples_have_limits_together(self, project: Path) -> None:
+        (project / ".go-ent" / "config.toml").write_text("[limits]\nmax_tool_calls = 5\n")
+        code = 'async def t() -> int:\n    """T."""\n    for _ in range(30):\n        await tools.public()\n    return 1\n'
+        example = '# /// examples\n# {"result": 1, "calls": [{"tool": "public", "result": "x"}]}\n# ///\n'
+
+        async def main() -> None:
+            async with Composer(project, tools=[public]) as composer:
+                with pytest.raises(ComposeRefused, match="max_tool_calls"):
+                    await composer.compose(f'# /// tool\n# name = "t"\n# ///\n{example}{code}')
+
+        asyncio.run(main())
+
+
 class TestStore:
+    def test_a_history_that_is_a_link_is_not_written_through(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "store", "project")
+        (store.folder / ".history").mkdir(parents=True)
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (outside / ".tmp-mine").write_text("x")
+        (store.folder / ".history" / "a").symlink_to(outside)
+        with pytest.raises(ComposerError, match="is a link"):
+            store.save(toolfile.read('# /// tool\n# name = "a"\n# ///\nx = 1\n'))
+        assert [path.name for path in outside.iterdir()] == [".tmp-mine"]
+
     @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "..", ".", "", "a\0b", "A", "x" * 65, "con", ".history", "a.py", "é"])
     def test_no_path_outside_can_be_formed(self, tmp_path: Path, name: str) -> None:
         store = Store(tmp_path / "store", "project")
