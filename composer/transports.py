@@ -149,7 +149,8 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
     own = {name: resolve(value, environ, f"env.{name}") for name, value in config.env.items()}
     command = [resolve(config.command, environ, "command"), *(resolve(arg, environ, "args") for arg in config.args)]
     cwd = None if config.cwd is None else resolve(config.cwd, environ, "cwd")
-    link.scrub = Scrubber(referred([config.command, *config.args, config.cwd or "", *config.env.values()], environ))
+    written = {value for value in config.env.values() if len(value) >= 8}  # a secret that was not given by reference is one too
+    link.scrub = Scrubber(referred([config.command, *config.args, config.cwd or "", *config.env.values()], environ) | written)
 
     child = await asyncio.create_subprocess_exec(
         *command,
