@@ -219,10 +219,12 @@ class Composer:
         grants: Iterable[str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         approver: Approver | None = None,
+        batch: str | None = None,
     ) -> Run:
         """Run a composed tool; whatever it does is a `Run`. `grants` and `limits` can only narrow.
 
-        By name it is the current version; who has looked it up with `composed.get` runs that version.
+        By name it is the current version; who has looked it up with `composed.get` runs that version. Runs of one `batch`
+        are one execution in the journal.
         """
         if isinstance(tool, str):
             tool = await self.composed.get(tool)
@@ -233,7 +235,7 @@ class Composer:
             answer = None if approver is None else await approver(tool.spec, dict(inputs or {}))
             if not answer:
                 return _not_approved(tool.name, dict(inputs or {}), paused=answer is None)
-        root = Scope(base, Allowance(narrowed, self.box), uuid.uuid4().hex, approver, depth=-1)
+        root = Scope(base, Allowance(narrowed, self.box), uuid.uuid4().hex, approver, depth=-1, batch=batch)
         return await self._fly(tool, dict(inputs or {}), root)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:
@@ -286,7 +288,18 @@ class Composer:
         error = None if run.error is None else f"{run.error.kind}: {run.error.message}"
         self.usage[tool.scope].note(tool.name, run.status == "completed", ms)
         self.journal.append(
-            record("tool", run.id, run.status, name=tool.name, inputs=inputs, result=run.result, error=error, calls=scope.calls, ms=ms)
+            record(
+                "tool",
+                run.id,
+                run.status,
+                name=tool.name,
+                batch=scope.batch,
+                inputs=inputs,
+                result=run.result,
+                error=error,
+                calls=scope.calls,
+                ms=ms,
+            )
         )
 
     async def learn(self, name: str) -> tuple[dict[str, Any], int]:

@@ -44,6 +44,7 @@ class RunRecord(BaseModel):
     name: str | None = None
     source: str | None = None
     session: str | None = None
+    batch: str | None = None  # what it was one of many of: a pipeline over lines is one execution
     inputs: dict[str, Any] | None = None
     status: str
     result: Any = None
@@ -61,6 +62,7 @@ def record(
     name: str | None = None,
     source: str | None = None,
     session: str | None = None,
+    batch: str | None = None,
     inputs: dict[str, Any] | None = None,
     result: Any = None,
     error: str | None = None,
@@ -76,6 +78,7 @@ def record(
         name=name,
         source=source,
         session=session,
+        batch=batch,
         inputs=small(inputs)[0] if inputs else None,
         status=status,
         result=kept_result,

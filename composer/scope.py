@@ -145,6 +145,7 @@ class Scope:
     own: frozenset[str] = frozenset()  # what a run may always call: it reaches nothing but the run's own data
     chain: tuple[str, ...] = ()
     depth: int = 0
+    batch: str | None = None
     calls: list[CallRecord] = field(default_factory=list)
 
     @property

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -209,8 +210,11 @@ def run_command(
         tool = await composer.composed.get(name)
         composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
 
+        batch = uuid.uuid4().hex if each else None
+
         async def once(given: dict[str, Any]) -> Any:
-            return await composer.run(tool, given, grants=grant, limits=narrower, approver=approve_all if yes else None)
+            approver = approve_all if yes else None
+            return await composer.run(tool, given, grants=grant, limits=narrower, approver=approver, batch=batch)
 
         if each:
             return await run_each(tool, inputs, once, jobs=jobs, fail_fast=fail_fast, whole=json_)

@@ -224,6 +224,72 @@ class TestProcesses:
         assert store.save(numbered("a", 9999))[1]
 
 
+MIXED = """
+import os, random, signal, sys
+from pathlib import Path
+from composer import ComposerError, toolfile
+from composer.store import Store
+store = Store(Path(sys.argv[1]), "project")
+seed, fatal = map(int, sys.argv[2:4])
+chance, steps = random.Random(seed), 0
+def deadly(real):
+    def step(*args, **kwargs):
+        global steps
+        steps += 1
+        if steps == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **kwargs)
+    return step
+for call in ("fsync", "replace", "chmod", "unlink"):
+    setattr(os, call, deadly(getattr(os, call)))
+def source(number):
+    return '# /// tool\\n# name = "a"\\n# ///\\nx = %d\\n' % number
+for turn in range(12):
+    number = 1000 * seed + turn
+    try:
+        what = chance.choice(["save", "save", "edit", "rollback", "remove"])
+        if what == "save":
+            made = store.save(toolfile.read(source(number)))[0]
+        elif what == "edit":
+            store.folder.mkdir(parents=True, exist_ok=True)
+            (store.folder / "a.py").write_text(source(number))
+            made = store.adopt(toolfile.read(source(number)))
+        elif what == "rollback":
+            versions = store.versions("a")
+            made = store.rollback("a", chance.choice(versions).number) if versions else None
+            number = None
+        else:
+            store.remove("a")
+            made = None
+        if made is not None and made.number:
+            print(made.number, number, flush=True)
+    except ComposerError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("fatal", range(1, 40, 4))
+def test_any_mix_of_steps_by_several_processes_one_of_them_killed(store: Store, fatal: int) -> None:
+    """Saved, edited, rolled back and removed by three at once, one killed at some step: what was acknowledged is there."""
+    commands = [
+        [sys.executable, "-c", MIXED, str(store.folder), str(seed), str(dies)]
+        for seed, dies in ((fatal, fatal), (100 + fatal, 0), (200 + fatal, 0))
+    ]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for command in commands]
+    lines = [line for process in processes for line in process.communicate()[0].splitlines()]
+    assert [process.returncode for process in processes[1:]] == [0, 0]
+    versions = {version.number: version for version in store.versions("a")}
+    assert lines
+    for line in lines:
+        number, content = line.split()
+        assert int(number) in versions
+        if content != "None":
+            assert f"\nx = {content}\n" in store.version("a", int(number)).source
+    assert store.save(numbered("a", 99_999))[1]
+    for version in store.versions("a"):
+        assert store.version("a", version.number).metadata.version == version.number
+
+
 _STEPS = st.lists(
     st.tuples(st.sampled_from(["save", "edit", "break", "rollback", "remove"]), st.sampled_from("ab"), st.integers(0, 3)), max_size=12
 )

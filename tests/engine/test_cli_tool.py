@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from composer.journal import Journal
 from tests.engine.shell import COMMAND, go_ent
 
 CLEAN = '''# /// tool
@@ -87,6 +88,9 @@ class TestPipelines:
         assert cleaned.returncode == 0, cleaned.stderr
         assert [json.loads(line)["n"] for line in cleaned.stdout.splitlines()] == list(range(25))  # in order
         assert filled.json("tool", "run", "rank", "--slurp", stdin=cleaned.stdout) == ["x24", "x23"]
+        entries = [entry for entry in Journal(filled.folder / ".go-ent" / "journal").read() if entry.batch]
+        assert len(entries) == 25
+        assert len({entry.batch for entry in entries}) == 1  # one execution
 
     def test_a_failing_line_is_reported_and_passed_over(self, filled: Shell) -> None:
         done = filled("tool", "run", "clean", "--each", stdin='{"name":"a","n":1}\nnope\n\n{"name":5}\n{"name":"b","n":2}')
