@@ -8,7 +8,7 @@ from typing import Any
 
 from composer.catalogue import Catalogue
 from composer.composed import ComposedTools
-from composer.errors import ComposerError, ToolNotFound
+from composer.errors import ComposerError, ToolNotFound, did_you_mean
 from composer.grants import Grants
 from composer.scope import MAX_DEPTH
 from composer.toolfile import Example
@@ -35,8 +35,8 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
             if not grants.allows(f"{required[:-1]}x"):
                 problems.append(f"it requires {required}, and not all of that is granted to this project")
         elif not grants.allows(required):
-            near = [spec.name for spec in catalogue.near(required, grants)]
-            hint = f"; did you mean {' or '.join(near)}?" if near and catalogue.known(required) is None else ": add it to grants.allow"
+            meant = did_you_mean(spec.name for spec in catalogue.near(required, grants)) if catalogue.known(required) is None else ""
+            hint = meant or ": add it to grants.allow"
             problems.append(f"it requires {required}, which is not granted to this project{hint}")
         else:
             try:
@@ -45,8 +45,7 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
                 if any(known.startswith(f"{required}.") for known in catalogue.known_names(grants)):
                     problems.append(f"it passes tools.{required} on, which is a namespace: list the tools it calls in `requires`")
                     continue
-                near = [spec.name for spec in catalogue.near(required, grants)]
-                hint = f"; did you mean {' or '.join(near)}?" if near else ""
+                hint = did_you_mean(spec.name for spec in catalogue.near(required, grants))
                 problems.append(f"it requires {required}, and there is no such tool{hint}")
             except ComposerError:
                 pass  # a source that can't be reached now doesn't keep a tool from being saved

@@ -131,16 +131,12 @@ class CodeMode:
         finally:
             allowance.leave(run_id, 0.0)
         if self._journal is not None:
-            error = None if run.error is None else f"{run.error.kind}: {run.error.message}"
             entry = record(
                 "code",
-                run_id,
-                run.status,
+                run,
                 source=code if isinstance(code, str) else None,
                 session=session,
                 inputs=dict(inputs or {}),
-                result=run.result,
-                error=error,
                 calls=scope.calls,
                 ms=(time.perf_counter() - started) * 1e3,
             )

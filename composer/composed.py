@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from composer.errors import CallError, ComposeRefused, ToolNotFound
+from composer.errors import CallError, ComposeRefused, ToolNotFound, did_you_mean
 from composer.interface import Inspector, Interface
 from composer.schemas import BadSchema, Checker
 from composer.scope import Scope
@@ -135,8 +135,7 @@ class ComposedTools:
         await self.load()
         if name in self.found:
             return self.found[name]
-        near = difflib.get_close_matches(name, self.found, 2, 0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = did_you_mean(difflib.get_close_matches(name, self.found, 2, 0.6))
         raise ToolNotFound(self.why_not(name) or f"there is no composed tool {name}{hint}")
 
     def why_not(self, name: str) -> str | None:

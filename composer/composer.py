@@ -81,7 +81,7 @@ class Composer:
         }
         self.journal = Journal(self.state / "journal")
         self.inspector = Inspector(self.box, cache_folder() / "interfaces")
-        self.composed = ComposedTools(self.stores, self.inspector, self._nested)
+        self.composed = ComposedTools(self.stores, self.inspector, self._fly)
         self.catalogue = Catalogue([self.composed, *sources])
         functions = FunctionSource(tools)
         if len(functions):
@@ -246,9 +246,6 @@ class Composer:
             raise CallError(f"{name}: {run.error}")
         return run.result
 
-    async def _nested(self, tool: Composed, inputs: dict[str, Any], scope: Scope) -> Run:
-        return await self._fly(tool, inputs, scope)
-
     async def _fly(
         self,
         tool: Composed,
@@ -285,22 +282,8 @@ class Composer:
 
     def _count(self, tool: Composed, inputs: dict[str, Any], run: Run, scope: Scope, ms: float) -> None:
         """Afterwards: what was done is done, so nothing here fails it."""
-        error = None if run.error is None else f"{run.error.kind}: {run.error.message}"
         self.usage[tool.scope].note(tool.name, run.status == "completed", ms)
-        self.journal.append(
-            record(
-                "tool",
-                run.id,
-                run.status,
-                name=tool.name,
-                batch=scope.batch,
-                inputs=inputs,
-                result=run.result,
-                error=error,
-                calls=scope.calls,
-                ms=ms,
-            )
-        )
+        self.journal.append(record("tool", run, name=tool.name, batch=scope.batch, inputs=inputs, calls=scope.calls, ms=ms))
 
     async def learn(self, name: str) -> tuple[dict[str, Any], int]:
         """Learn what a tool returns from the results in the journal; the schema, and from how many results.

@@ -16,6 +16,14 @@ ComposerError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """The end of a message about a name that is not there: what may have been meant, if anything."""
+    meant = " or ".join(names)
+    return f"; did you mean {meant}?" if meant else ""
+
 
 class ComposerError(Exception):
     """The root of what the composer raises."""

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from composer import stubs
 from composer.catalogue import Catalogue
-from composer.errors import ComposerError
+from composer.errors import ComposerError, did_you_mean
 from composer.scope import CallRecord, Scope
 from composer.spec import ToolSpec
 from sandbox import ApprovalRequired, ToolError
@@ -31,8 +31,7 @@ class GuestTools:
 
     def get(self, name: str) -> GuestTool:
         if not self.scope.allows(name):
-            near = [spec.name for spec in self.catalogue.near(name, self.scope.grants)]
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            hint = did_you_mean(spec.name for spec in self.catalogue.near(name, self.scope.grants))
             self.scope.record(CallRecord.of(name, {}, None, "not granted", 0.0))
             known = self.catalogue.known(name) is not None
             raise CallFailed("NotGranted", f"it is not granted here{hint}" if known else f"no such tool is granted here{hint}")

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from composer.folders import ignore_state, locked
 from composer.scope import CallRecord, small
+from sandbox import Run
 
 log = logging.getLogger("composer")
 MAX_LINE = 256 << 10
@@ -56,23 +57,20 @@ class RunRecord(BaseModel):
 
 def record(
     kind: Literal["code", "tool"],
-    run_id: str,
-    status: str,
+    run: Run,
     *,
     name: str | None = None,
     source: str | None = None,
     session: str | None = None,
     batch: str | None = None,
     inputs: dict[str, Any] | None = None,
-    result: Any = None,
-    error: str | None = None,
     calls: list[CallRecord],
     ms: float,
 ) -> RunRecord:
     """A run's record, without what is too large to keep."""
-    kept_result, kept = small(result)
+    kept_result, kept = small(run.result)
     return RunRecord(
-        id=run_id,
+        id=run.id,
         at=time.time(),
         kind=kind,
         name=name,
@@ -80,10 +78,10 @@ def record(
         session=session,
         batch=batch,
         inputs=small(inputs)[0] if inputs else None,
-        status=status,
+        status=run.status,
         result=kept_result,
         kept=kept,
-        error=None if error is None else error[:2000],
+        error=None if run.error is None else f"{run.error.kind}: {run.error.message}"[:2000],
         calls=[_call(call) for call in calls],
         ms=round(ms, 3),
     )
@@ -112,8 +110,8 @@ class Journal:
     def _append(self, entry: RunRecord) -> None:
         line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
         if len(line) > MAX_LINE:
-            small = entry.model_copy(update={"calls": [], "result": None, "kept": False, "inputs": None})
-            line = small.model_dump_json(exclude_defaults=True).encode() + b"\n"
+            lean = entry.model_copy(update={"calls": [], "result": None, "kept": False, "inputs": None})
+            line = lean.model_dump_json(exclude_defaults=True).encode() + b"\n"
             if len(line) > MAX_LINE:
                 return
         try:

@@ -139,12 +139,12 @@ class Measure:
         self._recursive: set[str] = set()
         self._open: list[str] = []
         try:
-            total = self._count(schema, set())
+            total = self._count(schema)
             self.nodes: int | None = None if total > MAX_NODES or self._doubles(schema) else total
         except RecursionError:
             self.nodes = None
 
-    def _count(self, node: Any, seen: set[str]) -> int:
+    def _count(self, node: Any) -> int:
         total = 1
         if isinstance(node, dict):
             ref = node.get("$ref")
@@ -154,12 +154,12 @@ class Measure:
                 return MAX_NODES + 1
             for key, part in node.items():
                 if key not in ("$defs", "definitions"):
-                    total += self._count(part, seen)
+                    total += self._count(part)
                     if total > MAX_NODES:
                         break
         elif isinstance(node, list):
             for part in node:
-                total += self._count(part, seen)
+                total += self._count(part)
                 if total > MAX_NODES:
                     break
         return total
@@ -172,7 +172,7 @@ class Measure:
             if ref not in self._definitions:
                 return MAX_NODES + 1 if ref.startswith("#") else 0  # somewhere inside: who knows
             self._open.append(ref)
-            self._sizes[ref] = self._count(self._definitions[ref], set())
+            self._sizes[ref] = self._count(self._definitions[ref])
             self._open.pop()
         return self._sizes[ref]
 

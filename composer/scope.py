@@ -101,8 +101,7 @@ class Allowance:
         for name, what in (("timeout_s", "time"), ("cpu_s", "CPU time"), ("fuel", "fuel")):
             if name in left and left[name] <= 0:
                 raise CallError(f"no {what} is left: the run that called this has used up its {name}")
-        tighter = {name: value for name, value in left.items() if (mine := getattr(limits, name)) is None or value < mine}
-        return limits.model_copy(update=tighter) if tighter else limits
+        return limits.tightened(Limits.model_construct(_fields_set=set(left), **left))
 
 
 def small(value: Any) -> tuple[Any, bool]:

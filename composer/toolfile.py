@@ -35,7 +35,7 @@ MAX_BYTES = 512 << 10
 MAX_EXAMPLES = 100
 WIDTH = 110
 OPENS = re.compile(r"# /// (tool|examples)[ \t]*")
-SPACE = re.compile(r"\s*")
+TEXT = re.compile(r"\S")
 CLOSES = re.compile(r"# ///[ \t]*")
 VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*\d+[ \t]*\n")
 NAME_LINE = re.compile(r"# name[ \t]*=[^\n]*\n")
@@ -199,11 +199,11 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
         raise ComposeRefused(called, [f"its `# /// tool` block is not valid TOML: {error}"]) from None
     listed: list[Any] = list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
     decoder, at = json.JSONDecoder(), 0
-    while (at := SPACE.match(examples, at).end()) < len(examples):  # type: ignore[union-attr]
+    while begins := TEXT.search(examples, at):
         if len(listed) >= MAX_EXAMPLES:
             raise ComposeRefused(called, [f"it has more than {MAX_EXAMPLES} examples"])
         try:
-            value, at = decoder.raw_decode(examples, at)
+            value, at = decoder.raw_decode(examples, begins.start())
             listed.append(value)
         except (ValueError, RecursionError) as error:
             line = examples.count("\n", 0, getattr(error, "pos", at)) + 1

@@ -70,7 +70,6 @@ def list_command(*, json_: JsonFlag = False) -> int:
 
 
 def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any]:
-    good = isinstance(tool, Composed)
     return {
         "name": tool.name,
         "version": tool.version if isinstance(tool, Composed) else tool.last_version,
@@ -78,7 +77,7 @@ def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any
         "shadows": shadows,
         "description": tool.interface.description if isinstance(tool, Composed) else "",
         "requires": list(tool.interface.requires) if isinstance(tool, Composed) else [],
-        "broken": None if good else tool.reason if isinstance(tool, Broken) else None,
+        "broken": tool.reason if isinstance(tool, Broken) else None,
         "calls": used.calls,
         "failures": used.failures,
         "last_used": used.last_used,

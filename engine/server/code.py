@@ -11,6 +11,7 @@ from pydantic import Field
 from composer import Composer, ComposerError
 from composer.catalogue import show
 from composer.codemode import CodeRun
+from composer.errors import did_you_mean
 from sandbox import SandboxError
 
 if TYPE_CHECKING:
@@ -98,8 +99,7 @@ def add(server: FastMCP, composer: Composer) -> None:
             try:
                 found.append(await composer.catalogue.get(name, composer.grants))
             except ComposerError as error:
-                near = [spec.name for spec in composer.catalogue.near(name, composer.grants)]
-                problems.append(f"{error}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+                problems.append(str(error) + did_you_mean(spec.name for spec in composer.catalogue.near(name, composer.grants)))
         if not found:
             return failed("\n".join(problems))
         return text(show(found, "stubs") + "".join(f"\n# {problem}" for problem in problems))

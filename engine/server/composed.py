@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
-from composer import Composer, ComposeRefused, ComposerError
+from composer import Broken, Composer, ComposeRefused, ComposerError
 from engine.server.code import READ_ONLY, RUN, TEXT, cut, failed, of_run, text
 from sandbox import SandboxError
 
@@ -50,7 +50,7 @@ def add(server: FastMCP, composer: Composer) -> None:
         """The composed tools there are."""
         lines = []
         for tool, used in await composer.tools():
-            state = f"BROKEN: {tool.reason}" if hasattr(tool, "reason") else tool.interface.description.partition("\n")[0]
+            state = f"BROKEN: {tool.reason}" if isinstance(tool, Broken) else tool.interface.description.partition("\n")[0]
             lines.append(f"{tool.name} ({tool.scope}, {used.calls} calls): {state}")
         return text("\n".join(lines) or "none yet")
 
