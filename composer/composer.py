@@ -31,6 +31,7 @@ from composer.spec import Source
 from composer.store import Store, StoreScope, Version
 from composer.suggest import Suggestion, suggest
 from composer.toolfile import Example, ToolFile
+from composer.trust import Withheld, is_trusted
 from composer.usage import UsageStore, Used
 from sandbox import Limits, Pending, Run, RunError, Sandbox
 from sandbox.images import cache_folder
@@ -66,10 +67,13 @@ class Composer:
         box: Sandbox | None = None,
         in_process: bool = False,
         workers: int | None = None,
+        trusted: bool | None = None,
     ) -> None:
+        """*trusted* is whether the configuration's servers are reached: by default, whether `go-ent trust` was said."""
         self.project = project
         self.state = project / STATE
         self.config = config if config is not None else read_config(project)
+        self.trusted = is_trusted(project) if trusted is None else trusted
         self.approver = approver
         self._own_box = box is None
         options: dict[str, Any] = {} if workers is None else {"workers": workers}
@@ -98,6 +102,10 @@ class Composer:
         return cls(find_project(folder), **options)
 
     def _add_configured(self) -> None:
+        if (self.config.servers or self.config.apis) and not self.trusted:
+            for namespace in (*self.config.servers, *self.config.apis):
+                self.catalogue.add(Withheld(namespace, self.project))
+            return
         if self.config.servers:
             from composer.upstream import McpSource
 
@@ -220,11 +228,12 @@ class Composer:
         limits: Limits | Mapping[str, Any] | None = None,
         approver: Approver | None = None,
         batch: str | None = None,
+        run_id: str | None = None,
     ) -> Run:
         """Run a composed tool; whatever it does is a `Run`. `grants` and `limits` can only narrow.
 
         By name it is the current version; who has looked it up with `composed.get` runs that version. Runs of one `batch`
-        are one execution in the journal.
+        are one execution in the journal; `run_id` is what `box.interrupt` takes.
         """
         if isinstance(tool, str):
             tool = await self.composed.get(tool)
@@ -236,7 +245,7 @@ class Composer:
             if not answer:
                 return _not_approved(tool.name, dict(inputs or {}), paused=answer is None)
         root = Scope(base, Allowance(narrowed, self.box), uuid.uuid4().hex, approver, depth=-1, batch=batch)
-        return await self._fly(tool, dict(inputs or {}), root)
+        return await self._fly(tool, dict(inputs or {}), root, run_id=run_id)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:
         """The result of a composed tool, or `CallError`."""
@@ -254,9 +263,10 @@ class Composer:
         answer: Callable[[str, dict[str, Any], Scope], Any] | None = None,
         *,
         count: bool = True,
+        run_id: str | None = None,
     ) -> Run:
         started = time.perf_counter()
-        run_id = uuid.uuid4().hex
+        run_id = run_id or uuid.uuid4().hex
         inner = scope.inside(tool.name, tool.interface.requires, run_id)
         if problems := await tool.inputs.check(inputs):
             message = "the inputs do not fit: " + "; ".join(problems)

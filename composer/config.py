@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from composer.errors import BadName, ConfigError
-from composer.folders import STATE
+from composer.folders import STATE, read_bounded
 from composer.grants import Grants
 from sandbox import LimitError, Limits
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 STARTS = {"servers", "mcp_json"}
 SECTIONS = {"image", "grants", "limits", "servers", "openapi", "mcp_json"}
+OTHERS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices"})  # read by what is built upon this
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +38,28 @@ class Config:
         return Grants(self.allow, self.approve, top_level=True)
 
 
-def read_config(project: Path, also: frozenset[str] = frozenset()) -> Config:
-    """The project's configuration. *also* are sections that others read."""
+def read_table(project: Path) -> dict[str, Any]:
+    """The whole file, as TOML has it; empty without one."""
     path = project / STATE / "config.toml"
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_bounded(path, MAX_BYTES, links=True)
     except FileNotFoundError:
-        return Config()
+        return {}
     except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}") from None
+        raise ConfigError(f"{path} can't be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path} is larger than {MAX_BYTES} bytes")
     try:
-        table = tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    if (table.keys() & STARTS) and not os.environ.get("GO_ENT_TRUST_PROJECT"):
+
+
+def read_config(project: Path, also: frozenset[str] = OTHERS) -> Config:
+    """The project's configuration. *also* are sections that others read."""
+    path = project / STATE / "config.toml"
+    table = read_table(project)
+    if (table.keys() & STARTS) and os.environ.get("GO_ENT_TRUST_PROJECT", "").lower() not in ("1", "true", "yes"):
         _check_owner(path)
     unknown = sorted(set(table) - SECTIONS - also)
     if unknown:

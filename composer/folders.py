@@ -31,8 +31,26 @@ def ignore_state(state: Path) -> None:
     """What is not to be committed with a project: everything in its state folder but tools and configuration."""
     path = state / ".gitignore"
     if state.name == STATE and not path.exists():
-        with contextlib.suppress(OSError):
-            path.write_text("journal/\nusage.db*\n.usage.db*\n.lock\n.tmp-*\n")
+        with contextlib.suppress(OSError), open(path, "x", opener=_not_through_links) as file:
+            file.write("journal/\nexecutions/\nworkflows/\nloops/\n*.db*\n.*.db*\n.lock\n.tmp-*\n")
+
+
+def _not_through_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_EXCL, 0o644)
+
+
+def check_database(path: Path) -> None:
+    """Refuse a database of ours that somebody else has made up: before SQLite opens it, it obeys what lies beside it.
+
+    Ours are always in WAL mode. A rollback journal can name any file for SQLite to delete.
+    """
+    if os.path.lexists(f"{path}-journal"):
+        raise OSError(f"{path}-journal is none of ours: remove it")
+    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        if os.path.lexists(name) and (name.is_symlink() or not name.is_file()):
+            raise OSError(f"{name} is not an ordinary file")
+    if path.exists() and read_bounded(path, 19)[18:20] != b"\x02\x02":
+        raise OSError(f"{path} is not a database of ours: move it away")
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -71,9 +89,9 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def read_bounded(path: Path, most: int) -> bytes:
-    """A file's bytes, *most* + 1 of them at the most, and only if it is an ordinary file."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+def read_bounded(path: Path, most: int, *, links: bool = False) -> bytes:
+    """A file's bytes, *most* + 1 of them at the most, and only if it is an ordinary file. A link is one only with *links*."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
     with os.fdopen(handle, "rb") as file:
         if not os.path.isfile(f"/proc/self/fd/{file.fileno()}"):
             raise OSError(f"{path.name} is not an ordinary file")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from composer.folders import locked
+from composer.folders import check_database, locked
 
 log = logging.getLogger("composer")
 RECENT = 101  # durations that the median is taken from
@@ -146,6 +146,7 @@ class UsageStore:
     def _open(self) -> Iterator[sqlite3.Connection]:
         if not self._path.exists():
             self._make()
+        check_database(self._path)
         database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None)
         try:
             database.execute("PRAGMA synchronous=NORMAL")

@@ -73,6 +73,15 @@ TOOLS = {
 }
 
 
+@pytest.fixture(autouse=True, scope="session")
+def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing of the user who runs the tests is read or written: keys, trust, tools."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GO_ENT_DATA", str(tmp_path_factory.mktemp("user")))
+        patch.delenv("GO_ENT_TRUST_PROJECT", raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def process_box() -> Iterator[Sandbox]:
     with Sandbox(TOOLS, Limits(timeout_s=30, cpu_s=20)) as box:

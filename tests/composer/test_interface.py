@@ -198,7 +198,7 @@ _ANNOTATIONS = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_ANNOTATIONS, min_size=1, max_size=8))
 def test_derived_schemas_are_schemas_and_values_go_round(shared_box: Sandbox, annotations: list[str]) -> None:
     """Any mix of types: a schema that jsonschema takes, and a value that fits comes back as it was."""

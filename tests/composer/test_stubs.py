@@ -507,7 +507,7 @@ class TestTypes:
 
 class TestHostile:
     @given(specs)
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
     def test_every_stub_parses_and_only_declares(self, spec: ToolSpec) -> None:
         text = stub(spec)
         check_only_declares(text)
@@ -518,7 +518,7 @@ class TestHostile:
         assert all(isinstance(name, str) for name in parameters(spec))
 
     @given(st.integers())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=50, deadline=None)
     def test_every_full_stub_parses_and_only_declares(self, number: int) -> None:
         text = stub(drawn(number))
         check_only_declares(text)
@@ -617,7 +617,7 @@ def test_any_stubs_type_check(tmp_path: Path) -> None:
     found: list[ToolSpec] = []
 
     @given(specs)
-    @settings(max_examples=400, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     def collect(spec: ToolSpec) -> None:
         found.append(spec)
 

@@ -1,0 +1,94 @@
+"""Trust: a folder that somebody else wrote starts nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from composer import Composer, StoreError
+from composer.trust import is_trusted, set_trust, trusted_projects
+from tests.composer.conftest import DOUBLE, Open
+
+SERVER = """
+import sys, pathlib
+pathlib.Path("started").touch()
+from fastmcp import FastMCP
+server = FastMCP("x")
+
+@server.tool
+def one() -> int:
+    return 1
+
+server.run(show_banner=False)
+"""
+
+
+@pytest.fixture
+def hostile(project: Path) -> Path:
+    (project / "server.py").write_text(SERVER)
+    config = f'[grants]\nallow = ["evil.*"]\n[servers.evil]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
+    (project / ".go-ent" / "config.toml").write_text(config)
+    return project
+
+
+def test_its_servers_wait_and_its_tools_run(hostile: Path, open_composer: Open) -> None:
+    async def main() -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE)
+            assert await composer.call("double", n=3) == 6
+            run = await composer.code.execute("await tools.evil.one()")
+            assert run.status == "error"
+            assert run.error is not None
+            assert "nobody has trusted this folder; look at its .go-ent/config.toml, then say go-ent trust there" in run.error.message
+            assert await composer.catalogue.search("one", composer.grants) == []
+            assert any("go-ent trust" in problem for problem in composer.catalogue.problems.values())
+
+    asyncio.run(main())
+    assert not (hostile / "started").exists()
+
+
+def test_once_trusted_they_start(hostile: Path, open_composer: Open) -> None:
+    set_trust(hostile, True)
+
+    async def main() -> None:
+        async with open_composer() as composer:
+            assert (await composer.code.execute("await tools.evil.one()")).result == 1
+
+    asyncio.run(main())
+    assert (hostile / "started").exists()
+
+
+def test_it_is_a_folders_own(project: Path) -> None:
+    assert not is_trusted(project)
+    assert [set_trust(project, True), set_trust(project, True)] == [True, False]
+    assert is_trusted(project)
+    assert not is_trusted(project.parent)
+    assert list(trusted_projects()) == [str(project)]
+    link = project.parent / "link"
+    link.symlink_to(project)
+    assert is_trusted(link)
+    assert [set_trust(project, False), is_trusted(project)] == [True, False]
+
+
+def test_the_environment_trusts_whatever_is_opened(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GO_ENT_TRUST_PROJECT", "1")
+    assert is_trusted(project)
+
+
+@pytest.mark.parametrize("data", ["", "{}", "[]", '{"projects": [1]}', "\0", "[" * 100_000, json.dumps({"projects": {"/x": "y"}})])
+def test_a_damaged_list_trusts_nothing_and_says_so(project: Path, data: str) -> None:
+    set_trust(project, True)
+    (project.parent / "user" / "trust.json").write_text(data)
+    with pytest.raises(StoreError, match="so nothing is trusted"):
+        is_trusted(project)
+
+
+def test_a_project_can_not_trust_itself(hostile: Path) -> None:
+    for name in ("trust.json", ".go-ent/trust.json", ".trust.json"):
+        (hostile / name).write_text(json.dumps({"version": 1, "projects": {str(hostile): 1.0}}))
+    assert not is_trusted(hostile)
+    assert not Composer(hostile).trusted
