@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import lzma
+import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 NAME = "o200k_base"
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # of the ranks, as tiktoken itself pins it
 SPECIAL = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
+SLICE = 50_000  # characters: the tokenizer is slow on long words, and a million blanks in a row are more than its stack holds
+_SEAM = re.compile(r"\n(?=[^\s/])")  # no token of the encoding goes across it
 PATTERN = "|".join(
     (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -45,6 +48,22 @@ def encoding() -> tiktoken.Encoding:
     return tiktoken.Encoding(name=NAME, pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=SPECIAL)
 
 
+def encode(text: str) -> list[int]:
+    """The tokens of *text*, whatever it is; special tokens are the text that they are written with."""
+    if len(text) <= SLICE:
+        return encoding().encode_ordinary(text)
+    tokens: list[int] = []
+    start = 0
+    while start < len(text):
+        end = start + SLICE
+        if end < len(text):
+            seams = [found.end() for found in _SEAM.finditer(text, end - SLICE // 4, end)]
+            end = seams[-1] if seams else end
+        tokens += encoding().encode_ordinary(text[start:end])
+        start = end
+    return tokens
+
+
 def count(text: str) -> int:
-    """How many tokens *text* is. What looks like a special token is counted as the text it is."""
-    return len(encoding().encode_ordinary(text))
+    """How many tokens *text* is."""
+    return len(encode(text))

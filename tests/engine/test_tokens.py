@@ -18,3 +18,8 @@ def test_known_counts() -> None:
 @pytest.mark.parametrize("text", ["\ud800", "a\0b", "x" * 100_000])
 def test_odd_text(text: str) -> None:
     assert count(text) > 0
+
+
+def test_a_million_blanks_are_counted() -> None:
+    assert 0 < count(" " * 1_200_000) < 100_000
+    assert count("a b\n" * 40_000) == len(encoding().encode_ordinary("a b\n" * 40_000))
