@@ -1,0 +1,1 @@
+"""Runners: the agent programs the engine drives."""
