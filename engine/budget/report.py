@@ -1,0 +1,182 @@
+"""What the budget looks like now, for people and programs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from engine.budget.ledger import Ledger
+from engine.budget.owners import is_alive
+from engine.budget.windows import Window, bounds
+from engine.config import BudgetConfig
+from engine.models import BudgetLimit, Model
+
+MOST_ROWS = 100
+
+SPENT = """
+SELECT count(*), coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0),
+  coalesce(sum(CASE WHEN estimated THEN coalesce(usd, :unknown) END), 0.0), coalesce(sum(tokens * tokens_estimated), 0),
+  coalesce(sum(estimated), 0), coalesce(sum(max(0.0, usd - reserved_usd)), 0.0), coalesce(sum(forced), 0)
+FROM spends WHERE at >= :start AND at < :end
+"""
+HELD = """
+SELECT owner, count(*), coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0), coalesce(sum(forced), 0)
+FROM reservations WHERE at >= :start AND at < :end GROUP BY owner
+"""
+COLUMNS = "count(*), coalesce(sum(usd), 0.0) AS dollars, coalesce(sum(tokens), 0), coalesce(sum(estimated), 0)"
+BY_RUNTIME = f"SELECT runtime, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY runtime ORDER BY dollars DESC, runtime LIMIT ?"  # noqa: S608 - fixed text
+BY_MODEL = f"SELECT model, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY model ORDER BY dollars DESC, model LIMIT ?"  # noqa: S608
+OF_EXECUTION = """
+SELECT coalesce(sum(usd), 0.0), coalesce(sum(CASE WHEN estimated THEN usd END), 0.0), coalesce(sum(tokens), 0),
+  coalesce(sum(estimated), 0) FROM spends WHERE execution_id = ?
+"""
+
+
+class WindowReport(Model):
+    """A day or a month. What is spent includes estimates; what a process held when it died is among them."""
+
+    starts_at: datetime
+    resets_at: datetime
+    runs: int
+    spent_usd: float
+    reserved_usd: float
+    limit_usd: float | None
+    spent_tokens: int
+    reserved_tokens: int
+    limit_tokens: int | None
+    estimated_usd: float  # the part of what is spent that stands for costs nobody knows
+    estimated_tokens: int
+    unknown_costs: int  # runs whose cost is not known
+    overshoot_usd: float  # what runs cost beyond what was held for them
+    forced: int  # runs that did not fit, and were let through by a person, a program or the mode
+
+
+class Total(Model):
+    """What the month's runs of one runtime or model came to; the name is None where it was not said."""
+
+    name: str | None
+    runs: int
+    usd: float
+    tokens: int
+    unknown_costs: int
+
+
+class OpenReservation(Model):
+    """What is held for a call. It is `lost` if the process that made it is gone without saying what the call cost."""
+
+    key: str
+    usd: float | None
+    tokens: int
+    at: datetime
+    lost: bool
+
+
+class BudgetReport(Model):
+    """What is spent, held and allowed. The lists are of the month and have the dearest, a hundred at the most."""
+
+    version: Literal[1] = 1
+    timezone: str
+    hard: bool
+    task: BudgetLimit | None
+    execution: BudgetLimit | None
+    day: WindowReport
+    month: WindowReport
+    runtimes: tuple[Total, ...]
+    models: tuple[Total, ...]
+    open_reservations: int
+    lost_reservations: int
+    reservations: tuple[OpenReservation, ...]  # the oldest
+
+
+class Spent(Model):
+    """What one execution has spent so far. `usd` includes `estimated_usd`, which stands for `unknown` costs."""
+
+    usd: float
+    tokens: int
+    estimated_usd: float
+    unknown: int
+
+
+def read_report(ledger: Ledger, config: BudgetConfig, zone: ZoneInfo, now: float) -> BudgetReport:
+    """All of it, as of one moment."""
+    within, alive = bounds(now, zone), cache(is_alive)
+    with ledger.reading() as database:
+        owners = database.execute("SELECT owner, count(*) FROM reservations GROUP BY owner").fetchall()
+        oldest = database.execute("SELECT key, usd, tokens, at, owner FROM reservations ORDER BY at, key LIMIT ?", (MOST_ROWS,))
+        return BudgetReport(
+            timezone=config.timezone,
+            hard=config.hard,
+            task=config.task,
+            execution=config.execution,
+            day=_window(database, within.day, config.day, config.reserve_usd, zone, alive),
+            month=_window(database, within.month, config.month, config.reserve_usd, zone, alive),
+            runtimes=_totals(database, BY_RUNTIME, within.month),
+            models=_totals(database, BY_MODEL, within.month),
+            open_reservations=sum(count for owner, count in owners if alive(owner)),
+            lost_reservations=sum(count for owner, count in owners if not alive(owner)),
+            reservations=tuple(
+                OpenReservation(key=key, usd=usd, tokens=tokens, at=datetime.fromtimestamp(at, zone), lost=not alive(owner))
+                for key, usd, tokens, at, owner in oldest
+            ),
+        )
+
+
+def read_spent(ledger: Ledger, execution_id: str) -> Spent:
+    """What an execution has spent, and what its dead processes held."""
+    alive = cache(is_alive)
+    with ledger.reading() as database:
+        usd, estimated, tokens, unknown = database.execute(OF_EXECUTION, (execution_id,)).fetchone()
+        for owner, held, held_tokens in database.execute(
+            "SELECT owner, usd, tokens FROM reservations WHERE execution_id = ?", (execution_id,)
+        ):
+            if not alive(owner):
+                usd, estimated, tokens, unknown = usd + (held or 0.0), estimated + (held or 0.0), tokens + held_tokens, unknown + 1
+    return Spent(usd=usd, tokens=tokens, estimated_usd=estimated, unknown=unknown)
+
+
+def _window(
+    database: sqlite3.Connection,
+    window: Window,
+    limit: BudgetLimit | None,
+    default_usd: float,
+    zone: ZoneInfo,
+    alive: Callable[[str], bool],
+) -> WindowReport:
+    limit = limit or BudgetLimit()
+    # As the gate counts: where dollars are limited, an unknown cost is not free.
+    values = {"unknown": 0.0 if limit.usd is None else default_usd, "start": window.start, "end": window.end}
+    runs, usd, tokens, estimated_usd, estimated_tokens, unknown, over, forced = database.execute(SPENT, values).fetchone()
+    reserved_usd, reserved_tokens = 0.0, 0
+    for owner, count, held_usd, held_tokens, held_forced in database.execute(HELD, values):
+        forced += held_forced
+        if alive(owner):
+            reserved_usd, reserved_tokens = reserved_usd + held_usd, reserved_tokens + held_tokens
+            continue
+        runs, unknown = runs + count, unknown + count
+        usd, estimated_usd = usd + held_usd, estimated_usd + held_usd
+        tokens, estimated_tokens = tokens + held_tokens, estimated_tokens + held_tokens
+    return WindowReport(
+        starts_at=datetime.fromtimestamp(window.start, zone),
+        resets_at=datetime.fromtimestamp(window.end, zone),
+        runs=runs,
+        spent_usd=usd,
+        reserved_usd=reserved_usd,
+        limit_usd=limit.usd,
+        spent_tokens=tokens,
+        reserved_tokens=reserved_tokens,
+        limit_tokens=limit.tokens,
+        estimated_usd=estimated_usd,
+        estimated_tokens=estimated_tokens,
+        unknown_costs=unknown,
+        overshoot_usd=over,
+        forced=forced,
+    )
+
+
+def _totals(database: sqlite3.Connection, query: str, window: Window) -> tuple[Total, ...]:
+    rows = database.execute(query, (window.start, window.end, MOST_ROWS))
+    return tuple(Total(name=name, runs=runs, usd=usd, tokens=tokens, unknown_costs=unknown) for name, runs, usd, tokens, unknown in rows)

@@ -1,0 +1,160 @@
+"""A budget's database may come with a project that someone else wrote, and its figures from a program that lies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from composer.usage import UsageStore
+from engine.budget import Budget, BudgetReport, Estimate, LedgerError, Prices, Reservation
+from engine.budget.ledger import Ledger
+from engine.config import BudgetConfig
+from engine.errors import BadTask, BudgetExceeded
+from engine.models import BudgetLimit, Tokens
+
+
+@pytest.fixture
+def budget(tmp_path: Path) -> Budget:
+    return Budget(tmp_path, BudgetConfig(day=BudgetLimit(usd=1.0)), Prices(), mode="mcp")
+
+
+def reserve(budget: Budget, key: str = "e/t/1", usd: float = 0.5) -> Reservation:
+    return asyncio.run(budget.reserve(key, Estimate(usd, 0), execution_id="e", task_id="t"))
+
+
+def report(budget: Budget) -> BudgetReport:
+    return asyncio.run(budget.report())
+
+
+def change(project: Path, *statements: str) -> None:
+    database = sqlite3.connect(project / ".go-ent" / "budget.db")
+    with database:
+        for statement in statements:
+            database.execute(statement)
+    database.close()
+
+
+@pytest.mark.parametrize("name", ["budget.db", "budget.db-wal", "budget.db-shm", "budget.db-journal", ".budget.db.lock"])
+def test_nothing_is_written_through_a_link(budget: Budget, tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "outside"
+    secret.write_text("precious")
+    (tmp_path / ".go-ent").mkdir()
+    (tmp_path / ".go-ent" / name).symlink_to(secret)
+    with pytest.raises(LedgerError):
+        reserve(budget)
+    assert secret.read_text() == "precious"
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_is_refused_without_waiting(budget: Budget, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    (tmp_path / ".go-ent").mkdir()
+    make(tmp_path / ".go-ent" / "budget.db")
+    with pytest.raises(LedgerError, match="not an ordinary file"):
+        reserve(budget)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER forget AFTER INSERT ON reservations BEGIN DELETE FROM reservations; END",
+        "CREATE VIEW more AS SELECT 1",
+        "CREATE TABLE more (a)",
+        "ALTER TABLE spends ADD COLUMN more TEXT",
+        "DROP INDEX spends_at",
+    ],
+)
+def test_a_database_with_another_schema_is_refused(budget: Budget, tmp_path: Path, statement: str) -> None:
+    reserve(budget)
+    change(tmp_path, statement)
+    with pytest.raises(LedgerError, match="it is not a database of spends"):
+        reserve(budget, "e/t/2")
+    with pytest.raises(LedgerError, match="it is not a database of spends"):
+        report(budget)
+
+
+@pytest.mark.parametrize("value", ["1e300", "-1e300"])
+def test_rows_that_nobody_wrote_are_an_error_not_a_crash(budget: Budget, tmp_path: Path, value: str) -> None:
+    reserve(budget)
+    change(tmp_path, f"UPDATE reservations SET at = {value}, owner = 'x:99999999999999999999:1'")
+    with pytest.raises(LedgerError, match="can't be used"):
+        report(budget)
+
+
+def test_a_spend_can_not_be_negative(budget: Budget, tmp_path: Path) -> None:
+    asyncio.run(budget.settle(reserve(budget), runtime="r", model=None, role=None, tokens=None, usd=0.1))
+    with pytest.raises(sqlite3.IntegrityError):
+        change(tmp_path, "UPDATE spends SET usd = -5")
+    assert report(budget).day.spent_usd == 0.1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 501, "a\0b", "\ud800"])
+def test_a_key_is_bounded_text(budget: Budget, key: str) -> None:
+    with pytest.raises(BadTask, match="can't be the key of a spend"):
+        reserve(budget, key)
+
+
+def test_what_programs_say_of_themselves_is_only_text(budget: Budget) -> None:
+    held = reserve(budget, "e'); DROP TABLE spends; --")
+    name = "m'); DROP TABLE spends; --\ud800\0" + "x" * 10_000
+    asyncio.run(budget.settle(held, runtime=name, model=name, role=name, tokens=Tokens(output=1), usd=0.1))
+    (total,) = report(budget).models
+    assert total.name is not None
+    assert total.name.startswith("m'); DROP TABLE spends; --?x")
+    assert len(total.name) <= 200
+
+
+def test_a_hard_budget_is_not_talked_over_by_huge_figures(tmp_path: Path) -> None:
+    hard = Budget(tmp_path, BudgetConfig(day=BudgetLimit(usd=1.0, tokens=100), hard=True), Prices(), mode="mcp")
+    held = asyncio.run(hard.reserve("k", Estimate(1.0, 100), execution_id="e", task_id="t"))
+    asyncio.run(hard.settle(held, runtime="r", model=None, role=None, tokens=Tokens(output=2**64), usd=float("-inf")))
+    with pytest.raises(BudgetExceeded):
+        asyncio.run(hard.reserve("k2", Estimate(0.01, 1), execution_id="e", task_id="t2"))
+
+
+class TestHotJournal:
+    """Before SQLite opens a database it rolls back what a journal beside it says, and deletes the file that the journal names."""
+
+    def forge(self, database: Path, victim: Path) -> None:
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as made:
+            made.execute("CREATE TABLE t (x)")
+        magic, page, name = bytes.fromhex("d9d505f920a163d7"), 4096, str(victim).encode()
+        header = magic + struct.pack(">IIIII", 0, 1234, database.stat().st_size // page, 512, page)
+        super_journal = struct.pack(">I", 0x40000000 // page + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+        Path(f"{database}-journal").write_bytes(header.ljust(512, b"\0") + super_journal)
+
+    def test_sqlite_itself_would(self, tmp_path: Path) -> None:
+        """So that the test below can fail."""
+        victim = tmp_path / "victim.txt"
+        victim.write_text("precious")
+        self.forge(tmp_path / "some.db", victim)
+        with contextlib.closing(sqlite3.connect(tmp_path / "some.db")) as database:
+            database.execute("SELECT * FROM t").fetchall()
+        assert not victim.exists()
+
+    @pytest.mark.parametrize("name", ["budget.db", "usage.db"])
+    def test_it_deletes_nothing(self, tmp_path: Path, name: str) -> None:
+        state = tmp_path / ".go-ent"
+        state.mkdir()
+        victim = tmp_path / "victim.txt"
+        victim.write_text("precious")
+        self.forge(state / name, victim)
+        if name == "budget.db":
+            with pytest.raises(LedgerError, match=r"budget.db-journal is none of ours"):
+                Ledger(tmp_path).release("x")
+        else:
+            assert UsageStore(state / name).all() == {}
+        assert victim.read_text() == "precious"
+
+    def test_a_database_of_another_kind_is_not_opened(self, tmp_path: Path) -> None:
+        (tmp_path / ".go-ent").mkdir()
+        with contextlib.closing(sqlite3.connect(tmp_path / ".go-ent" / "budget.db", isolation_level=None)) as made:
+            made.execute("CREATE TABLE t (x)")
+        with pytest.raises(LedgerError, match="is not a database of ours"):
+            Ledger(tmp_path).release("x")
