@@ -1,0 +1,491 @@
+"""One step on one runtime: the way that every strategy's steps go.
+
+Prompt, runtime, budget, the run itself, fallback within the family, settlement, journal: in that order, for each try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.budget import Budget, LedgerError, Reservation, tighter
+from engine.config import EngineConfig
+from engine.errors import BadTask, BudgetExceeded, EngineError, NeedsApproval, Untrusted
+from engine.executions.state import AgentSession
+from engine.executions.store import Held
+from engine.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, Tokens
+from engine.prompts import Prompt, Prompts, Role, find_role, find_skills, read_files
+from engine.runners.base import SURVIVABLE, Progress, Runner
+from engine.runners.breaker import Breaker
+from engine.runners.registry import Registry
+from engine.selection import Choice, choose_runtime
+from engine.strategies import Step
+from engine.strategies.results import failed
+from engine.threads import to_the_end
+
+FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
+GO_ON = "{why} What you did before still stands: look at where it is, and go on with the task."
+MAX_WHY = 2000
+OBEYED = (".claude", ".mcp.json", ".opencode", "opencode.json", "opencode.jsonc")
+
+
+@dataclass(slots=True)
+class Run:
+    """One execution as its steps see it."""
+
+    held: Held
+    emit: Callable[[Event], None]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    limit: BudgetLimit | None = None
+    may_start: bool = True  # whether whoever asked may start programs by argv
+    adjustments: tuple[str, ...] = ()
+    warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
+    spending: set[str] = field(default_factory=set)  # the tries for which money is held now
+    broken: str | None = None  # why nothing more can be recorded
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    queue: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = field(default_factory=list)  # what waits to be written
+    writer: asyncio.Task[None] | None = None
+
+    @property
+    def id(self) -> str:
+        return self.held.id
+
+    def say(self, kind: Any, step: str | None = None, text: str = "", **data: Any) -> None:
+        self.emit(Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data))
+
+    def warn(self, step: str, text: str) -> None:
+        self.warnings.setdefault(step, []).append(text)
+        self.say("warning", step, text)
+
+    async def write(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something to the execution's files, in a thread: what several steps want at once is written, and synced, at once.
+
+        Who is cancelled meanwhile waits for it.
+        """
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.queue.append((partial(work, *arguments), done))
+        if self.writer is None or self.writer.done():
+            self.writer = asyncio.create_task(self._drain())
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            await asyncio.wait([done])
+            raise
+
+    async def _drain(self) -> None:
+        while self.queue:
+            batch, self.queue = self.queue, []
+            outcomes = await to_the_end(self.held.together, [work for work, _ in batch])
+            for (_, done), outcome in zip(batch, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    done.set_exception(outcome)
+                else:
+                    done.set_result(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The session of an earlier try: what it had cost, if that is known, and why it ended."""
+
+    id: str
+    cost_usd: float | None
+    why: str
+
+
+class Dispatcher:
+    """Runs steps. Belongs to one engine."""
+
+    def __init__(
+        self,
+        project: Path,
+        config: EngineConfig,
+        registry: Registry,
+        prompts: Prompts,
+        roles: Mapping[str, Role],
+        budget: Budget,
+        *,
+        trusted: bool,
+    ) -> None:
+        self._project = project
+        self._config = config
+        self._registry = registry
+        self._prompts = prompts
+        self._roles = roles
+        self._budget = budget
+        self._trusted = trusted
+        self.breaker = Breaker()
+
+    def _role(self, task: Task) -> Role | None:
+        return None if task.role is None else find_role(task.role, self._roles)
+
+    def check(self, task: Task, *, may_start: bool) -> None:
+        """Refuse what can't run before anything does: unknown names, and programs that this caller may not start."""
+        if task.runtime is not None:
+            self._registry.get(task.runtime)
+        self._role(task)
+        if isinstance(task.command, tuple) and not may_start:
+            raise NeedsApproval(
+                f"{task.title!r:.120} would start a program of the caller's choice: name it under [commands.NAME] in .go-ent/config.toml "
+                "and use that name, or have a person run it with go-ent run"
+            )
+        if isinstance(task.command, str) and task.command not in self._config.commands:
+            there = ", ".join(sorted(self._config.commands)) or "none"
+            raise BadTask(f'there is no command {task.command} in the configuration; there are: {there}; a program is a list: ["ls", "-l"]')
+        if isinstance(task.command, str) and not self._trusted:
+            raise Untrusted(f"the command {task.command}", str(self._project))
+
+    def check_runtime(self, name: str, task: Task) -> None:
+        """Refuse a runtime that would start, or obey, what a folder says that nobody trusts."""
+        if self._trusted:
+            return
+        config = self._config.runners.get(name)
+        if config is not None and config.starts:
+            raise Untrusted(f"the runtime {name}", str(self._project))
+        if self._registry.get(name).family == "mcp" and (found := self._obeyed()):
+            raise Untrusted(f"{name} obeys {found}, and", str(self._project))
+        if task.needs_model and name == "cli":
+            raise Untrusted(f"the command {self._config.engine.command}", str(self._project))
+
+    async def prompt(self, step: Step, adjustments: tuple[str, ...] = ()) -> Prompt:
+        """What an agent would be sent."""
+        return await asyncio.to_thread(self._prompt, step, adjustments)
+
+    def _prompt(self, step: Step, adjustments: tuple[str, ...]) -> Prompt:
+        task = step.task
+        role = self._role(task)
+        names = dict.fromkeys((*(role.skills if role is not None else ()), *task.skills))
+        room = self._config.engine.prompt_tokens
+        skills = find_skills(self._project, names)
+        if not self._trusted and (theirs := [skill.name for skill in skills if skill.scope == "project"]):
+            raise Untrusted(f"an agent with the skill {theirs[0]}", str(self._project))
+        return self._prompts.render(
+            step,
+            role=role,
+            skills=skills,
+            files=read_files(self._project, task.files, budget_tokens=room),
+            budget_tokens=room,
+            adjustments=adjustments,
+        )
+
+    async def run(self, step: Step, run: Run) -> RunResult:
+        """One step, to its result. What is finished already, from before an interruption, is not run again."""
+        before = run.held.state.results.get(step.id)
+        role = step.task.role
+        if before is not None and before.ok:
+            run.say("step", step.id, "finished before", status=before.status)
+            return before
+        if run.stop.is_set():
+            return self._blank(step, run, "interrupted", "interrupted before it began")
+        run.say("step", step.id, step.task.title, status="running")
+        started = time.monotonic()
+        try:
+            result = await self._tries(step, run, before)
+        except EngineError as error:
+            result = failed(run.id, step.id, error)
+        took = round((time.monotonic() - started) * 1000)
+        observations = (*result.observations, *run.warnings.pop(step.id, ()))
+        result = with_earlier(result.model_copy(update={"duration_ms": took, "observations": observations, "role": role}), before)
+        try:
+            await run.write(run.held.finish_step, step.id, result)
+        except OSError as error:  # what can't be recorded must not be done again, nor anything after it be begun
+            run.broken = f"{run.held.folder} can't be written: {error.strerror or error}"
+            run.stop.set()
+        run.say("step", step.id, result.error or "", status=result.status)
+        return result
+
+    async def _tries(self, step: Step, run: Run, before: RunResult | None) -> RunResult:
+        task = step.task
+        self.check(task, may_start=run.may_start)
+        role = self._role(task)
+        choice = await choose_runtime(task, role, self._config.engine.runtime, self._config.engine.command, self._registry)
+        prompt = await self.prompt(step, run.adjustments) if task.has_prompt else None
+        for note in prompt.notes if prompt is not None else ():
+            run.warn(step.id, note)
+        candidates = [choice.runtime, *(self._registry.family(choice.runtime) if task.needs_model else ())]
+        attempts: list[Attempt] = []
+        result: RunResult | None = None
+        for name in candidates:
+            if problem := await self._not_usable(name, breaks=task.needs_model):
+                attempts.append(Attempt(runtime=name, status="failed", failure="not_found", error=problem))
+                run.say("fallback", step.id, f"{name} is passed over: {problem}")
+                continue
+            session = _session_of(run, step, before, name)
+            model = self._model(task, role, name, choice.runtime)
+            try:
+                result, settled = await self._try(step, run, name, role, model, prompt, session)
+                if session is not None and _never_began(result):
+                    attempts.append(settled)
+                    run.warn(step.id, f"{name} could not go on in its session: {result.error}")
+                    result, settled = await self._try(step, run, name, role, model, prompt, None)
+            except EngineError as error:  # not allowed, or no budget for it; what was tried before is told all the same
+                result = failed(run.id, step.id, error)
+                settled = Attempt(runtime=name, status="failed", failure=result.failure, error=result.error)
+            attempts.append(settled)
+            if result.ok or result.failure not in SURVIVABLE or run.stop.is_set():
+                break
+            run.say("fallback", step.id, f"{name} failed ({result.failure}): {result.error}")
+        return _told(step, run, choice, attempts, result)
+
+    def _model(self, task: Task, role: Role | None, name: str, chosen: str) -> str | None:
+        """The model as a runtime calls it. A stand-in has names of its own: what it can't know is left to its default."""
+        config = self._config.runners.get(name)
+        default = config.model if config is not None else None
+        model = task.model or (role.model if role is not None else None)
+        if model is None or name == chosen:
+            return model or default
+        if name == "claude-code" and model.startswith("anthropic/"):
+            return model.removeprefix("anthropic/")
+        return model if name == "open-code" and "/" in model else default
+
+    async def _not_usable(self, name: str, *, breaks: bool) -> str | None:
+        if breaks and (out := self.breaker.out_for(name)):
+            return f"it failed three times in a row, and is left out for another {out:.0f} s"
+        found = await self._registry.available(name)
+        return None if found.ok else found.reason
+
+    async def _try(
+        self,
+        step: Step,
+        run: Run,
+        name: str,
+        role: Role | None,
+        model: str | None,
+        prompt: Prompt | None,
+        session: Earlier | None,
+    ) -> tuple[RunResult, Attempt]:
+        task = step.task
+        runner = self._registry.get(name)
+        config = self._config.runners.get(name)
+        self.check_runtime(name, task)
+        number = await run.write(run.held.start_try, step.id, name)
+        key = f"{run.id}/{step.id}/{number}"
+        reservation: Reservation | None = None
+        result: RunResult | None = None
+        if prompt is not None:
+            reservation = await self._reserve(step, run, role, model, prompt, key)
+        if reservation is not None and run.stop.is_set():  # while it waited for its budget
+            await self._budget.release(reservation)
+            self._settled(run, key)
+            result = self._blank(step, run, "interrupted", "interrupted before it began")
+            return result, Attempt.of(result, name)
+        try:
+            request = RunRequest(
+                execution_id=run.id,
+                task_id=step.id,
+                attempt=number,
+                prompt="" if prompt is None else GO_ON.format(why=session.why) if session is not None else prompt.user,
+                system="" if prompt is None else prompt.system,
+                model=model,
+                access=task.access,
+                cwd=str(self._project),
+                timeout_s=task.timeout_s or self._config.engine.timeout_s,
+                silence_s=self._config.engine.silence_s,
+                max_usd=reservation.usd if reservation is not None and reservation.usd_limited else None,
+                session_id=session.id if session is not None else None,
+                session_cost_usd=session.cost_usd if session is not None else None,
+                needs_session=task.access == "edit",
+                serve_tools=prompt is not None and task.access == "edit" and (config is None or config.serve_tools),
+                command=task.command,
+                tool=task.tool,
+                code=task.code,
+                inputs=task.inputs,
+            )
+            result = await self._drive(runner, request, run, step)
+        finally:
+            if reservation is not None:
+                try:
+                    result = await asyncio.shield(self._settle(reservation, run, step, role, name, model, result))
+                finally:
+                    self._settled(run, key)
+        assert result is not None
+        if task.needs_model:  # a program that a task names says nothing of the next
+            if result.ok or result.failure not in SURVIVABLE:
+                self.breaker.worked(name)
+            else:
+                self.breaker.failed(name)
+        return result, Attempt.of(result, name)
+
+    @staticmethod
+    def _settled(run: Run, key: str) -> None:
+        run.spending.discard(key)
+        run.settled.set()
+        run.settled = asyncio.Event()
+
+    def _obeyed(self) -> str | None:
+        """A file of the folder that agent programs take hooks, plugins or servers from: they would start those without a question."""
+        return next((name for name in OBEYED if (self._project / name).exists()), None)
+
+    async def _reserve(self, step: Step, run: Run, role: Role | None, model: str | None, prompt: Prompt, key: str) -> Reservation:
+        limit = tighter(step.task.budget, role.budget if role is not None else None)
+        estimate = await asyncio.to_thread(self._budget.estimate, model=model, prompt_tokens=prompt.tokens, limit=limit)
+        while True:
+            async with run.reserving:  # one after the other: who comes next sees what is held for the others
+                others, settled = bool(run.spending), run.settled
+                try:
+                    reservation = await self._budget.reserve(
+                        key,
+                        estimate,
+                        execution_id=run.id,
+                        task_id=step.id,
+                        task_limit=limit,
+                        execution_limit=run.limit,
+                        may_ask=not others,
+                    )
+                    run.spending.add(key)
+                    break
+                except BudgetExceeded:
+                    if not others or run.stop.is_set():
+                        raise
+            # What is held for another step may turn out to be more than it costs.
+            waits = [asyncio.ensure_future(event.wait()) for event in (settled, run.stop)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+        if reservation.warning:
+            run.warn(step.id, reservation.warning)
+        return reservation
+
+    async def _settle(
+        self, reservation: Reservation, run: Run, step: Step, role: Role | None, name: str, model: str | None, result: RunResult | None
+    ) -> RunResult | None:
+        """What a try cost, however it ended. One that was cancelled is counted at what was reserved for it."""
+        tokens = result.tokens if result is not None else None
+        usd = result.cost_usd if result is not None else None
+        ran = (result.model if result is not None else None) or model
+        if result is not None and never_asked(result):
+            await self._budget.release(reservation)
+            return result
+        try:
+            settled = await self._budget.settle(
+                reservation, runtime=name, model=ran, role=role.name if role is not None else None, tokens=tokens, usd=usd
+            )
+        except LedgerError as error:  # what was done is done: what was held for it stays counted
+            run.warn(step.id, str(error))
+            return result
+        if settled.warning:
+            run.warn(step.id, settled.warning)
+        run.say("spend", step.id, usd=settled.cost_usd, tokens=tokens.total if tokens is not None else None)
+        return None if result is None else result.model_copy(update={"cost_usd": settled.cost_usd})
+
+    async def _drive(self, runner: Runner, request: RunRequest, run: Run, step: Step) -> RunResult:
+        """A runner's run, which an interrupt ends gracefully, then by force."""
+
+        sessions: list[asyncio.Future[Any]] = []
+
+        def emit(progress: Progress) -> None:
+            if progress.kind == "session":
+                said = progress.data.get("session_id")
+                if isinstance(said, str):
+                    session = AgentSession(runtime=runner.name, id=said[:200])
+                    sessions.append(asyncio.ensure_future(run.write(run.held.session, step.id, session)))
+                return
+            run.say(progress.kind, step.id, progress.text, **progress.data)
+
+        running = asyncio.ensure_future(runner.execute(request, emit))
+        stopping = asyncio.ensure_future(run.stop.wait())
+        try:
+            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                with contextlib.suppress(Exception):
+                    await runner.interrupt(request.run_id)
+                await asyncio.wait([running], timeout=FORCE_S)
+            if not running.done():
+                running.cancel()
+                await asyncio.wait([running])
+            if running.cancelled():
+                return self._blank(step, run, "interrupted", f"{runner.name} did not stop by itself, and was ended")
+            answer = running.result()
+            if not isinstance(answer, RunResult):
+                raise TypeError(f"it answered with {type(answer).__name__}, not with a RunResult")
+            return answer
+        except EngineError:
+            raise
+        except Exception as error:
+            said = f"the runner {runner.name} failed in a way that it should not: {type(error).__name__}: {error}"
+            return self._blank(step, run, "failed", said).model_copy(update={"failure": "crash"})
+        finally:
+            stopping.cancel()
+            if not running.done():
+                running.cancel()
+                await asyncio.wait([running])
+            await asyncio.gather(*sessions, return_exceptions=True)
+
+    def _blank(self, step: Step, run: Run, status: RunStatus, error: str) -> RunResult:
+        failure = "interrupted" if status == "interrupted" else "task"
+        return RunResult.model_validate(
+            {"execution_id": run.id, "task_id": step.id, "status": status, "error": error, "failure": failure, "runtime": None}
+        )
+
+
+def _session_of(run: Run, step: Step, before: RunResult | None, runtime: str) -> Earlier | None:
+    """The session of an earlier try on the same runtime."""
+    left = run.held.state.sessions.get(step.id)
+    if left is None or left.runtime != runtime:
+        return None
+    why = "You were interrupted."
+    if before is not None and before.error and before.status not in ("interrupted", "paused"):
+        why = f"The last try did not succeed: {before.error[:MAX_WHY]}"
+    return Earlier(left.id, left.cost_usd, why)
+
+
+def never_asked(result: RunResult) -> bool:
+    """Whether no model can have been paid: the program was not there, was not let in, or could not even be started."""
+    told = result.tokens is not None or result.cost_usd is not None or result.output
+    return not told and (result.failure in ("not_found", "auth", "rate_limit", "unavailable") or result.replan)
+
+
+def _never_began(result: RunResult) -> bool:
+    """Whether a session could not be gone on with. A failure that has nothing to do with it keeps it for the next try."""
+    return result.failure == "task" and not result.output and not (result.tokens and result.tokens.total)
+
+
+def with_earlier(result: RunResult, before: RunResult | None) -> RunResult:
+    """A result that also tells what earlier tries of the step cost and left: they were paid for, too."""
+    if before is None or not before.attempts:
+        return result
+    attempts = (*before.attempts, *result.attempts)
+    costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
+    tokens = [attempt.tokens for attempt in attempts if attempt.tokens is not None]
+    return result.model_copy(
+        update={
+            "attempts": attempts,
+            "cost_usd": sum(costs) if costs else None,
+            "tokens": sum(tokens, Tokens()) if tokens else None,
+            "files_modified": tuple(dict.fromkeys((*before.files_modified, *result.files_modified))),
+        }
+    )
+
+
+def _told(step: Step, run: Run, choice: Choice, attempts: list[Attempt], result: RunResult | None) -> RunResult:
+    """A result that tells its whole story: who tried, why, and what all of it cost."""
+    if result is None:
+        said = "; ".join(f"{attempt.runtime}: {attempt.error}" for attempt in attempts)
+        made = {"status": "failed", "failure": "not_found", "error": f"no runtime could be used: {said}", "runtime": choice.runtime}
+        result = RunResult.model_validate({"execution_id": run.id, "task_id": step.id, **made})
+    costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
+    tokens = [attempt.tokens for attempt in attempts if attempt.tokens is not None]
+    error = result.error
+    if not result.ok and len(attempts) > 1:
+        error = "; ".join(f"{attempt.runtime}: {attempt.error or attempt.status}" for attempt in attempts)
+    reason = choice.reason
+    if result.runtime is not None and result.runtime != choice.runtime:
+        reason = f"{choice.runtime} was chosen ({choice.reason}), and {result.runtime} stood in for it"
+    return result.model_copy(
+        update={
+            "attempts": tuple(attempts),
+            "error": error,
+            "runtime_reason": reason,
+            "adjustments": (*result.adjustments, *run.adjustments),
+            "cost_usd": sum(costs) if costs else None,
+            "tokens": sum(tokens, Tokens()) if tokens else None,
+        }
+    )

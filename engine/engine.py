@@ -1,0 +1,575 @@
+"""The engine: the one door of the package. Tasks, chains and graphs on any runtime, within a budget, on record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from composer import Approver, Composer
+from composer.folders import find_project
+from composer.trust import is_sealed, is_trusted, seal
+from engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
+from engine.caller import ModelFailed, RunnerCaller
+from engine.config import EngineConfig, Mode, read_engine_config
+from engine.dispatch import Dispatcher, Run, never_asked
+from engine.errors import BadTask, EngineError, ExecutionConflict, StorageFailed, Untrusted
+from engine.executions.ids import new_id
+from engine.executions.state import FINISHED, BadState, Environment, ExecutionState, Kind, digest_of, sealed_text
+from engine.executions.store import ExecutionStore, Held
+from engine.explaining import explain
+from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, RunResult, StrategyName, Task, TaskResult
+from engine.prompts import Prompt, Prompts, roles
+from engine.runners.base import Availability, Runner
+from engine.runners.registry import Registry, Surroundings
+from engine.runners.trees import TAG, reap
+from engine.selection import choose_runtime
+from engine.source import EngineSource
+from engine.strategies import Output, Plan, RunStep, Step, aggregate, choose, multi, parallel, parse_plan, single
+
+Work = Task | Sequence[Task] | Plan
+log = logging.getLogger("engine")
+MOST_AT_ONCE = 256
+MOST_REAPED = 100  # tries of a step whose processes are looked for
+LOOK_S = 0.2  # how often other processes' requests to stop are looked for
+PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A strategy, and why it was chosen."""
+
+    strategy: StrategyName
+    reason: str
+
+
+@dataclass(slots=True)
+class _Running:
+    run: Run
+    task: asyncio.Task[TaskResult]
+
+
+class Engine:
+    """Runs work for one project. Belongs to one event loop; use it as an async context manager, or `close` it.
+
+    What fails is a result with a status, never an exception; exceptions are for work that can't be begun.
+    """
+
+    def __init__(
+        self,
+        project: Path,
+        *,
+        config: EngineConfig | None = None,
+        mode: Mode | None = None,
+        ask: Ask | None = None,
+        runners: Mapping[str, Runner] | None = None,
+        composer: Composer | None = None,
+        environment: Mapping[str, str] | None = None,
+        trusted: bool | None = None,
+        approver: Approver | None = None,
+    ) -> None:
+        """*ask* decides what does not fit the budget, *approver* which tool calls that need it may be made; *runners* are a
+        program's own; *trusted* is that of `go-ent trust`."""
+        if not project.is_dir():
+            raise BadTask(f"{project} is no folder")
+        self.project = project
+        self.config = config if config is not None else read_engine_config(project)
+        self.trusted = is_trusted(project) if trusted is None else trusted
+        # A folder that nobody trusts has no say in how strictly its own budget is kept.
+        self.mode: Mode = (self.config.engine.mode if self.trusted else None) or mode or "library"
+        self._approver = approver
+        self.prices = Prices(self.config.prices)
+        self._budget = Budget(project, self.config.budget, self.prices, mode=self.mode, ask=ask)
+        self._composer = composer
+        self._own_composer = composer is None
+        self._opening = threading.Lock()
+        # An agent that was started by an engine starts no agents, and neither does a folder that nobody trusts.
+        self._for_guests = [EngineSource(self)] if self.trusted and TAG not in os.environ else []
+        if composer is not None:
+            for source in self._for_guests:
+                composer.catalogue.add(source)
+        surroundings = Surroundings(
+            project, self.config, self._open_composer, self.trusted, dict(environment if environment is not None else os.environ)
+        )
+        self.registry = Registry(surroundings, runners)
+        self.roles = roles(self.config if self.trusted else EngineConfig())
+        self.prompts = Prompts(project, trusted=self.trusted)
+        self.dispatcher = Dispatcher(project, self.config, self.registry, self.prompts, self.roles, self._budget, trusted=self.trusted)
+        self.store = ExecutionStore(project)
+        self.listeners: list[Callable[[Event], None]] = []  # told of everything that happens in this engine
+        self.stopping = asyncio.Event()  # set by `stop_all`: for what runs several executions, one after the other
+        self._running: dict[str, _Running] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    @classmethod
+    def open(cls, folder: Path | str = ".", **options: Any) -> Self:
+        """The engine of the project that *folder* is in."""
+        return cls(find_project(folder), **options)
+
+    def _open_composer(self) -> Composer:
+        with self._opening:
+            if self._composer is None:
+                self._composer = Composer(self.project, trusted=self.trusted, sources=self._for_guests, approver=self._approver)
+        return self._composer
+
+    async def close(self) -> None:
+        """Interrupt what runs, keep what it has done, and let go of everything."""
+        if self.stop_all():
+            await asyncio.wait([running.task for running in self._running.values()])
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        await self.registry.close()
+        if self._own_composer and self._composer is not None:
+            await self._composer.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self.close()
+
+    # -- running
+
+    def check(self, task: Task, *, may_start: bool = True) -> None:
+        """Refuse what can't run, before anything does: `BadTask`, `NeedsApproval` or `Untrusted`."""
+        self.dispatcher.check(task, may_start=may_start)
+
+    async def execute(
+        self,
+        work: Work,
+        *,
+        parent: str | None = None,
+        adjustments: Sequence[str] = (),
+        concurrency: int | None = None,
+        may_start: bool = True,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> TaskResult:
+        """Do the work, and say what it came to. Cancelling this interrupts the execution, which can be resumed.
+
+        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv.
+        """
+        execution_id = await self.start(
+            work, parent=parent, adjustments=adjustments, concurrency=concurrency, may_start=may_start, on_event=on_event
+        )
+        return await self.wait(execution_id)
+
+    async def start(
+        self,
+        work: Work,
+        *,
+        parent: str | None = None,
+        adjustments: Sequence[str] = (),
+        concurrency: int | None = None,
+        may_start: bool = True,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> str:
+        """Begin the work, and give its id at once: `wait` for it, or ask for its `status`."""
+        plan = _as_plan(work)
+        if concurrency is not None and not (isinstance(concurrency, int) and 1 <= concurrency <= MOST_AT_ONCE):
+            raise BadTask(f"concurrency must be a number from 1 to {MOST_AT_ONCE}, not {concurrency!r:.40}")
+        chosen = self._choose(work)
+        for task in plan if isinstance(plan, tuple) else plan.task:
+            self.check(task, may_start=may_start)
+        now = time.time()
+        packed = _pack(work, concurrency)
+        state = ExecutionState(
+            id=new_id(),
+            parent=parent,
+            kind=_kind(work, chosen),
+            title=_title(work),
+            strategy=chosen.strategy,
+            strategy_reason=chosen.reason,
+            work=packed,
+            work_digest=digest_of(packed),
+            adjustments=tuple(adjustments),
+            environment=await self._environment(),
+            created=now,
+            updated=now,
+        )
+        mark = await asyncio.to_thread(seal, sealed_text(state))
+        held = await _held(self.store.create, state.model_copy(update={"seal": mark}))
+        self._begin(held, work, chosen, concurrency, may_start, on_event)
+        return state.id
+
+    async def wait(self, execution_id: str) -> TaskResult:
+        """The result of an execution of this engine. Cancelling this interrupts it."""
+        running = self._running.get(execution_id)
+        if running is None:
+            state = await self.status(execution_id)
+            if state.result is None:
+                raise ExecutionConflict(f"execution {execution_id} is not run by this engine: it is {state.status}")
+            return _whole(state, state.result)
+        try:
+            return await asyncio.shield(running.task)
+        except asyncio.CancelledError:
+            running.run.stop.set()
+            await asyncio.wait([running.task])
+            raise
+
+    async def stream(self, work: Work, **options: Any) -> AsyncIterator[Event]:
+        """The events of an execution as they happen; the last is its `result`. Ending this early interrupts it."""
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        execution_id = await self.start(work, on_event=events.put_nowait, **options)
+        running = self._running.get(execution_id)
+        try:
+            while True:
+                event = await _first(events.get(), running.task) if running is not None and events.empty() else await events.get()
+                if event is None:  # it ended without a result: whatever was wrong is raised
+                    assert running is not None
+                    await running.task
+                    return
+                yield event
+                if event.kind == "result":
+                    return
+        finally:
+            if running is not None and not running.task.done():
+                running.run.stop.set()
+                await asyncio.wait([running.task])
+
+    async def resume(self, execution_id: str, *, may_start: bool = True, on_event: Callable[[Event], None] | None = None) -> TaskResult:
+        """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run again."""
+        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        held = await _held(self.store.hold, execution_id)
+        try:
+            state = held.state
+            if state.status in FINISHED:
+                raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
+            if digest_of(state.work) != state.work_digest:
+                raise ExecutionConflict(f"execution {execution_id} can't be resumed: its work is not what it was")
+            if not self.trusted and not await asyncio.to_thread(is_sealed, sealed_text(state), state.seal):
+                raise Untrusted(f"execution {execution_id}, which somebody else has begun,", str(self.project))
+            work, concurrency = _unpack(state.work)
+            plan = _as_plan(work)
+            for task in plan if isinstance(plan, tuple) else plan.task:
+                self.check(task, may_start=may_start)
+            for step, tries in state.tries.items():
+                if step not in state.results or not state.results[step].ok:  # a child of a process that was killed may live on
+                    for number in range(max(1, tries - MOST_REAPED), tries + 1):
+                        await reap(f"{execution_id}/{step}/{number}")
+            if state.status == "running":
+                await asyncio.to_thread(held.move, "interrupted")
+            self._begin(held, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event)
+        except BaseException:
+            held.release()
+            raise
+        return await self.wait(execution_id)
+
+    def _begin(
+        self,
+        held: Held,
+        work: Work,
+        chosen: Chosen,
+        concurrency: int | None,
+        may_start: bool,
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        def emit(event: Event) -> None:
+            for listener in (*self.listeners, *((on_event,) if on_event is not None else ())):
+                try:
+                    listener(event)
+                except Exception:
+                    log.exception("a listener failed, and the execution goes on")
+
+        limit = tighter(_limit(work), self.config.budget.execution)
+        run = Run(held, emit, limit=limit, may_start=may_start, adjustments=held.state.adjustments)
+        task = asyncio.create_task(self._go(run, work, chosen, concurrency))
+        self._running[held.id] = _Running(run, task)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
+    async def _go(self, run: Run, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
+        """An execution from its beginning to its end. Whatever happens, its state says so."""
+        started = time.monotonic()
+        try:
+            await run.write(run.held.move, "running")
+            run.say("status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason)
+            try:
+                results = await self._strategy(run.id, work, chosen, partial(self.dispatcher.run, run=run), concurrency, run.stop)
+                if run.broken is not None:
+                    raise StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
+                for step in results:
+                    if step.task_id not in run.held.state.results:  # it never came to be run, and who watches should know
+                        run.say("step", step.task_id, step.error or "", status=step.status)
+                leaves = parallel.leaves(work, results) if isinstance(work, Plan) else ()
+                took = round((time.monotonic() - started) * 1000)
+                result = aggregate(run.id, chosen.strategy, chosen.reason, results, leaves=leaves, duration_ms=took)
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                result = TaskResult(execution_id=run.id, status="BLOCKED", strategy=chosen.strategy, error=said)
+                with contextlib.suppress(OSError):
+                    await self._end(run, result, "failed")
+                raise
+            paused = any(step.status == "paused" for step in result.steps)
+            interrupted = run.stop.is_set() and not result.ok
+            await self._end(run, result, "completed" if result.ok else "interrupted" if interrupted else "paused" if paused else "failed")
+            return result
+        finally:
+            self._running.pop(run.id, None)
+            await asyncio.to_thread(run.held.release)
+
+    async def _end(self, run: Run, result: TaskResult, status: Any) -> None:
+        def end() -> None:
+            # What the steps say is in the state already, step by step.
+            known = run.held.state.results
+            short = tuple(_named(step) if step.task_id in known else step for step in result.steps)
+            run.held.move(status, result=result.model_copy(update={"steps": short}), error=result.error)
+
+        await run.write(end)
+        run.say("status", status=status)
+        run.say("result", text=result.output, result=result.model_dump(mode="json"))
+
+    async def _strategy(
+        self, execution_id: str, work: Work, chosen: Chosen, step: RunStep, concurrency: int | None, stop: asyncio.Event | None = None
+    ) -> tuple[RunResult, ...]:
+        if isinstance(work, Plan):
+            most = next(one for one in (concurrency, work.concurrency, self.config.engine.concurrency) if one is not None)
+            return await parallel.run(work, step, execution_id=execution_id, concurrency=most, stop=stop)
+        if chosen.strategy == "multi":
+            assert isinstance(work, Task)
+            return await multi.run(work, step, execution_id=execution_id, chain=self.config.engine.chain, stop=stop)
+        return await single.run(_as_tasks(work), step, execution_id=execution_id, stop=stop)
+
+    def _choose(self, work: Work) -> Chosen:
+        chosen = Chosen(*choose(work, preferred=self.config.engine.strategy))
+        if chosen.strategy == "multi" and not isinstance(work, Task):
+            raise BadTask("a handoff chain takes one task; a list runs in order (single), a plan as a graph (parallel)")
+        return chosen
+
+    def stop_all(self) -> int:
+        """Ask everything that runs here to stop, and say how much that is. What was done is kept."""
+        self.stopping.set()
+        for running in self._running.values():
+            running.run.stop.set()
+        return len(self._running)
+
+    # -- looking
+
+    async def status(self, execution_id: str) -> ExecutionState:
+        """What is known of an execution, by its id or the beginning of it."""
+        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        running = self._running.get(execution_id)
+        if running is not None:
+            return running.run.held.state
+        return await asyncio.to_thread(self.store.load, execution_id)
+
+    async def executions(self, limit: int = 50) -> list[ExecutionState]:
+        """The newest executions first."""
+        return await asyncio.to_thread(lambda: list(self.store.newest(limit)))
+
+    async def interrupt(self, execution_id: str) -> ExecutionState:
+        """Stop an execution, here or in another process; its state once it has stopped. `resume` goes on with it."""
+        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        running = self._running.get(execution_id)
+        if running is not None:
+            running.run.stop.set()
+            await asyncio.wait([running.task])
+            return await self.status(execution_id)
+        await asyncio.to_thread(self.store.ask_to_interrupt, execution_id)
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            await asyncio.sleep(0.05)
+            state = await asyncio.to_thread(self.store.load, execution_id)
+            if state.status not in ("running", "pending"):
+                return state
+        raise ExecutionConflict(f"execution {execution_id} was asked to stop, and has not within {PATIENCE_S:g} s: its process may hang")
+
+    async def budget(self) -> BudgetReport:
+        """What was spent, what is reserved, and what the limits are."""
+        return await self._budget.report()
+
+    async def runtimes(self) -> dict[str, Availability]:
+        """Every runtime, and whether it can be used here."""
+        return {name: await self.registry.available(name) for name in self.registry.names}
+
+    async def spent(self, execution_ids: Sequence[str]) -> Spent:
+        """What executions have spent so far, as the account has it: also what was held when a process died."""
+        return await self._budget.spent(execution_ids)
+
+    async def call_model(
+        self,
+        system: str,
+        user: str,
+        options: ModelOptions | None = None,
+        *,
+        limit: BudgetLimit | None = None,
+        parent: str | None = None,
+    ) -> ModelReply:
+        """Ask a model through whichever runtime a task would go to; within the budget, on the account. A `ModelCaller`.
+
+        What it costs is booked under *parent*, if that is given.
+        """
+        from engine.tokens import count
+
+        options = options or ModelOptions()
+        task = Task(description="a question", access="none")
+        choice = await choose_runtime(task, None, self.config.engine.runtime, self.config.engine.command, self.registry)
+        self.dispatcher.check_runtime(choice.runtime, task)
+        key, execution_id = f"{new_id()}/model/1", parent or new_id()
+        tokens = await asyncio.to_thread(count, system + user)
+        estimate = await asyncio.to_thread(
+            self._budget.estimate, model=options.model, prompt_tokens=tokens, limit=limit, max_output=options.max_tokens
+        )
+        reservation = await self._budget.reserve(key, estimate, execution_id=execution_id, task_id=key, task_limit=limit)
+        result: RunResult | None = None
+        try:
+            cap = reservation.usd if reservation.usd_limited else None
+            caller = RunnerCaller(self.registry.get(choice.runtime), self.project, max_usd=cap)
+            reply, result = await caller.ask(system, user, options)
+            return reply
+        except ModelFailed as error:
+            result = error.result
+            raise
+        finally:
+            if result is not None and never_asked(result):
+                await self._budget.release(reservation)
+            else:
+                await asyncio.shield(
+                    self._budget.settle(
+                        reservation,
+                        runtime=choice.runtime,
+                        model=(result.model if result is not None else None) or options.model,
+                        role=None,
+                        tokens=result.tokens if result is not None else None,
+                        usd=result.cost_usd if result is not None else None,
+                    )
+                )
+
+    async def dry_run(self, work: Work, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
+        """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
+        chosen = self._choose(work)
+        seen: list[tuple[str, Prompt | str]] = []
+
+        problems: list[EngineError] = []
+
+        async def look(step: Step) -> RunResult:
+            shown: Prompt | str = step.task.title
+            try:
+                self.dispatcher.check(step.task, may_start=True)
+                if step.task.has_prompt:
+                    shown = await self.dispatcher.prompt(step, tuple(adjustments))
+            except EngineError as error:
+                problems.append(error)
+                raise
+            seen.append((step.id, shown))
+            said = f"[what {step.task.role or step.id} answers]"
+            return RunResult(execution_id="", task_id=step.id, status="completed", output=said)
+
+        if not isinstance(work, Plan):
+            await self._strategy("", work, chosen, look, 1)
+            if problems:
+                raise problems[0]
+            return seen
+        for task, referred in zip(work.task, work.referred, strict=True):  # as they are: what is referred to is not there yet
+            others = [one for one in dict.fromkeys(task.depends_on) if one not in referred]
+            await look(Step(task.id, task, dependencies=tuple(Output(one, f"[what {one} answers]") for one in others)))
+        return seen
+
+    async def _environment(self) -> Environment:
+        return Environment(go_ent=version("go-ent"), python=platform.python_version())
+
+    async def _look(self) -> None:
+        """While anything runs here: whether another process wants it stopped."""
+        while self._running:
+            for running in list(self._running.values()):
+                with contextlib.suppress(OSError):
+                    if running.run.held.interrupt_requested():
+                        running.run.stop.set()
+            await asyncio.sleep(LOOK_S)
+
+
+async def _held(take: Callable[..., Held], *arguments: Any) -> Held:
+    """Hold an execution in a thread. Who is cancelled meanwhile does not keep it."""
+    taking = asyncio.ensure_future(asyncio.to_thread(take, *arguments))
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        await asyncio.wait([taking])
+        if taking.exception() is None:
+            taking.result().release()
+        raise
+
+
+async def _first(next_event: Coroutine[Any, Any, Event], task: asyncio.Task[TaskResult]) -> Event | None:
+    """The next event, or None if the execution ended without one."""
+    waiting = asyncio.ensure_future(next_event)
+    try:
+        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+        return waiting.result() if waiting.done() else None
+    finally:
+        waiting.cancel()
+
+
+def _named(step: RunResult) -> RunResult:
+    """A step by its name alone: the rest of it is in the state."""
+    return RunResult(execution_id=step.execution_id, task_id=step.task_id, status=step.status)
+
+
+def _whole(state: ExecutionState, result: TaskResult) -> TaskResult:
+    return result.model_copy(update={"steps": tuple(state.results.get(step.task_id, step) for step in result.steps)})
+
+
+def _as_tasks(work: Task | Sequence[Task]) -> tuple[Task, ...]:
+    return (work,) if isinstance(work, Task) else tuple(work)
+
+
+def _as_plan(work: Work) -> tuple[Task, ...] | Plan:
+    if isinstance(work, Plan):
+        return work
+    if isinstance(work, str) or not all(isinstance(task, Task) for task in _as_tasks(work)):
+        raise BadTask("work is a Task, a list of tasks or a plan: Task(description=...)")
+    tasks = _as_tasks(work)
+    if not tasks:
+        raise BadTask("there is nothing to do: the list of tasks is empty")
+    return tasks
+
+
+def _pack(work: Work, concurrency: int | None) -> dict[str, Any]:
+    if isinstance(work, Plan):
+        return {"plan": work.model_dump(mode="json", exclude_defaults=True), "concurrency": concurrency}
+    return {"tasks": [task.model_dump(mode="json", exclude_defaults=True) for task in _as_tasks(work)], "one": isinstance(work, Task)}
+
+
+def _unpack(packed: dict[str, Any]) -> tuple[Work, int | None]:
+    try:
+        if "plan" in packed:
+            return parse_plan(packed["plan"]), packed.get("concurrency")
+        tasks = [Task(**task) for task in packed["tasks"]]
+        return (tasks[0] if packed["one"] else tasks), None
+    except (ValidationError, KeyError, TypeError, IndexError) as error:
+        raise BadState(f"what the execution was to do can't be read: {explain(error)}") from None
+
+
+def _kind(work: Work, chosen: Chosen) -> Kind:
+    if isinstance(work, Plan):
+        return "graph"
+    if chosen.strategy == "multi" or not isinstance(work, Task):
+        return "chain"
+    return "tool" if work.tool else "code" if work.code else "task"
+
+
+def _title(work: Work) -> str:
+    if isinstance(work, Plan):
+        return work.name or f"a plan of {len(work.task)} tasks"
+    tasks = _as_tasks(work)
+    return tasks[0].title if len(tasks) == 1 else f"{tasks[0].title} and {len(tasks) - 1} more"
+
+
+def _limit(work: Work) -> BudgetLimit | None:
+    """A plan's own limit holds for the whole of it; so does the limit of a task that becomes a chain."""
+    if isinstance(work, Plan):
+        return work.budget
+    return work.budget if isinstance(work, Task) else None
