@@ -7,6 +7,8 @@ import sys
 
 from cyclopts import App
 
+from engine.cli.texts import plain, say
+
 # Beside the codes of a run's statuses, which are in engine.outcomes.
 USAGE_ERROR = 2
 SETUP_ERROR = 12
@@ -26,6 +28,27 @@ app = App(
 )
 app.command("engine.cli.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
 app.command("engine.cli.serve:serve_command", name="serve", help="Serve this project to an MCP client over stdio.")
+for _name, _module, _help in (
+    ("run", "run", "Run a task on an agent, a command or in the sandbox; or a plan of tasks."),
+    ("ps", "executions", "The executions of this project, the newest first."),
+    ("status", "executions", "One execution: its steps, what they cost, where it stands."),
+    ("interrupt", "executions", "Stop an execution, also one of another process."),
+    ("resume", "executions", "Go on with an execution that was interrupted or has failed."),
+    ("loop", "loops", "Run a task again and again until a check passes."),
+    ("budget", "project", "What was spent, and what the limits are."),
+    ("trust", "project", "Let a project start what its configuration names."),
+    ("doctor", "project", "Look at this machine and this project."),
+):
+    app.command(f"engine.cli.{_module}:{_name}_command", name=_name, help=_help)
+workflow = App(name="workflow", help="Named workflows: steps with wait points, and their history.")
+app.command(workflow)
+for _name, _help in (
+    ("start", "Start a workflow from its file."),
+    ("status", "Where workflows stand."),
+    ("approve", "Go on from the wait point, or try the failed step again."),
+    ("cancel", "End a workflow where it stands."),
+):
+    workflow.command(f"engine.cli.workflows:{_name}_command", name=_name, help=_help)
 image = App(name="image", help="Guest images: what is in the sandbox's Python.")
 app.command(image)
 for _name, _help in (
@@ -61,14 +84,20 @@ class UsageError(Exception):
     """Raised when the arguments make no sense together; the message says what to write."""
 
 
+class _Log(logging.Formatter):
+    """What is logged may quote a server or a file."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
+
+
 def main() -> None:
     """The console script. Exit codes: docs/reference/exit-codes.md."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s", force=True)
+    log = logging.StreamHandler(sys.stderr)
+    log.setFormatter(_Log("%(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[log], force=True)
     try:
         code = app(sys.argv[1:], exit_on_error=False, print_error=True, result_action="return_value")
-    except UsageError as error:
-        print(f"go-ent: {error}", file=sys.stderr)
-        raise SystemExit(USAGE_ERROR) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:
@@ -77,9 +106,27 @@ def main() -> None:
     except Exception as error:
         if type(error).__module__.startswith("cyclopts"):
             raise SystemExit(USAGE_ERROR) from None
-        if type(error).__module__.startswith(("sandbox.", "composer.")):
-            print(f"go-ent: {error}", file=sys.stderr)
-            is_usage = isinstance(error, ValueError | KeyError) and type(error).__name__ != "ConfigError"
-            raise SystemExit(USAGE_ERROR if is_usage else SETUP_ERROR) from None
-        raise
+        found = _explained(error)
+        if found is None:
+            raise
+        said, code = found
+        say(f"go-ent: {said}", err=True)
+        raise SystemExit(code) from None
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _explained(error: Exception) -> tuple[str, int] | None:
+    """What to say of an error, and the exit code; None for one that nobody has foreseen, whose traceback is wanted."""
+    from pydantic import ValidationError
+
+    from engine.errors import EngineError
+    from engine.explaining import explain
+
+    if isinstance(error, ValidationError):
+        return explain(error), USAGE_ERROR
+    if isinstance(error, UsageError):
+        return str(error), USAGE_ERROR
+    if isinstance(error, EngineError) or type(error).__module__.startswith(("sandbox.", "composer.", "engine.")):
+        is_usage = isinstance(error, ValueError | KeyError) and type(error).__name__ != "ConfigError"
+        return str(error), USAGE_ERROR if is_usage else SETUP_ERROR
+    return (str(error), SETUP_ERROR) if isinstance(error, OSError) else None

@@ -111,12 +111,13 @@ async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], li
 
     from composer import Composer
     from composer.config import read_config
+    from engine.source import engine_for
 
     config = read_config(project)
     chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
     config = replace(config, limits=config.limits.model_copy(update=chosen))
     composer = await asyncio.to_thread(Composer, project, config=config, workers=1)
-    async with composer:
+    async with composer, engine_for(composer):
         with interrupted_by_signals(composer.box):
             return await composer.code.execute(source, inputs, grants=grant, approver=approve_all if yes else None, cut=False)
 

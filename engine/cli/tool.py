@@ -23,6 +23,7 @@ from engine.cli import UsageError
 from engine.cli.exec import approve_all, print_run, read_inputs
 from engine.cli.signals import interrupted_by_signals
 from engine.outcomes import EXIT_CODES
+from engine.source import engine_for
 from sandbox import Limits
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def with_composer(work: Callable[[Composer], Awaitable[int]], **options: Any) ->
 
     async def main() -> int:
         composer = await asyncio.to_thread(Composer.open, ".", **options)
-        async with composer:
+        async with composer, engine_for(composer):
             with interrupted_by_signals(composer.box):
                 return await work(composer)
 

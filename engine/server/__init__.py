@@ -8,17 +8,21 @@ if TYPE_CHECKING:
     from fastmcp import FastMCP
 
     from composer import Composer
+    from engine.engine import Engine
 
 
-def make_server(composer: Composer) -> FastMCP:
-    """A server over one project's composer. Whoever makes it closes the composer."""
+def make_server(composer: Composer, engine: Engine | None = None) -> FastMCP:
+    """A server over one project's composer, and its engine if there is to be one. Whoever makes it closes both."""
     from fastmcp import FastMCP
 
     from engine.server import code, composed
+    from engine.server import engine as engine_tools
 
     server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS)
     code.add(server, composer)
     composed.add(server, composer)
+    if engine is not None:
+        engine_tools.add(server, engine)
     return server
 
 
@@ -26,4 +30,5 @@ INSTRUCTIONS = """\
 Write Python over the granted tools instead of calling them one by one. tool_search finds tools, tool_schema shows their
 typed stubs, code_execute runs code that calls them as `await tools.namespace.name(...)`: whole Python and its standard
 library, in a sandbox without network or files. The value of the last expression is the result. Code that worked can be
-saved with tool_compose, and is a tool from then on."""
+saved with tool_compose, and is a tool from then on. engine_execute has another agent, a command or a graph of both do work,
+within the project's budget."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,11 +12,21 @@ import time
 from pathlib import Path
 from typing import get_args
 
+import psutil
 import pytest
 
 from engine.outcomes import EXIT_CODES
 from sandbox import Status
 from tests.engine.shell import COMMAND, go_ent
+
+
+def busy(pid: int) -> bool:
+    """Whether a worker of that process is at work on an endless loop: starting takes none of them so long."""
+    spent = []
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            spent.append(child.cpu_times().user)
+    return max(spent, default=0.0) > 1.0
 
 
 class TestExec:
@@ -105,7 +116,10 @@ class TestExec:
         process = subprocess.Popen(
             [*COMMAND, "exec", "-c", "print('started')\nwhile True: pass"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        time.sleep(1.5)
+        until = time.monotonic() + 60
+        while not busy(process.pid):
+            assert time.monotonic() < until
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         assert process.returncode == 130

@@ -247,9 +247,12 @@ class TestCommands:
         (shell.folder / "server.py").write_text(server)
         config = f'[grants]\nallow = ["mine.*"]\n[servers.mine]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(config)
+        shell("trust")
         below = shell.folder / "below"
         below.mkdir()  # servers start in the project's folder, wherever the command does
-        assert Shell(below)("exec", "-c", "await tools.mine.size(text='abc')").stdout == "3\n"
+        inside = Shell(below)
+        inside.environment = shell.environment
+        assert inside("exec", "-c", "await tools.mine.size(text='abc')").stdout == "3\n"
         done = shell("exec", "-c", "await tools.mine.drop(name='t')")
         assert done.returncode == 10
         assert 'waits for approval: mine.drop with {"name":"t"}: this tool says that it is destructive' in done.stderr

@@ -1,0 +1,121 @@
+"""`go-ent run`: a task, or a plan of many."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from pydantic import ValidationError
+
+from engine.cli import UsageError
+from engine.cli.engine import JsonFlag, Telling, YesFlag, finish, with_engine
+from engine.cli.exec import read_inputs
+from engine.cli.texts import say, show
+from engine.engine import Engine, Work
+from engine.explaining import explain
+from engine.models import Task
+from engine.prompts import Prompt
+from engine.strategies import read_plan
+
+TaskText = Annotated[str | None, Parameter(help="What to do, or - for stdin.", allow_leading_hyphen=True)]
+Role = Annotated[str | None, Parameter(help="architect, developer, reviewer, tester, writer, or one of the configuration's.")]
+Kind = Annotated[str | None, Parameter(help="feature, bugfix, refactor, architecture, test, docs, review or other.")]
+Runtime = Annotated[str | None, Parameter(help="claude-code, open-code or cli; by default the first that is available.")]
+ModelName = Annotated[str | None, Parameter(help="The model, as the runtime calls it.")]
+Skill = Annotated[list[str] | None, Parameter(help="A skill of .go-ent/skills; may be given more than once.")]
+FileName = Annotated[list[str] | None, Parameter(help="A file, folder or pattern for the prompt; may be given more than once.")]
+Usd = Annotated[float | None, Parameter(help="What the task may cost, in dollars.")]
+TokenCount = Annotated[int | None, Parameter(help="What the task may cost, in tokens.")]
+Timeout = Annotated[float | None, Parameter(help="Wall time in seconds.")]
+Access = Annotated[str | None, Parameter(help="What an agent may do to files: none, read or edit (the default).")]
+
+
+def run_command(
+    task: TaskText = None,
+    /,
+    *,
+    plan: Annotated[Path | None, Parameter(help="A plan of tasks, in TOML or JSON.")] = None,
+    concurrency: Annotated[int | None, Parameter(help="How many tasks of a plan run at once.")] = None,
+    strategy: Annotated[str | None, Parameter(help="auto, single, multi or parallel.")] = None,
+    role: Role = None,
+    type: Kind = None,
+    skill: Skill = None,
+    model: ModelName = None,
+    runtime: Runtime = None,
+    file: FileName = None,
+    context: Annotated[str | None, Parameter(help="More that the agent should know.")] = None,
+    access: Access = None,
+    command: Annotated[str | None, Parameter(help="A command of the configuration, to answer the task.")] = None,
+    tool: Annotated[str | None, Parameter(help="A composed tool, instead of a task.")] = None,
+    input: Annotated[str, Parameter(help="The tool's inputs: a JSON object, or @FILE.", allow_leading_hyphen=True)] = "{}",
+    budget_usd: Usd = None,
+    budget_tokens: TokenCount = None,
+    timeout: Timeout = None,
+    dry_run: Annotated[bool, Parameter(negative="", help="Print the prompts that would be sent, and start nothing.")] = False,
+    yes: YesFlag = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Run a task on an agent, a command or in the sandbox; or a plan of tasks.
+
+    The id of the execution is on stderr at once, what happens follows there; the result is on stdout.
+    """
+    given: dict[str, Any] = {"role": role, "type": type, "model": model, "runtime": runtime, "context": context, "access": access}
+    given |= {"skills": skill, "files": file, "timeout_s": timeout, "command": command, "tool": tool, "strategy": strategy}
+    given |= {"budget": budget_of(budget_usd, budget_tokens)}
+    if plan is not None:
+        refused = [name for name, value in given.items() if value is not None and name not in ("budget", "strategy")]
+        if task is not None or refused:
+            raise UsageError(f"with --plan, {'a task' if task is not None else refused[0]} belongs into the plan's file")
+        if strategy not in (None, "auto", "parallel"):
+            raise UsageError("a plan is a graph: its strategy is parallel")
+        found = read_plan(plan)
+        if given["budget"] is not None:
+            found = found.model_copy(update={"budget": make_task(description="budget", budget=given["budget"]).budget})
+        work: Work = found
+    else:
+        if concurrency is not None:
+            raise UsageError("--concurrency is for a --plan")
+        work = make_task(description=read_task(task, tool), inputs=read_inputs(input), **given)
+    if concurrency is not None and concurrency < 1:
+        raise UsageError("--concurrency must be at least 1")
+
+    async def go(engine: Engine) -> int:
+        if dry_run:
+            return await show_prompts(engine, work)
+        result = await engine.execute(work, concurrency=concurrency, on_event=Telling(quiet=json_))
+        return finish(engine, result, json_=json_)
+
+    return with_engine(go, yes=yes)
+
+
+def read_task(task: str | None, tool: str | None = None) -> str:
+    if task == "-":
+        return sys.stdin.read(4_000_001)
+    if task is not None and task.startswith("-") and len(task) > 1:
+        raise UsageError(f"unknown option {task.split()[0]}; a task that begins with a dash goes on stdin: go-ent run -")
+    if task is None and tool is None:
+        raise UsageError("run needs a task, a --tool or a --plan")
+    return task or ""
+
+
+def budget_of(usd: float | None, tokens: int | None) -> dict[str, Any] | None:
+    return None if usd is None and tokens is None else {"usd": usd, "tokens": tokens}
+
+
+def make_task(**given: Any) -> Task:
+    """A task from options; what is not given is left to its default."""
+    try:
+        return Task(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise UsageError(explain(error)) from None
+
+
+async def show_prompts(engine: Engine, work: Work) -> int:
+    for step, shown in await engine.dry_run(work):
+        say(f"──── {step} ────")
+        show(shown.text().rstrip() if isinstance(shown, Prompt) else f"(no prompt: runs {shown})")
+        for note in shown.notes if isinstance(shown, Prompt) else ():
+            say(f"note: {note}", err=True)
+    return 0

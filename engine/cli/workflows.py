@@ -1,0 +1,126 @@
+"""`go-ent workflow`: steps with wait points, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from pydantic_core import to_json
+
+from engine.cli import UsageError
+from engine.cli.engine import JsonFlag, Telling, YesFlag, dollars, with_engine
+from engine.cli.texts import say, short, show
+from engine.engine import Engine
+from engine.outcomes import EXIT_CODES
+from engine.workflows import Workflows, WorkflowState, read_workflow
+
+NameOf = Annotated[str, Parameter(help="The workflow's name.")]
+
+
+def start_command(
+    name: Annotated[str | None, Parameter(help="Its name; by default the file's.")] = None,
+    /,
+    *,
+    plan: Annotated[Path | None, Parameter(help="A file of [[step]] entries, in TOML or JSON.")] = None,
+    yes: YesFlag = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Start a workflow, or go on with one that is active: up to its next wait point, or its end."""
+
+    async def work(engine: Engine) -> int:
+        workflows = Workflows(engine.project)
+        called = name
+        if plan is not None:
+            found = read_workflow(plan)
+            called = name or found.name or plan.stem
+            for step in found.step:
+                engine.check(step)
+            await asyncio.to_thread(workflows.start, called, found.step)
+        if called is None:
+            raise UsageError("workflow start needs --plan FILE, or the name of a workflow that is there")
+        return await _advance(engine, workflows, called, json_=json_)
+
+    return with_engine(work, yes=yes)
+
+
+def approve_command(
+    name: NameOf,
+    /,
+    *,
+    at: Annotated[str | None, Parameter(help="Only if it waits at this step.")] = None,
+    yes: YesFlag = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Go on from the wait point, or try the failed step again."""
+
+    async def work(engine: Engine) -> int:
+        workflows = Workflows(engine.project)
+        await asyncio.to_thread(workflows.approve, name, at)
+        return await _advance(engine, workflows, name, json_=json_)
+
+    return with_engine(work, yes=yes)
+
+
+def cancel_command(name: NameOf, /, *, json_: JsonFlag = False) -> int:
+    """End a workflow where it stands."""
+
+    async def work(engine: Engine) -> int:
+        _print(await asyncio.to_thread(Workflows(engine.project).cancel, name), json_=json_)
+        return 0
+
+    return with_engine(work)
+
+
+def status_command(name: Annotated[str | None, Parameter(help="Without one, all of them.")] = None, /, *, json_: JsonFlag = False) -> int:
+    """Where workflows stand, and what they have cost."""
+
+    async def work(engine: Engine) -> int:
+        workflows = Workflows(engine.project)
+        if name is not None:
+            _print(await asyncio.to_thread(workflows.get, name), json_=json_, history=True)
+            return 0
+        found = await asyncio.to_thread(workflows.all)
+        if json_:
+            show(to_json([state.model_dump(mode="json") for state in found.states]).decode())
+        for problem in found.problems:
+            say(problem, err=True)
+        if not json_:
+            say("\n".join(short(state.summary) for state in found.states) or "no workflows yet")
+        return 0
+
+    return with_engine(work)
+
+
+async def _advance(engine: Engine, workflows: Workflows, name: str, *, json_: bool) -> int:
+    engine.listeners.append(Telling(quiet=json_, told=True))
+    state = await workflows.advance(name, engine, stop=engine.stopping)
+    _print(state, json_=json_)
+    if engine.stopping.is_set() and state.status == "active":
+        if not json_:
+            say(f"go on with it: go-ent workflow start {name}", err=True)
+        return EXIT_CODES["interrupted"]
+    if state.status == "waiting":
+        return EXIT_CODES["error"] if state.error else EXIT_CODES["paused"]
+    return 0
+
+
+def _print(state: WorkflowState, *, json_: bool, history: bool = False) -> None:
+    if json_:
+        show(state.model_dump_json())
+        return
+    say(state.summary)
+    if state.outputs and state.status != "cancelled":  # what a question is about, and what came of it all
+        step, output = list(state.outputs.items())[-1]
+        say(f"{step}: {short(output)}", err=True)
+    if state.status == "waiting":
+        what = "try it again" if state.error else "go on"
+        say(f"{what}: go-ent workflow approve {state.name}", err=True)
+    if history:
+        for record in state.history.records:
+            how = "ok" if record.success else "failed"
+            tokens = "" if record.tokens is None else f", {record.tokens:,} tokens"
+            say(f"  {record.task_id}: {how} on {record.runtime or '-'}{tokens}, {dollars(record.cost_usd)}")
+        totals = state.history.totals()
+        say(f"  {totals.count} executions, {totals.successes} successes, {totals.tokens:,} tokens, {dollars(totals.cost_usd)}")
