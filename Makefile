@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-long lint bench bench-quick image clean
+.PHONY: demo test test-all test-long test-real lint bench bench-quick image clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once, about a minute)"
@@ -19,12 +19,15 @@ demo: image  ## a composed example in the sandbox: result, usage, and a refused 
 	@$(BIN)/python -m examples.demo
 
 test: image  ## the everyday suite
-	$(BIN)/python -m pytest -q -m "not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long and not real"
 
 test-long: image  ## the long tests: soak, clean installs, package images
 	$(BIN)/python -m pytest -q -m long --timeout 1200
 
-test-all: test test-long
+test-real: image  ## our runners on the real Claude Code and opencode (npm), answered by a stand-in model on loopback
+	$(BIN)/python -m pytest -q -m real --timeout 600 tests/e2e
+
+test-all: test test-long test-real
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -36,10 +39,12 @@ bench: image  ## the sandbox's figures as ratios; saved in docs/benchmarks/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks.sandbox_bench --save
 	$(BIN)/python -m benchmarks.composer_bench --save
+	$(BIN)/python -m benchmarks.engine_bench --save
 
 bench-quick: image
 	$(BIN)/python -m benchmarks.sandbox_bench --quick
 	$(BIN)/python -m benchmarks.composer_bench --quick
+	$(BIN)/python -m benchmarks.engine_bench --quick
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

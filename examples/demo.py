@@ -1,4 +1,7 @@
-"""What `make demo` shows: code over two tools and what it used, the same saved as a tool, and escapes that are refused."""
+"""What `make demo` shows: code over two tools and what it used, escapes that are refused, the same saved as a tool, and a graph.
+
+None of it needs a model or an agent program.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from composer import Composer
+from engine import Engine, parse_plan
 from sandbox import Limits, Run, Sandbox
 
 ORDERS = {"ann": [12.5, 30.0], "bob": [7.25], "cid": [99.0, 1.0, 5.5]}
@@ -97,7 +101,34 @@ async def compose() -> bool:
             print(f"   result  {json.dumps(result)}")
             run = await composer.run("best_customers", grants=["customers"])
             print(f"   with a narrower grant: {run.error.message if run.error else run.status}")
-            return bool(result == ["cid", "ann"] and run.status == "error")
+            if result != ["cid", "ann"] or run.status != "error":
+                return False
+            return await engine(project, composer)
+
+
+async def engine(project: Path, composer: Composer) -> bool:
+    """A graph of a program, the composed tool and code: its outputs passed on, one failure, and the rest all the same."""
+    plan = parse_plan(
+        {
+            "name": "weekly report",
+            "task": [
+                {"id": "count", "command": ["printf", "2"]},
+                {"id": "best", "tool": "best_customers", "inputs": {"top": "${count.output}"}},
+                {"id": "report", "code": "'best customers: ' + ', '.join(names)", "inputs": {"names": "${best.output}"}},
+                {"id": "mail", "command": ["false"], "depends_on": ["report"]},
+                {"id": "archive", "code": "'archived'", "depends_on": ["mail"]},
+            ],
+        }
+    )
+    print("\n── a graph: a program, the composed tool, code; one task fails on purpose")
+    async with Engine(project, composer=composer) as host:
+        result = await host.execute(plan)
+        for step in result.steps:
+            print(f"   {step.task_id:<8} {step.status:<10} {step.error or step.output}")
+        state = await host.status(result.execution_id)
+        print(f"   result  {result.status}; recorded as {state.status}, to be resumed with go-ent resume {state.id[:18]}…")
+        statuses = [step.status for step in result.steps]
+        return statuses == ["completed", "completed", "completed", "failed", "skipped"] and result.status == "PARTIAL"
 
 
 async def main() -> int:

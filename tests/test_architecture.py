@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 import composer
+import engine
 import sandbox
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +59,7 @@ def test_hosts_do_not_pay_for_wasmtime() -> None:
     assert done.stdout == "False\n"
 
 
-@pytest.mark.parametrize("package", [sandbox, composer])
+@pytest.mark.parametrize("package", [sandbox, composer, engine])
 def test_exported_members(package: ModuleType) -> None:
     assert package.__all__ == sorted(package.__all__)
     for name in package.__all__:
@@ -66,6 +67,22 @@ def test_exported_members(package: ModuleType) -> None:
     assert set(package.__all__) == set(package._HOME_OF)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = package.Nothing
+
+
+def test_every_status_has_its_outcome() -> None:
+    """One table: what a run's status means for an execution, a task, an MCP client and a shell."""
+    from typing import get_args
+
+    from engine.models import TaskStatus
+    from engine.outcomes import OUTCOMES, TASK_EXIT_CODES
+    from sandbox.run import Status
+
+    assert set(OUTCOMES) == set(get_args(Status))
+    assert set(TASK_EXIT_CODES) == set(get_args(TaskStatus))
+    codes = [outcome.exit_code for outcome in OUTCOMES.values()]
+    assert len(set(codes)) == len(codes)
+    assert not {2, 12} & set(codes)
+    assert all((outcome.exit_code == 0) == (outcome.task == "COMPLETE") == (status == "completed") for status, outcome in OUTCOMES.items())
 
 
 def test_version_is_in_the_changelog() -> None:

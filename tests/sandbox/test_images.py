@@ -127,6 +127,7 @@ class TestCache:
         assert sealed(path, {})
         assert json.loads((tmp_path / "a.json").read_text())["mtime_ns"] == 10**9
 
+    @pytest.mark.long
     def test_damaged_artefact_is_made_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
