@@ -48,7 +48,7 @@ class TestInterrupt:
         assert run.status == "interrupted"
         assert run.error is not None
         assert run.error.message == "the run was interrupted"
-        assert took < 2.0  # the benchmark has the figure
+        assert took < 10.0  # the benchmark has the figure
 
     @pytest.mark.parametrize("place", ["loop", "sum", "regex", "catch-all", "tasks"])
     def test_cpu_use_really_stops(self, box: Sandbox, place: str) -> None:

@@ -49,7 +49,7 @@ class TestTime:
         assert run.error is not None
         assert run.status == "timeout"
         assert run.error.message == "the run took longer than timeout_s=0.25"
-        assert 0.2 < time.monotonic() - started < 2.0
+        assert 0.2 < time.monotonic() - started < 10.0
         assert box.run_sync("1").result == 1
 
     def test_cpu_time_is_the_guests_own(self, process_box: Sandbox) -> None:

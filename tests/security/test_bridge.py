@@ -227,7 +227,7 @@ class TestHost:
     def test_scrubbing_takes_no_time(self, text: str) -> None:
         started = time.perf_counter()
         scrub(text)
-        assert time.perf_counter() - started < 0.5
+        assert time.perf_counter() - started < 2.0
 
     @pytest.mark.parametrize(
         ("message", "expected"),
