@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,11 +47,13 @@ def check_database(path: Path) -> None:
     """
     if os.path.lexists(f"{path}-journal"):
         raise OSError(f"{path}-journal is none of ours: remove it")
-    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        if os.path.lexists(name) and (name.is_symlink() or not name.is_file()):
-            raise OSError(f"{name} is not an ordinary file")
-    if path.exists() and read_bounded(path, 19)[18:20] != b"\x02\x02":
-        raise OSError(f"{path} is not a database of ours: move it away")
+    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):  # the latter two come and go with connections
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(name.lstat().st_mode):
+                raise OSError(f"{name} is not an ordinary file")
+    with contextlib.suppress(FileNotFoundError):
+        if read_bounded(path, 19)[18:20] != b"\x02\x02":
+            raise OSError(f"{path} is not a database of ours: move it away")
 
 
 def write_whole(path: Path, data: bytes) -> None:
