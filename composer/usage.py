@@ -136,10 +136,9 @@ class UsageStore:
                 return
             fresh = self._path.with_name(f".{self._path.name}.new")
             fresh.unlink(missing_ok=True)
-            database = sqlite3.connect(fresh, isolation_level=None)
-            database.executescript(TABLES)
-            database.execute("PRAGMA journal_mode=WAL")
-            database.close()
+            with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as database:
+                database.executescript(TABLES)
+                database.execute("PRAGMA journal_mode=WAL")
             fresh.replace(self._path)
 
     @contextlib.contextmanager

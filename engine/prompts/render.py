@@ -35,6 +35,7 @@ ACCESS = {
     "read": "Read whatever you need, but change no files.",
     "edit": "",
 }
+MOST_NESTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +184,22 @@ def _texts(output: Output) -> list[tuple[str, str, str]]:
 
 
 def _json(value: Any) -> str:
+    if _deeper(value, MOST_NESTED):  # indented, what is nested deep grows with the square of that
+        return "(nested too deeply to be shown)"
     try:
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)
     except (ValueError, RecursionError):
         return "(nested too deeply to be shown)"
+
+
+def _deeper(value: Any, most: int) -> bool:
+    """Whether data is nested deeper than *most*."""
+    level = [value]
+    for _ in range(most):
+        level = [inner for one in level if isinstance(one, list | dict) for inner in (one.values() if isinstance(one, dict) else one)]
+        if not level:
+            return False
+    return True
 
 
 def _says(text: str, value: Any) -> bool:

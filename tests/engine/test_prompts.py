@@ -115,7 +115,7 @@ class TestWhatAPromptSays:
 
     def test_data_that_is_nested_without_an_end(self, prompts: Prompts) -> None:
         deep: list[object] = []
-        for _ in range(5000):
+        for _ in range(100_000):
             deep = [deep]
         prompt = prompts.render(step(dependencies=(Output("a", "", structured=deep),)), budget_tokens=1000)
         assert "(nested too deeply to be shown)" in prompt.user
