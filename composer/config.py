@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from composer.errors import BadName, ConfigError
 from composer.folders import STATE, read_bounded
 from composer.grants import Grants
+from composer.trust import trusts_all
 from sandbox import LimitError, Limits
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read_config(project: Path, also: frozenset[str] = OTHERS) -> Config:
     """The project's configuration. *also* are sections that others read."""
     path = project / STATE / "config.toml"
     table = read_table(project)
-    if (table.keys() & STARTS) and os.environ.get("GO_ENT_TRUST_PROJECT", "").lower() not in ("1", "true", "yes"):
+    if (table.keys() & STARTS) and not trusts_all():
         _check_owner(path)
     unknown = sorted(set(table) - SECTIONS - also)
     if unknown:

@@ -24,7 +24,12 @@ VARIABLE = "GO_ENT_TRUST_PROJECT"
 
 def is_trusted(project: Path) -> bool:
     """Whether this user trusts *project*. `GO_ENT_TRUST_PROJECT=1` trusts whatever is opened, for CI."""
-    return os.environ.get(VARIABLE, "").lower() in ("1", "true", "yes") or str(project.resolve()) in _read()
+    return trusts_all() or str(project.resolve()) in _read()
+
+
+def trusts_all() -> bool:
+    """Whether the environment says that whatever is opened is trusted."""
+    return os.environ.get(VARIABLE, "").lower() in ("1", "true", "yes")
 
 
 def trusted_projects() -> dict[str, float]:

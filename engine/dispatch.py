@@ -19,7 +19,7 @@ from engine.config import EngineConfig
 from engine.errors import BadTask, BudgetExceeded, EngineError, NeedsApproval, Untrusted
 from engine.executions.state import AgentSession
 from engine.executions.store import Held
-from engine.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, Tokens
+from engine.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, cost_of
 from engine.prompts import Prompt, Prompts, Role, find_role, find_skills, read_files
 from engine.runners.base import SURVIVABLE, Progress, Runner
 from engine.runners.breaker import Breaker
@@ -226,7 +226,7 @@ class Dispatcher:
                     result, settled = await self._try(step, run, name, role, model, prompt, None)
             except EngineError as error:  # not allowed, or no budget for it; what was tried before is told all the same
                 result = failed(run.id, step.id, error)
-                settled = Attempt(runtime=name, status="failed", failure=result.failure, error=result.error)
+                settled = Attempt.of(result, name)
             attempts.append(settled)
             if result.ok or result.failure not in SURVIVABLE or run.stop.is_set():
                 break
@@ -453,13 +453,12 @@ def with_earlier(result: RunResult, before: RunResult | None) -> RunResult:
     if before is None or not before.attempts:
         return result
     attempts = (*before.attempts, *result.attempts)
-    costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
-    tokens = [attempt.tokens for attempt in attempts if attempt.tokens is not None]
+    cost_usd, tokens = cost_of(attempts)
     return result.model_copy(
         update={
             "attempts": attempts,
-            "cost_usd": sum(costs) if costs else None,
-            "tokens": sum(tokens, Tokens()) if tokens else None,
+            "cost_usd": cost_usd,
+            "tokens": tokens,
             "files_modified": tuple(dict.fromkeys((*before.files_modified, *result.files_modified))),
         }
     )
@@ -471,8 +470,7 @@ def _told(step: Step, run: Run, choice: Choice, attempts: list[Attempt], result:
         said = "; ".join(f"{attempt.runtime}: {attempt.error}" for attempt in attempts)
         made = {"status": "failed", "failure": "not_found", "error": f"no runtime could be used: {said}", "runtime": choice.runtime}
         result = RunResult.model_validate({"execution_id": run.id, "task_id": step.id, **made})
-    costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
-    tokens = [attempt.tokens for attempt in attempts if attempt.tokens is not None]
+    cost_usd, tokens = cost_of(attempts)
     error = result.error
     if not result.ok and len(attempts) > 1:
         error = "; ".join(f"{attempt.runtime}: {attempt.error or attempt.status}" for attempt in attempts)
@@ -485,7 +483,7 @@ def _told(step: Step, run: Run, choice: Choice, attempts: list[Attempt], result:
             "error": error,
             "runtime_reason": reason,
             "adjustments": (*result.adjustments, *run.adjustments),
-            "cost_usd": sum(costs) if costs else None,
-            "tokens": sum(tokens, Tokens()) if tokens else None,
+            "cost_usd": cost_usd,
+            "tokens": tokens,
         }
     )

@@ -39,6 +39,7 @@ from engine.runners.trees import TAG, reap
 from engine.selection import choose_runtime
 from engine.source import EngineSource
 from engine.strategies import Output, Plan, RunStep, Step, aggregate, choose, multi, parallel, parse_plan, single
+from engine.threads import to_the_end
 
 Work = Task | Sequence[Task] | Plan
 log = logging.getLogger("engine")
@@ -201,7 +202,7 @@ class Engine:
             updated=now,
         )
         mark = await asyncio.to_thread(seal, sealed_text(state))
-        held = await _held(self.store.create, state.model_copy(update={"seal": mark}))
+        held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=Held.release)
         self._begin(held, work, chosen, concurrency, may_start, on_event)
         return state.id
 
@@ -243,7 +244,7 @@ class Engine:
     async def resume(self, execution_id: str, *, may_start: bool = True, on_event: Callable[[Event], None] | None = None) -> TaskResult:
         """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run again."""
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
-        held = await _held(self.store.hold, execution_id)
+        held = await to_the_end(self.store.hold, execution_id, undo=Held.release)
         try:
             state = held.state
             if state.status in FINISHED:
@@ -489,18 +490,6 @@ class Engine:
                     if running.run.held.interrupt_requested():
                         running.run.stop.set()
             await asyncio.sleep(LOOK_S)
-
-
-async def _held(take: Callable[..., Held], *arguments: Any) -> Held:
-    """Hold an execution in a thread. Who is cancelled meanwhile does not keep it."""
-    taking = asyncio.ensure_future(asyncio.to_thread(take, *arguments))
-    try:
-        return await asyncio.shield(taking)
-    except asyncio.CancelledError:
-        await asyncio.wait([taking])
-        if taking.exception() is None:
-            taking.result().release()
-        raise
 
 
 async def _first(next_event: Coroutine[Any, Any, Event], task: asyncio.Task[TaskResult]) -> Event | None:

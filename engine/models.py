@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -213,6 +214,14 @@ class Attempt(Model):
             tokens=result.tokens,
             duration_ms=result.duration_ms,
         )
+
+
+def cost_of(attempts: Iterable[Attempt]) -> tuple[float | None, Tokens | None]:
+    """What attempts cost together, as far as that is known: dollars and tokens."""
+    attempts = tuple(attempts)
+    costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
+    tokens = [attempt.tokens for attempt in attempts if attempt.tokens is not None]
+    return (sum(costs) if costs else None), (sum(tokens, Tokens()) if tokens else None)
 
 
 class RunResult(Model):

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+log = logging.getLogger("engine")
 T = TypeVar("T")
 
 
-async def to_the_end(work: Callable[..., T], *arguments: Any) -> T:
-    """Do *work* in a thread. Who is cancelled meanwhile waits for it: nothing is written behind the back of the next."""
+async def to_the_end(work: Callable[..., T], *arguments: Any, undo: Callable[[T], object] | None = None) -> T:
+    """Do *work* in a thread. Who is cancelled meanwhile, however often, waits for it: nothing is written behind the next one's back.
+
+    What a cancelled caller will never hear of is put right by *undo*, which is given what the work came to.
+    """
     task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if (error := task.exception()) is not None:
+            log.warning("what was being written when its caller was cancelled failed: %s", error)
+        elif undo is not None:
+            await to_the_end(undo, task.result())
         raise

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from engine.budget.ledger import Call, Cost, Counted, Held, Ledger, Limit, Refusal, Wanted
 from engine.budget.prices import Prices
@@ -19,10 +17,10 @@ from engine.budget.windows import bounds, zone
 from engine.config import BudgetConfig, Mode
 from engine.errors import BadTask, BudgetExceeded
 from engine.models import BudgetLimit, Tokens
+from engine.threads import to_the_end
 
 log = logging.getLogger("engine.budget")
 Ask = Callable[[BudgetExceeded], Awaitable[bool]]  # a person or a program decides whether it goes on all the same
-Result = TypeVar("Result")
 OUTPUT_TOKENS = 8192  # what an answer is thought to take when nobody says
 MOST_USD = 1_000_000.0  # a run that says more is not believed
 MOST_TOKENS = 10**12
@@ -167,11 +165,11 @@ class Budget:
         Without *usd* the cost is that of the tokens. What can't be known counts as what was held. What a process that died
         held is settled by its key alone: `Reservation(key, None, 0)`. Goes on to its end even if the caller is cancelled.
         """
-        return await _to_the_end(self._settle, reservation, runtime, model, role, tokens, usd)
+        return await to_the_end(self._settle, reservation, runtime, model, role, tokens, usd)
 
     async def release(self, reservation: Reservation) -> None:
         """Let go of what was held for a call that was never made."""
-        await _to_the_end(self._ledger.release, reservation.key)
+        await to_the_end(self._ledger.release, reservation.key)
 
     async def report(self) -> BudgetReport:
         """What is spent, held and allowed now."""
@@ -220,13 +218,11 @@ class Budget:
         def hold() -> Held | Refusal:
             return self._ledger.reserve(call, wanted, limits, unknown_usd=self._config.reserve_usd, at=at, force=force)
 
-        held: list[Held | Refusal] = []
-        try:
-            return await _to_the_end(hold, done=held.append)
-        except asyncio.CancelledError:
-            if held and isinstance(held[0], Held):
-                await _to_the_end(self._ledger.release, call.key)
-            raise
+        def let_go(held: Held | Refusal) -> None:
+            if isinstance(held, Held):
+                self._ledger.release(call.key)
+
+        return await to_the_end(hold, undo=let_go)
 
     def _settle(
         self, reservation: Reservation, runtime: str, model: str | None, role: str | None, tokens: Tokens | None, usd: float | None
@@ -299,20 +295,3 @@ def dollars(amount: float) -> str:
 
 def _tokens(amount: float) -> str:
     return f"{int(amount):,} tokens"
-
-
-async def _to_the_end(function: Callable[..., Result], *arguments: object, done: Callable[[Result], object] | None = None) -> Result:
-    """Run it in a thread to its end, even if the caller is cancelled: a spend that is half written would be lost."""
-    work = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
-    try:
-        result = await asyncio.shield(work)
-    except asyncio.CancelledError:
-        while not work.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([work])
-        if (error := work.exception()) is not None:
-            log.warning("the budget could not be written for a call that was cancelled: %s", error)
-        elif done is not None:
-            done(work.result())
-        raise
-    return result

@@ -40,44 +40,55 @@ for _name, _module, _help in (
     ("doctor", "project", "Look at this machine and this project."),
 ):
     app.command(f"engine.cli.{_module}:{_name}_command", name=_name, help=_help)
-workflow = App(name="workflow", help="Named workflows: steps with wait points, and their history.")
-app.command(workflow)
-for _name, _help in (
-    ("start", "Start a workflow from its file."),
-    ("status", "Where workflows stand."),
-    ("approve", "Go on from the wait point, or try the failed step again."),
-    ("cancel", "End a workflow where it stands."),
+for _group, _module, _about, _commands in (
+    (
+        "workflow",
+        "workflows",
+        "Named workflows: steps with wait points, and their history.",
+        (
+            ("start", "Start a workflow from its file."),
+            ("status", "Where workflows stand."),
+            ("approve", "Go on from the wait point, or try the failed step again."),
+            ("cancel", "End a workflow where it stands."),
+        ),
+    ),
+    (
+        "image",
+        "image",
+        "Guest images: what is in the sandbox's Python.",
+        (
+            ("list", "The images in the cache, newest first."),
+            ("info", "One image: this folder's, or one by its digest."),
+            ("build", "Build this folder's image now."),
+            ("prune", "Remove images that are not in use."),
+        ),
+    ),
+    (
+        "tool",
+        "tool",
+        "Composed tools: write, test, run, share.",
+        (
+            ("list", "The composed tools of this project and of the user."),
+            ("show", "One tool: its interface, or its source."),
+            ("add", "Check a tool's file, run its examples, and save it."),
+            ("run", "Run a tool: once, for each line of stdin, or over all of it."),
+            ("test", "Run the examples of tools."),
+            ("history", "The versions of a tool."),
+            ("rollback", "Bring an earlier version back."),
+            ("rm", "Remove a tool; its versions stay in the history."),
+            ("export", "Tools as one JSON document on stdout."),
+            ("import", "Tools from such a document, or from JSON files of the older form."),
+            ("suggest", "Tools that past code would make."),
+            ("learn", "Learn what a tool returns from its past results."),
+            ("search", "Search all tools that this project grants."),
+        ),
+    ),
 ):
-    workflow.command(f"engine.cli.workflows:{_name}_command", name=_name, help=_help)
-image = App(name="image", help="Guest images: what is in the sandbox's Python.")
-app.command(image)
-for _name, _help in (
-    ("list", "The images in the cache, newest first."),
-    ("info", "One image: this folder's, or one by its digest."),
-    ("build", "Build this folder's image now."),
-    ("prune", "Remove images that are not in use."),
-):
-    image.command(f"engine.cli.image:{_name}_command", name=_name, help=_help)
-
-
-tool = App(name="tool", help="Composed tools: write, test, run, share.")
-app.command(tool)
-for _name, _help in (
-    ("list", "The composed tools of this project and of the user."),
-    ("show", "One tool: its interface, or its source."),
-    ("add", "Check a tool's file, run its examples, and save it."),
-    ("run", "Run a tool: once, for each line of stdin, or over all of it."),
-    ("test", "Run the examples of tools."),
-    ("history", "The versions of a tool."),
-    ("rollback", "Bring an earlier version back."),
-    ("rm", "Remove a tool; its versions stay in the history."),
-    ("export", "Tools as one JSON document on stdout."),
-    ("import", "Tools from such a document, or from JSON files of the older form."),
-    ("suggest", "Tools that past code would make."),
-    ("learn", "Learn what a tool returns from its past results."),
-    ("search", "Search all tools that this project grants."),
-):
-    tool.command(f"engine.cli.tool:{'examples' if _name == 'test' else _name}_command", name=_name, help=_help)
+    _app = App(name=_group, help=_about)
+    app.command(_app)
+    for _name, _help in _commands:
+        # A function called test_… would be one of pytest's.
+        _app.command(f"engine.cli.{_module}:{'examples' if _name == 'test' else _name}_command", name=_name, help=_help)
 
 
 class UsageError(Exception):

@@ -17,7 +17,7 @@ from engine.errors import ExecutionConflict, ExecutionNotFound
 from engine.executions.ids import ID, PREFIX
 from engine.executions.journal import Journal, read_records
 from engine.executions.state import FINISHED, AgentSession, BadState, ExecutionState, ExecutionStatus, pack, unpack
-from engine.models import RunResult
+from engine.models import RunResult, cost_of
 
 MAX_STATE = 256 << 20
 STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE = "state.json", "journal.jsonl", "lock", "interrupt"
@@ -275,6 +275,5 @@ def _with_result(state: ExecutionState, step: str, result: RunResult, seq: int) 
 
 def _cost(result: RunResult | None) -> tuple[float | None, int]:
     """What all attempts of a step cost; a later result of the same step holds those of the earlier ones."""
-    attempts = result.attempts if result is not None else ()
-    known = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
-    return (sum(known) if known else None), sum(attempt.tokens.total for attempt in attempts if attempt.tokens is not None)
+    cost_usd, tokens = cost_of(result.attempts if result is not None else ())
+    return cost_usd, tokens.total if tokens is not None else 0

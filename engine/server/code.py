@@ -12,6 +12,7 @@ from composer import Composer, ComposerError
 from composer.catalogue import show
 from composer.codemode import CodeRun
 from composer.errors import did_you_mean
+from engine.outcomes import OUTCOMES
 from sandbox import SandboxError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def of_run(run: CodeRun) -> ToolResult:
     if run.help:
         made["help"] = run.help
     made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
-    return ToolResult(structured_content=made, is_error=run.status not in ("completed", "paused"))
+    return ToolResult(structured_content=made, is_error=OUTCOMES[run.status].is_error)
 
 
 def cut(value: str) -> str:

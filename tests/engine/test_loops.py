@@ -807,7 +807,7 @@ class TestSameFailure:
             ("5 failed", "4 failed"),
             ("expected 3, got 4", "expected 3, got 5"),
             ("error in a.py:3", "error in b.py:3"),
-            ("/tmp/work/a.py: no", "/tmp/work/b.py: no"),
+            ("/tmp/build/a.py: no", "/tmp/work/b.py: no"),
             ("KeyError: a", "KeyError: b"),
         ],
     )
