@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from sandbox.limits import Limits
     from sandbox.run import Pending, Run, RunError, Status, ToolCall, Usage
     from sandbox.session import Session
+    from sandbox.tape import Diverged, Start, Tape
     from sandbox.tools import Tool, Toolset
 
 __all__ = [
     "ApprovalRequired",
+    "Diverged",
     "Image",
     "ImageError",
     "LimitError",
@@ -44,7 +46,9 @@ __all__ = [
     "SandboxClosed",
     "SandboxError",
     "Session",
+    "Start",
     "Status",
+    "Tape",
     "Tool",
     "ToolCall",
     "ToolDefinitionError",
@@ -70,6 +74,7 @@ _HOMES = {
     "images": ("Image",),
     "limits": ("Limits",),
     "run": ("Pending", "Run", "RunError", "Status", "ToolCall", "Usage"),
+    "tape": ("Diverged", "Start", "Tape"),
     "tools": ("Tool", "Toolset"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

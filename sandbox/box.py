@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import os
 import threading
@@ -25,8 +26,10 @@ from sandbox.request import BadRequest, Way, encode_request, encode_source
 from sandbox.run import Run
 from sandbox.seam import SEED_BYTES
 from sandbox.session import Session
+from sandbox.tape import Diverged, Start, Tape, Taped
 from sandbox.threads import Threads
 from sandbox.tools import Granted, Tool, Toolset
+from sandbox.wire import MAX_TAPE
 
 if TYPE_CHECKING:
     from sandbox.process import Zygote
@@ -166,16 +169,18 @@ class Sandbox:
         entry: str | None = None,
         cut_result: bool = False,
         depth: int = 0,
+        tape: Tape | None = None,
     ) -> Run:
         """Run *code* in a guest of its own, and throw the guest away.
 
         `limits` may only narrow the sandbox's. `run_id` is what `interrupt` takes; one is made up if it is left out.
         `entry` names a function of the code: it is called with the inputs, and what it returns is the result.
         `cut_result` makes an overlong result a cut one instead of a failure. A run that a tool of another run starts
-        says how deep it is: it never waits for a worker that a shallower one holds.
+        says how deep it is: it never waits for a worker that a shallower one holds. A `tape` records the run, or has
+        a recorded one replayed and gone on with.
         """
         way = Way(entry, None, cut_result)
-        return await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth)
+        return await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape)
 
     async def interface(self, code: str | bytes, name: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
         """What the function of that name takes, returns and calls, found out in a guest; the result is JSON.
@@ -253,12 +258,16 @@ class Sandbox:
         session: Session | None,
         way: Way = RUN,
         depth: int = 0,
+        tape: Tape | None = None,
     ) -> Run:
         started = time.perf_counter()
         base = session.limits if session is not None else self.limits
         limits = base if narrower is None else base.narrowed(dict(narrower) if isinstance(narrower, Mapping) else narrower)
         noise = os.urandom(SEED_BYTES + 16)
         run_id, seed = run_id or noise[SEED_BYTES:].hex(), noise[:SEED_BYTES]
+        before = tape.start if tape is not None else None
+        if before is not None:
+            seed = before.seed
         queued = Queued()
         with self._lock:
             if run_id in self._flights:
@@ -280,14 +289,20 @@ class Sandbox:
                 key = hashlib.sha256(source).digest()
                 # Fuel is counted from the source, always: a cached run would cost less.
                 cached = None if limits.fuel is not None else self._codes.get(key)
+                if before is not None and limits.fuel is None:
+                    cached = await self._code_as_before(before, source, key, limits)
                 # Code is kept only from a guest that has run nothing else: another could hand in what it likes.
-                keep = cached is None and limits.fuel is None and not again and way.examine is None
+                keep = cached is None and limits.fuel is None and not again and way.examine in (None, "code")
                 fresh, kept = not again, session is not None
                 request = encode_request(source, cached, keep, inputs, files, limits, tools, seed, fresh=fresh, session=kept, way=way)
             except BadRequest as bad:
                 return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
             job = Job(request, seed, limits, keep=keep, session=session is not None, again=again)
-            landing, broker = await self._fly(job, run_id, queued, tools, session, berths)
+            start = None
+            if tape is not None:
+                wall_ns = 0 if before is None else before.wall_ns
+                start = Start(seed, wall_ns, cached is not None, self.image.digest, key.hex())
+            landing, broker = await self._fly(job, run_id, queued, tools, session, berths, tape, start)
             if landing.kept is not None:
                 self._codes.put(key, landing.kept)
             run = outcome.build(run_id, landing, broker, job, files or {}, self.image, (time.perf_counter() - started) * 1e3)
@@ -297,6 +312,12 @@ class Sandbox:
         finally:
             with self._lock:
                 self._flights.pop(run_id, None)
+
+    async def _code_as_before(self, before: Start, source: bytes, key: bytes, limits: Limits) -> bytes | None:
+        """The compiled code for a replay, if the recorded run had it: made now, by a guest that does nothing else, if it is not there."""
+        if before.compiled and self._codes.get(key) is None:
+            await self._run(source, None, None, limits, None, Toolset(), None, Way(None, "code"), EXAMINING)
+        return self._codes.get(key) if before.compiled else None
 
     def _kind(self, limits: Limits) -> str:
         # Fuel runs have an artefact of their own, and always a process: deterministic, and needed by few.
@@ -308,7 +329,15 @@ class Sandbox:
             raise LimitError(f"memory_mb={limits.memory_mb}: this image itself takes {own / (1 << 20):.0f} MB; give it more")
 
     async def _fly(
-        self, job: Job, run_id: str, queued: Queued, tools: Granted, session: Session | None, berths: Berths
+        self,
+        job: Job,
+        run_id: str,
+        queued: Queued,
+        tools: Granted,
+        session: Session | None,
+        berths: Berths,
+        tape: Tape | None,
+        start: Start | None,
     ) -> tuple[Landing, Broker | None]:
         loop = asyncio.get_running_loop()
         berth = session.take() if session is not None else None
@@ -319,11 +348,15 @@ class Sandbox:
             return Landing(End(reason="interrupted")), None
 
         def connect(flight: Flight, complete: Callable[[bytes], None], undelivered: Callable[[], int]) -> Broker:
-            return Broker(tools, job.limits, loop, self._threads, complete, flight.stop, undelivered)
+            return Broker(tools, job.limits, loop, self._threads, complete, flight.stop, undelivered, tape)
 
         flight: Flight | None = None
         landing: Landing | None = None
         try:
+            if tape is not None and start is not None:
+                landing = _begin(tape, start, job)
+                if landing is not None:
+                    return landing, None
             flight = berth.launch(job, loop, connect)
             with self._lock:
                 self._flights[run_id] = flight
@@ -333,6 +366,12 @@ class Sandbox:
             if too_late:
                 flight.stop("interrupted")
             landing = await flight.landed
+            if flight.broker is not None:
+                landing.problem = flight.broker.problem
+                if flight.broker.pausing and landing.end.answer is not None:  # it did not wait for the call that has to be approved
+                    landing.end = End(reason="paused")
+            if tape is not None:
+                _end(tape, landing)
             return landing, flight.broker
         except asyncio.CancelledError:
             if flight is not None:
@@ -347,3 +386,34 @@ class Sandbox:
                 session.give(berth, berths, landing)
             else:
                 berths.release(berth)
+
+
+def _begin(tape: Tape, start: Start, job: Job) -> Landing | None:
+    """Have the tape know how the run begins; a landing if it ends there."""
+    before = tape.start
+    try:
+        if before is None:
+            start = dataclasses.replace(start, wall_ns=time.time_ns())
+        tape.begin(start)
+        if before is not None:
+            if before.compiled != start.compiled:
+                raise Diverged("the recorded run was given its code compiled, or compiled it itself, and this one can't be begun like that")
+            if len(start.seed) != SEED_BYTES or not 0 < start.wall_ns < 1 << 62 or len(tape.heard) > MAX_TAPE:
+                raise Diverged("the record does not say how the run began, or is too large")
+        job.taped = Taped(start.wall_ns, None if before is None else tape.heard)
+    except Diverged as error:
+        return Landing(End(reason="diverged"), problem=str(error))
+    except OSError as error:
+        return Landing(End(reason="journal"), problem=error.strerror or type(error).__name__)
+    return None
+
+
+def _end(tape: Tape, landing: Landing) -> None:
+    """A run that has ended, or stands where the recorded one went on: did the recorded one make more calls?"""
+    if landing.end.answer is not None or (landing.end.reason == "diverged" and landing.problem is None):
+        try:
+            tape.ended()
+        except Diverged as error:
+            landing.end, landing.problem = End(reason="diverged"), str(error)
+        except OSError as error:
+            landing.end, landing.problem = End(reason="journal"), error.strerror or type(error).__name__

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 from pydantic_core import to_json, to_jsonable_python
@@ -15,13 +17,18 @@ from sandbox.errors import ApprovalRequired
 from sandbox.limits import Limits
 from sandbox.outside import parse
 from sandbox.run import Pending, ToolCall
+from sandbox.tape import Diverged, Tape
 from sandbox.threads import Threads
 from sandbox.tools import CallFailed, Granted, HostTool, encode_result, failure
 
 MAX_CALLS = 1024  # in one message
+PAUSE_S = 30.0  # that calls under way have when the run is to be paused
 MESSAGE_SLACK = 1 << 16
 MAX_UNDELIVERED = 64 << 20  # bytes of results that a guest has not read yet
 MAX_PLAIN_CALLS = 64  # of one run at a time; more of them wait
+CHECKPOINT = "<checkpoint>"  # what a guest's checkpoints come under: no tool can have that name
+MAX_CHECKPOINTS = 10_000  # of one run
+MAX_LABEL = 200
 
 
 class Broker:
@@ -30,6 +37,9 @@ class Broker:
 
     Plain functions run in threads, async ones as tasks on the caller's loop. Both callbacks may be called from any
     thread. After `close` nothing is delivered any more: what a late tool returns is dropped.
+
+    With a tape, every message of the guest is put to it first, and it hears of every completion before the guest does.
+    `problem` says why the tape stopped the run.
     """
 
     def __init__(
@@ -41,6 +51,7 @@ class Broker:
         complete: Callable[[bytes], None],
         stop: Callable[[str], None],
         undelivered: Callable[[], int],
+        tape: Tape | None = None,
     ) -> None:
         self.tools = tools
         self.limits = limits
@@ -49,9 +60,15 @@ class Broker:
         self.complete = complete
         self.stop = stop
         self.undelivered = undelivered
+        self.tape = tape
+        self.problem: str | None = None
+        self._checkpoints = 0
         self._audited: list[tuple[str, float, bool, int, int, str | None]] = []
         self.pending: list[Pending] = []
         self.made = 0
+        self.pausing = False  # a call waits for approval: nothing new is begun, and the run ends when nothing is under way
+        self._last = 0  # the number of the newest call
+        self._cancelled: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[int, tuple[str, int, float]] = {}
         self._plain_calls: deque[tuple[HostTool, int, list[Any], dict[str, Any], int]] = deque()
@@ -73,42 +90,100 @@ class Broker:
 
     def parse(self, body: bytes) -> tuple[list[Any], list[Any]] | None:
         """The calls and cancellations of a crossing, or None for what is not our guest's language."""
-        limit = self.limits.max_call_bytes
+        limit, last = self.limits.max_call_bytes, self._last
         try:
             calls, cancelled = parse(body, None if limit is None else limit + MESSAGE_SLACK)
             if len(calls) > MAX_CALLS or not isinstance(cancelled, list):
                 return None
             for call_id, name, args, kwargs in calls:
                 typed = type(call_id) is int and type(name) is str and type(args) is list and type(kwargs) is dict
-                if not typed or not 0 < call_id < 1 << 53 or call_id in self._under_way:
+                # A number stands for one call, for ever: what was recorded, or approved, of it is of that call alone.
+                if not typed or not last < call_id < 1 << 53:
                     return None
+                last = call_id
         except (ValueError, TypeError):
-            return None
-        if len(calls) > 1 and len({call[0] for call in calls}) < len(calls):
             return None
         return calls, cancelled
 
-    def receive(self, body: bytes) -> None:
-        """Start what a crossing asks for."""
+    def receive(self, body: bytes, heard: bytes = b"") -> None:
+        """Start what a crossing asks for; a taped run's guest has *heard* something before it."""
+        if self.problem is not None:
+            return  # it is being stopped, and may not go on from where the tape said no
         parsed = self.parse(body)
         if parsed is None:
             self.stop("protocol")
             return
         calls, cancelled = parsed
-        for call_id, name, args, kwargs in calls:
-            if not self.start(call_id, name, args, kwargs, len(body) // len(calls)):
+        if calls:
+            self._last = calls[-1][0]
+        cancelled = self._given_up(cancelled)
+        recorded = repeat(None) if self.tape is None else self._recorded(self.tape, calls, cancelled, heard)
+        if recorded is None:
+            return
+        for (call_id, name, args, kwargs), answer in zip(calls, recorded, strict=False):
+            size = len(body) // len(calls)
+            if answer is not None:
+                if not self._repeat(call_id, name, answer, size):
+                    return
+            elif not self.start(call_id, name, args, kwargs, size):
                 return
         if cancelled:
-            known = [call_id for call_id in cancelled[:MAX_CALLS] if type(call_id) is int and call_id in self._under_way]
-            self.loop.call_soon_threadsafe(self._cancel, known)
+            self.loop.call_soon_threadsafe(self._cancel, [call_id for call_id in cancelled if call_id in self._under_way])
+
+    def _given_up(self, cancelled: list[Any]) -> list[int]:
+        """The calls that the guest gives up now. Each is given up once; 0 is no call, but says that the guest has got so far."""
+        found = [one for one in cancelled if type(one) is int and 0 <= one <= self._last and one not in self._cancelled]
+        self._cancelled.update(one for one in found if one)
+        return list(dict.fromkeys(found))
+
+    def _recorded(self, tape: Tape, calls: list[Any], cancelled: list[int], heard: bytes) -> list[bytes | None] | None:
+        """What the tape says to a message; None when the run has just been stopped."""
+        try:
+            return tape.calls([tuple(call) for call in calls], cancelled, heard)
+        except (Diverged, OSError) as error:
+            self._stop_for(error)
+            return None
+
+    def _repeat(self, call_id: int, name: str, answer: bytes, size: int) -> bool:
+        """Give the recorded answer of a call again; False when it is none, which ends the run."""
+        head = b"[%d," % call_id
+        worked = answer.startswith(head + b"1,")
+        if answer and not (answer.endswith(b"]") and (worked or answer.startswith(head + b"0,"))):
+            self._stop_for(Diverged(f"the record has no answer to call {call_id} of {name[:MAX_LABEL]} but something else"))
+            return False
+        if name != CHECKPOINT:
+            self.made += 1
+            error = None if worked else _error_of(answer)
+            self._audited.append((name[:200], 0.0, worked, size, len(answer) - len(head) - 3 if worked else 0, error))
+        with self._lock:
+            if answer and not self._closed:
+                self.complete(answer)
+        return True
+
+    def _stop_for(self, error: Diverged | OSError) -> None:
+        if isinstance(error, Diverged):
+            self.problem = self.problem or str(error)
+            self.stop("diverged")
+        else:
+            self.problem = self.problem or error.strerror or type(error).__name__
+            self.stop("journal")
 
     def _cancel(self, call_ids: list[int]) -> None:
         for call_id in call_ids:
             task = self._tasks.get(call_id)
-            if task is not None:
+            if task is not None and call_id in self._under_way:
+                name, size, started = self._under_way[call_id]
                 task.cancel()
+                task.add_done_callback(functools.partial(self._never_began, call_id, name, size, started))
 
-    def admit(self, name: str) -> HostTool | CallFailed | None:
+    def _never_began(self, call_id: int, name: str, size: int, started: float, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step says nothing of itself."""
+        if task.cancelled():
+            self._tasks.pop(call_id, None)
+            self._failed(call_id, name, CallFailed("Cancelled", "cancelled"), size, started)
+            self._finish(call_id, None, cancelled=True)
+
+    def admit(self, name: str, call_id: int) -> HostTool | CallFailed | None:
         """The tool of that name if it may be called now; None when the run has just been stopped."""
         self.made += 1
         most = self.limits.max_tool_calls
@@ -117,22 +192,26 @@ class Broker:
             self.stop("call_limit")
             return None
         try:
-            tool = self.tools.get(name)
+            tool = self.tools.find(name, call_id)
         except CallFailed as refused:
             return refused
         return tool if tool is not None else CallFailed("UnknownTool", "there is no such tool")
 
-    def is_plain(self, name: str) -> bool:
+    def is_plain(self, name: str, call_id: int) -> bool:
         """Whether it is a plain function's name, and may be called."""
         try:
-            tool = self.tools.get(name)
+            tool = self.tools.find(name, call_id)
         except CallFailed:
             return False
         return tool is not None and not tool.is_async
 
     def start(self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int) -> bool:
         """Start one call; False when the run has just been stopped."""
-        tool = self.admit(name)
+        if self.pausing:
+            return True  # nobody answers it now
+        if name == CHECKPOINT:
+            return self._checkpoint(call_id, args, kwargs)
+        tool = self.admit(name, call_id)
         if tool is None:
             return False
         if isinstance(tool, CallFailed):
@@ -150,6 +229,29 @@ class Broker:
                 self.threads.start(self._serve_plain_calls)
         return True
 
+    def _checkpoint(self, call_id: int, args: list[Any], kwargs: dict[str, Any]) -> bool:
+        """The guest's `checkpoint(label, value)`: kept, and answered at once."""
+        self._checkpoints += 1
+        if self._checkpoints > MAX_CHECKPOINTS:
+            self.problem = f"the run made more than {MAX_CHECKPOINTS} checkpoints"
+            self.stop("call_limit")
+            return False
+        match args:
+            case [str(label), value] if 1 <= len(label) <= MAX_LABEL and not kwargs:
+                completion = b"[%d,1,null]" % call_id
+            case _:  # not by our guest's own function
+                wrong = {"kind": "InvalidArguments", "message": f"a checkpoint has a label of 1 to {MAX_LABEL} characters and a value"}
+                self._finish(call_id, b"[%d,0,%b]" % (call_id, to_json(wrong)))
+                return True
+        try:
+            if self.tape is not None:
+                self.tape.checkpoint(label, to_json(value, inf_nan_mode="constants"))
+        except (OSError, Diverged) as error:
+            self._stop_for(error)
+            return False
+        self._finish(call_id, completion)
+        return True
+
     def _serve_plain_calls(self) -> None:
         """In a thread: this run's plain calls, until there are none. A bounded number of such threads serve a run."""
         while True:
@@ -163,6 +265,7 @@ class Broker:
     def enter(self, call_id: int, name: str, size: int) -> None:
         """A call is under way, and in the audit whatever becomes of it."""
         with self._lock:
+            self._last = max(self._last, call_id)
             self._under_way[call_id] = name, size, time.perf_counter()
 
     def leave(self, call_id: int) -> None:
@@ -189,6 +292,7 @@ class Broker:
     async def _run_task(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
         started = time.perf_counter()
         completion: bytes | None
+        cancelled = False
         try:
             bound_args, bound_kwargs = tool.bind(args, kwargs)
             data = encode_result(await tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
@@ -197,14 +301,15 @@ class Broker:
             self._pause(tool, args, kwargs, error, size, started)
             completion = None
         except asyncio.CancelledError as error:
-            ours = (task := asyncio.current_task()) is not None and task.cancelling() > 0
-            completion = self._failed(call_id, tool.name, CallFailed("Cancelled", "cancelled") if ours else failure(error), size, started)
-            completion = None if ours else completion
+            cancelled = (task := asyncio.current_task()) is not None and task.cancelling() > 0
+            cause = CallFailed("Cancelled", "cancelled") if cancelled else failure(error)
+            completion = self._failed(call_id, tool.name, cause, size, started)
+            completion = None if cancelled else completion
         except BaseException as error:
             completion = self._failed(call_id, tool.name, failure(error), size, started)
         finally:
             self._tasks.pop(call_id, None)
-        self._finish(call_id, completion)
+        self._finish(call_id, completion, cancelled=cancelled)
 
     def _pause(self, tool: HostTool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired, size: int, started: float) -> None:
         named = tool.named(args, kwargs)
@@ -215,7 +320,12 @@ class Broker:
             own = Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason))
             self.pending += error.pending or (own,)
             self._audited.append((tool.name, ms, False, size, 0, "waits for approval"))
-        self.stop("paused")
+            self.pausing = self.tape is not None
+        if self.pausing:
+            # Calls that are under way may come to their end: of one that is cut off nobody would know whether it was done.
+            self.loop.call_soon_threadsafe(self.loop.call_later, PAUSE_S, self.stop, "paused")
+        else:
+            self.stop("paused")
 
     def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:
         self._finish(call_id, self._failed(call_id, name, error, size, time.perf_counter()))
@@ -233,15 +343,39 @@ class Broker:
             self._audited.append((name[:200], ms, False, size, 0, f"{error.kind}: {error}"[:500]))
         return b"[%d,0,%b]" % (call_id, data)
 
-    def _finish(self, call_id: int, completion: bytes | None) -> None:
+    def _finish(self, call_id: int, completion: bytes | None, *, cancelled: bool = False) -> None:
+        """A call has ended: with a completion, or because the guest cancelled it, or it waits for approval."""
         # Under the lock: once the run is closed its worker serves another, which must not hear of this call.
         with self._lock:
             self._under_way.pop(call_id, None)
-            if completion is not None and not self._closed:
-                if self.undelivered() > MAX_UNDELIVERED:
-                    message = "too many results wait to be read: await calls before making more"
-                    completion = b"[%d,0,%b]" % (call_id, to_json({"kind": "Flood", "message": message}))
+            over = self.pausing and not self._under_way
+            if self._closed:
+                return
+        if completion is not None or cancelled:
+            self._answer(call_id, completion)
+        if over:
+            self.stop("paused")
+
+    def _answer(self, call_id: int, completion: bytes | None) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            if completion is not None and self.undelivered() > MAX_UNDELIVERED:
+                message = "too many results wait to be read: await calls before making more"
+                completion = b"[%d,0,%b]" % (call_id, to_json({"kind": "Flood", "message": message}))
+            unrecorded = self._record(call_id, completion)
+            if unrecorded is None and completion is not None and not self.pausing:
                 self.complete(completion)
+        if unrecorded is not None:
+            self._stop_for(unrecorded)
+
+    def _record(self, call_id: int, completion: bytes | None) -> OSError | Diverged | None:
+        if self.tape is not None:
+            try:
+                self.tape.answered(call_id, completion)
+            except (OSError, Diverged) as error:  # also of a run inside this one
+                return error
+        return None
 
     def close(self) -> None:
         """Cancel what is still under way, and say so in the audit. Called on the loop."""
@@ -253,3 +387,14 @@ class Broker:
             self._audited.append((name, ms, False, size, 0, "unfinished when the run ended"))
         for task in list(self._tasks.values()):
             task.cancel()
+
+
+def _error_of(answer: bytes) -> str:
+    """What the audit says of a recorded failure."""
+    if not answer:
+        return "Cancelled: cancelled"
+    try:
+        _, _, error = parse(answer, 1 << 16)
+        return f"{error['kind']}: {error['message']}"[:500]
+    except (ValueError, TypeError, LookupError):
+        return "failed"

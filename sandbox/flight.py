@@ -14,6 +14,7 @@ from typing import Protocol
 from sandbox.broker import Broker
 from sandbox.end import End
 from sandbox.limits import Limits
+from sandbox.tape import Taped
 from sandbox.watchdog import Deadline, watchdog
 
 GRACE_S = 0.02
@@ -29,6 +30,7 @@ class Job:
     keep: bool
     session: bool = False
     again: bool = False
+    taped: Taped | None = None
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class Landing:
     fuel: int | None = None
     stdout: bytes = b""
     kept: bytes | None = None
+    problem: str | None = None  # what `end` is about, in words for people
 
 
 class Flight(ABC):

@@ -13,7 +13,7 @@ from sandbox.broker import Broker
 from sandbox.end import End, Stop
 from sandbox.flight import Connect, Flight, Job, Landing
 from sandbox.machine import THREAD_STACK_BYTES, Guest, Machine
-from sandbox.seam import Seam
+from sandbox.seam import Seam, TapedSeam
 from sandbox.tools import CallFailed
 
 log = logging.getLogger("sandbox")
@@ -87,7 +87,10 @@ class WorkerThread:
         self._kept = self._guest = None
         self.ready = False
         self.stuck = False
-        if not job.again:
+        if job.taped is not None:
+            guest.touch()  # always from the same heap
+            guest.seam = TapedSeam(job.seed, job.taped)
+        elif not job.again:
             guest.seam = Seam(job.seed)
         limits = job.limits
         landing = Landing(End(reason="interrupted"))
@@ -154,10 +157,23 @@ class ThreadFlight(Flight):
         broker, guest = self.broker, self._guest
         assert broker is not None
         assert guest is not None
+        seam = guest.seam
+        if isinstance(seam, TapedSeam):
+            return seam.cross(wait, body, self._send_heard, self._receive)
         if body:
             completion = self._here_and_now(broker, wait, body)
             if completion is not None:
-                return guest.seam.deliver(b"[%b]" % completion)
+                return seam.deliver(b"[%b]" % completion)
+        completion = self._receive(wait)
+        return seam.deliver(b"[%b]" % completion if completion else b"")
+
+    def _send_heard(self, heard: bytes, body: bytes) -> None:
+        assert self.broker is not None
+        self.broker.receive(body, heard)
+        if self.reason is not None:
+            raise Stop(self.reason)
+
+    def _receive(self, wait: float | None) -> bytes:
         try:
             completion = self._completions.get(timeout=wait) if wait != 0 else self._completions.get_nowait()
         except queue.Empty:
@@ -165,7 +181,7 @@ class ThreadFlight(Flight):
         if completion is None or self.reason is not None:
             raise Stop(self.reason or "stopped")
         self._unread -= len(completion)
-        return guest.seam.deliver(b"[%b]" % completion if completion else b"")
+        return completion
 
     def _here_and_now(self, broker: Broker, wait: float | None, body: bytes) -> bytes | None:
         """A plain function that is all the guest waits for runs on this thread: no hop, a fraction of the price."""
@@ -174,8 +190,8 @@ class ThreadFlight(Flight):
             if parsed is not None and len(parsed[0]) == 1 and not parsed[1]:
                 call_id, name, args, kwargs = parsed[0][0]
                 limit = broker.limits.max_call_bytes
-                if broker.is_plain(name) and (limit is None or len(body) <= limit):
-                    tool = broker.admit(name)
+                if broker.is_plain(name, call_id) and (limit is None or len(body) <= limit):
+                    tool = broker.admit(name, call_id)
                     if tool is None or isinstance(tool, CallFailed):
                         return None
                     self._tool_since = before = time.thread_time_ns()

@@ -25,6 +25,8 @@ REASONS: dict[str, Status] = {
     "interrupted": "interrupted",
     "blocked": "error",
     "random": "error",
+    "diverged": "error",
+    "journal": "crashed",
     "protocol": "crashed",
     "outside": "crashed",
 }
@@ -157,8 +159,8 @@ def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
         "fuel_limit": (f"the run used up fuel={limits.fuel}", "do less, or raise fuel"),
         "memory_limit": (f"the run needed more memory than memory_mb={limits.memory_mb}", "work in smaller pieces, or raise memory_mb"),
         "call_limit": (
-            f"the run made more tool calls than max_tool_calls={limits.max_tool_calls}",
-            "make fewer calls, or raise max_tool_calls",
+            landing.problem or f"the run made more tool calls than max_tool_calls={limits.max_tool_calls}",
+            "make fewer" if landing.problem else "make fewer calls, or raise max_tool_calls",
         ),
         "paused": ("the run waits for approval", None),
         "interrupted": ("the run was interrupted", None),
@@ -166,6 +168,18 @@ def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
     if status in messages:
         message, hint = messages[status]
         return RunError(kind=status, message=message, hint=hint)
+    if end.reason == "diverged":
+        return RunError(
+            kind="Diverged",
+            message=landing.problem or "the run does something else than the recorded one, or its record is broken",
+            hint="run it anew, or resume it with the code, inputs and image that it was begun with",
+        )
+    if end.reason == "journal":
+        return RunError(
+            kind="NotRecorded",
+            message=f"the run can't be recorded: {landing.problem}",
+            hint="make room where executions are kept, then resume it: nothing that is recorded is done again",
+        )
     if end.reason == "blocked":
         return RunError(kind="BlockingCall", message="the code waited in a way that can't be interrupted", hint="use time.sleep or asyncio")
     if end.reason == "random":

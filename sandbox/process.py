@@ -308,10 +308,10 @@ class WorkerProcess:
 
 
 @lru_cache(64)
-def _order(limits: Limits, keep: bool, session: bool, again: bool) -> bytes:
+def _order(limits: Limits, keep: bool, session: bool, again: bool, taped: bool) -> bytes:
     memory = None if limits.memory_mb is None else limits.memory_mb << 20
     order = {"memory": memory, "fuel": limits.fuel, "stdout": limits.max_stdout_bytes, "keep": keep, "session": session, "again": again}
-    return json.dumps(order).encode()
+    return json.dumps({**order, "taped": taped}).encode()
 
 
 class ProcessFlight(Flight):
@@ -322,12 +322,13 @@ class ProcessFlight(Flight):
         self.worker = worker
         self.kept: bytes | None = None
         self._used: tuple[int, int] | None = None
-        self.broker = connect(self, lambda completion: worker.send(wire.COMPLETIONS, b"[%b]" % completion), worker.unsent)
+        self.broker = connect(self, lambda completion: worker.send(wire.COMPLETION, completion), worker.unsent)
         self._cpu_before = worker.cpu_ns()
         worker.flight = self
         worker.ready = False
         worker.listen(loop)
-        worker.send(wire.RUN, wire.encode_run(job.seed, _order(job.limits, job.keep, job.session, job.again), job.request))
+        order = _order(job.limits, job.keep, job.session, job.again, job.taped is not None)
+        worker.send(wire.RUN, wire.encode_run(job.seed, order, job.request, job.taped))
         self.watch()
 
     def cpu_used(self) -> float:
@@ -357,7 +358,11 @@ class ProcessFlight(Flight):
         """What the worker says of this run."""
         if kind == wire.EXCHANGE:
             assert self.broker is not None
-            self.broker.receive(payload)
+            if self.job.taped is None:
+                self.broker.receive(payload)
+            else:
+                heard, body = wire.split_heard(payload)
+                self.broker.receive(body, heard)
         elif kind == wire.KEEP:
             self.kept = self.kept or payload
         elif kind == wire.DONE:

@@ -26,7 +26,7 @@ class Way:
     """How a source is run: as it stands, or by way of one of its functions, or only looked at."""
 
     entry: str | None = None
-    examine: Literal["interface", "shapes", "function"] | None = None
+    examine: Literal["interface", "shapes", "function", "code"] | None = None
     cut: bool = False  # an overlong result is cut, and no failure
 
 

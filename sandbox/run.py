@@ -72,6 +72,7 @@ class Pending(_Model):
     tool: str
     arguments: dict[str, Any]
     reason: str
+    call: str = ""  # its name in the record of the execution, if there is one
 
 
 class Run(_Model):

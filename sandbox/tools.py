@@ -48,8 +48,8 @@ class Granted(Protocol):
 
     names_json: bytes
 
-    def get(self, name: str) -> HostTool | None:
-        """The tool of that name. None, or CallFailed with a reason, if it may not be called."""
+    def find(self, name: str, call_id: int) -> HostTool | None:
+        """The tool of that name, for the run's call of that number. None, or CallFailed with a reason, if it may not be called."""
 
 
 class Tool:
@@ -178,6 +178,9 @@ class Toolset(Mapping[str, Tool]):
 
     def get(self, name: str, default: Any = None) -> Any:
         return self._tools.get(name, default)
+
+    def find(self, name: str, call_id: int) -> Tool | None:
+        return self._tools.get(name)
 
     def __iter__(self) -> Any:
         return iter(self._tools)

@@ -13,12 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 from sandbox.end import End, Stop
+from sandbox.tape import Taped
 
 HEAD = struct.Struct(">IB")
 MAX_FRAME = 512 << 20
 
 # host → worker
-RUN, COMPLETIONS, STOP = 1, 2, 3
+RUN, COMPLETION, STOP = 1, 2, 3
 # worker → host
 HELLO, READY, EXCHANGE, KEEP, DONE, FAILED = 11, 12, 13, 14, 15, 16
 
@@ -56,8 +57,33 @@ def decode_order(text: bytes) -> dict[str, Any]:
     return order
 
 
-def encode_run(seed: bytes, order: bytes, request: bytes) -> bytes:
-    return b"%b%b%b%b" % (seed, len(order).to_bytes(4, "big"), order, request)
+def encode_run(seed: bytes, order: bytes, request: bytes, taped: Taped | None = None) -> bytes:
+    """A run's order says whether there is a tape; then what is to be known of it stands before the request."""
+    tape = b""
+    if taped is not None:
+        heard = taped.heard or b""
+        tape = TAPE_HEAD.pack(taped.wall_ns, taped.heard is not None, len(heard)) + heard
+    return b"%b%b%b%b%b" % (seed, len(order).to_bytes(4, "big"), order, tape, request)
+
+
+TAPE_HEAD = struct.Struct(">Q?I")  # when the run began, whether it is replayed, how long is what it heard
+MAX_HEARD = 4 << 20  # of one message
+MAX_TAPE = 256 << 20
+
+
+def decode_taped(payload: bytes, at: int) -> tuple[Taped, int]:
+    """What stands at *at* about a run's tape, and where it ends."""
+    wall_ns, replayed, size = TAPE_HEAD.unpack_from(payload, at)
+    at += TAPE_HEAD.size
+    return Taped(wall_ns, payload[at : at + size] if replayed else None), at + size
+
+
+def split_heard(payload: bytes) -> tuple[bytes, bytes]:
+    """What a taped guest heard before its message, and the message. It will be kept: it may hold no more than numbers."""
+    heard, _, body = payload.partition(b"\n")
+    if len(heard) > MAX_HEARD or heard.translate(None, b"0123456789,[]"):
+        raise Closed("what a guest heard is not as we would write it")
+    return heard, body
 
 
 def decode_done(payload: bytes) -> tuple[End, int, int, int]:

@@ -13,7 +13,7 @@ import time
 from sandbox import wire
 from sandbox.end import Stop
 from sandbox.machine import Guest, Machine
-from sandbox.seam import SEED_BYTES, Seam
+from sandbox.seam import SEED_BYTES, Seam, TapedSeam
 
 
 class SocketPort:
@@ -28,18 +28,28 @@ class SocketPort:
 
     def exchange(self, message: bytes) -> bytes:
         wait, body = wire.split_exchange(message)
+        seam = self.guest.seam
+        if isinstance(seam, TapedSeam):
+            return seam.cross(wait, body, self._send_heard, self._receive)
         if body:
             self.channel.send(wire.EXCHANGE, body)
+        completion = self._receive(wait)
+        return seam.deliver(b"[%b]" % completion if completion else b"")
+
+    def _send_heard(self, heard: bytes, body: bytes) -> None:
+        self.channel.send(wire.EXCHANGE, b"%b\n%b" % (heard, body))
+
+    def _receive(self, wait: float | None) -> bytes | None:
         deadline = None if wait is None else time.monotonic() + wait
         while True:
             found = self.channel.receive(None if deadline is None else deadline - time.monotonic())
             if found is None:
-                return self.guest.seam.deliver(b"")
+                return None
             kind, payload = found
             if kind == wire.STOP:
                 raise Stop(payload.decode())
-            if kind == wire.COMPLETIONS:
-                return self.guest.seam.deliver(payload)
+            if kind == wire.COMPLETION:
+                return payload
 
     def write(self, text: bytes) -> None:
         if text := self.room.fit(text):
@@ -88,7 +98,11 @@ class Worker:
             self.kept = None
         guest = self.kept or self.ready or self.machine.guest()
         self.ready = self.kept = None
-        if not order["again"]:
+        if order["taped"]:
+            taped, size = wire.decode_taped(payload, size)
+            guest.touch()  # always from the same heap
+            guest.seam = TapedSeam(seed, taped)
+        elif not order["again"]:
             guest.seam = Seam(seed)
         port = SocketPort(self.channel, guest, self.output, order["stdout"], order["keep"])
         started = time.thread_time_ns()

@@ -9,6 +9,8 @@ import wit_world
 from guest import encode
 
 BURST = 256
+CHECKPOINT = "<checkpoint>"  # sent like a call, under a name that no tool can have
+MAX_LABEL = 200
 
 
 class ToolError(Exception):
@@ -50,10 +52,10 @@ class Bridge:
         # Calls that were written but not awaited yet, and in which line: what is left at the end was forgotten.
         self.unawaited: dict[int, tuple[Any, int]] = {}
 
-    def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, str, int]:
+    def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "") -> tuple[int, str, int]:
         """A call as it is sent, and how long that is. Done at once: what can't be sent fails at the line that wrote it."""
         self.next_id = call_id = self.next_id + 1
-        text = encode.dumps([call_id, name, args, kwargs], f"arguments of tools.{name}")
+        text = encode.dumps([call_id, name, args, kwargs], what or f"arguments of tools.{name}")
         size = len(text) if text.isascii() else len(text.encode())
         if self.limit is not None and size > self.limit:
             raise ToolError(f"its arguments are {size} bytes long; max_call_bytes={self.limit}", name, "ArgumentsTooLarge")
@@ -79,12 +81,16 @@ class Bridge:
     ) -> tuple[int, "asyncio.Future[Any]"]:
         future = loop.create_future()
         call_id, text, size = self.encode(name, args, kwargs)
+        self.queue(text, size)
+        self.pending[call_id] = future, name
+        return call_id, future
+
+    def queue(self, text: str, size: int) -> None:
+        """Have a call handed over at the next crossing."""
         if self.calls and (len(self.calls) >= BURST or (self.limit is not None and self.queued + size > self.limit)):
             self.cross(0)  # a flood of calls meets its limit early, and no message grows without end
         self.calls.append(text)
         self.queued += size
-        self.pending[call_id] = future, name
-        return call_id, future
 
     def cancel(self, call_id: int) -> None:
         if self.pending.pop(call_id, None) is not None:
@@ -121,6 +127,20 @@ class Bridge:
 
 
 bridge = Bridge()
+
+
+def checkpoint(label: str, value: Any = None) -> None:
+    """Record *value* under *label* with the run, where people can see it. It is handed over at once."""
+    if not isinstance(label, str):
+        raise TypeError(f"a checkpoint's label is text, not {type(label).__name__}")
+    if not 1 <= len(label) <= MAX_LABEL:
+        raise ValueError(f"a checkpoint's label has 1 to {MAX_LABEL} characters, not {len(label)}")
+    _, text, size = bridge.encode(CHECKPOINT, (label, value), {}, "arguments of checkpoint")
+    bridge.queue(text, size)
+    bridge.cross(0)
+
+
+checkpoint.__module__ = "builtins"
 
 
 async def _call(token: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 import wit_world
 from guest import encode, facades, files, interface, policy, report, shape, shapes
-from guest.bridge import ToolError, Tools, bridge
+from guest.bridge import ToolError, Tools, bridge, checkpoint
 from guest.loop import GuestLoop
 from guest.output import Output
 
@@ -167,6 +167,11 @@ def prepare(source: str) -> types.CodeType:
     return code
 
 
+def _keep(code: types.CodeType) -> None:
+    """Hand the compiled code to the host, for guests that run the same source later."""
+    wit_world.keep(base64.b64encode(marshal.dumps(code)).decode())
+
+
 def _unawaited(coroutine: Any) -> None:
     output.write(f"RuntimeWarning: coroutine '{coroutine.__qualname__}' was never awaited\n")
 
@@ -238,6 +243,9 @@ def _examine(source: str, what: str, request: dict[str, Any]) -> Any:
         return shape.suggest(request["inputs"]["runs"], request["inputs"]["least"])
     if what == "function":
         return shape.as_function(source, request["entry"], request["inputs"]["doc"])
+    if what == "code":
+        _keep(prepare(source))
+        return None
     tree = compile(source, report.FILE, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
     _execute(prepare(source), None, {})
     return interface.describe(source, tree, scope, request["entry"])
@@ -304,6 +312,7 @@ def start(request: dict[str, Any]) -> None:
         report_scope["__file__"] = report.FILE
         report_scope["tools"] = Tools()
         report_scope["ToolError"] = ToolError
+        report_scope["checkpoint"] = checkpoint
         files.folder.reset({name: base64.b64decode(data) for name, data in request["files"].items()}, request["file_bytes"])
         random.seed(request["seed"])
     elif request["files"]:
@@ -344,7 +353,7 @@ def _run(request: dict[str, Any]) -> str:
             else:
                 code = prepare(source)
                 if request["keep"]:
-                    wit_world.keep(base64.b64encode(marshal.dumps(code)).decode())
+                    _keep(code)
             result = _result(_execute(code, request["entry"], request["inputs"]))
             if atexit._ncallbacks():
                 atexit._run_exitfuncs()

@@ -8,7 +8,7 @@ import builtins
 import keyword
 from typing import Any
 
-KEPT = frozenset(dir(builtins)) | {"tools", "ToolError"}
+KEPT = frozenset(dir(builtins)) | {"tools", "ToolError", "checkpoint"}
 LITERALS = (str, int, float, bool)
 
 

@@ -1,6 +1,7 @@
 """The image cache: a private folder, written atomically under locks, and trusted only as far as it can be checked.
 
     <cache>/images/<key>/image.json, component.wasm     one per set of sources and packages
+    <cache>/images/<key>/projects                       the projects that have run something with it, a JSON text a line
     <cache>/compiled/<digest>/<kind>-<target>.cwasm     one per image, kind and machine, with its .json beside it
 
 Loading a compiled artefact runs it: so the folder belongs to the user alone, and an artefact that is not exactly the
@@ -32,6 +33,7 @@ from sandbox.paths import installed_version
 log = logging.getLogger("sandbox.images")
 Progress = Callable[[str], None]
 KEY = re.compile(r"[0-9a-f]{32}")
+MAX_PROJECTS = 256 << 10  # bytes of the list of projects of an image
 KINDS = {"plain": (False, False), "epochs": (False, True), "fuel": (True, False)}  # (fuel, epochs)
 
 
@@ -186,6 +188,43 @@ def list_images() -> list[Image]:
     folders = [folder for folder in images_folder().iterdir() if folder.is_dir()]
     found = [image for folder in folders if (image := Image.load(folder)) is not None]
     return sorted(found, key=lambda image: image.built, reverse=True)
+
+
+def find_image(digest: str) -> Image | None:
+    """The image of that digest, if it is in the cache: not one that was built again from the same sources."""
+    return next((image for image in list_images() if image.digest == digest), None)
+
+
+def note_project(image: Image, project: Path) -> None:
+    """Remember that *project* has run something with the image, so that it is not pruned while that may go on."""
+    name = str(project.absolute())
+    if (image.digest, name) in _noted:
+        return
+    with lock(images_folder() / f".{image.key}.lock"), contextlib.suppress(FileNotFoundError):
+        known = projects_of(image)
+        if known is not None and project.absolute() not in known:
+            there = [one for one in known if one.is_dir()]  # those that are gone make room
+            lines = "".join(f"{json.dumps(str(one))}\n" for one in [*there, Path(name)])
+            write_atomically(image.folder / "projects", lines[: MAX_PROJECTS + 1].encode())
+    _noted.add((image.digest, name))
+
+
+_noted: set[tuple[str, str]] = set()
+
+
+def projects_of(image: Image) -> list[Path] | None:
+    """The projects that have run something with the image; None if that is not known, or if there are too many to remember."""
+    try:
+        with open(image.folder / "projects", "rb") as file:
+            data = file.read(MAX_PROJECTS + 1)
+        found = [json.loads(line) for line in data.splitlines()] if len(data) <= MAX_PROJECTS else None
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, RecursionError):
+        return None
+    if found is None or not all(isinstance(one, str) and one.startswith("/") and "\0" not in one for one in found):
+        return None
+    return [Path(one) for one in found]
 
 
 def prune_images(keep: set[str]) -> tuple[list[str], int]:
