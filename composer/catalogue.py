@@ -17,11 +17,12 @@ from composer.schemas import BadSchema, Checker
 from composer.scope import CallRecord, Scope
 from composer.search import Index
 from composer.spec import CallContext, Schema, Source, ToolSpec
-from sandbox import ApprovalRequired, ToolError
+from sandbox import ApprovalRequired, Pending, ToolError
 
 log = logging.getLogger("composer")
 Detail = Literal["brief", "stubs", "full"]
 PATIENCE_S = 3.0
+NEEDS_APPROVAL = "calls of this tool need approval"
 
 
 class Catalogue:
@@ -205,7 +206,9 @@ class Catalogue:
             spec, source = await self._find(name)
             await self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
             await self._approve(spec, arguments, scope)
-            context = CallContext(scope.run_id, scope.chain, scope)
+            if scope.recording is not None and not await self._dispatched(spec, scope):
+                return None
+            context = CallContext(scope.run_id, scope.chain, scope, *scope.place)
             result = await source.call(name, arguments, context)
             if spec.output_schema is not None and not spec.learned:
                 await self._check(spec.output_schema, result, BadResult, name, "its result")
@@ -238,15 +241,32 @@ class Catalogue:
             await self._check(spec.output_schema, result, BadResult, name, "the recorded result")
         return result
 
+    @staticmethod
+    async def _dispatched(spec: ToolSpec, scope: Scope) -> bool:
+        """On record before it is made, unless making it again would do no harm. False: it is taken as done."""
+        assert scope.recording is not None
+        if spec.hints.read_only or spec.digest:  # a composed tool's own calls are on record
+            return True
+        return await scope.recording.dispatch(scope.call, spec)
+
     async def _approve(self, spec: ToolSpec, arguments: dict[str, Any], scope: Scope) -> None:
         listed = scope.grants.needs_approval(spec.name)
         if not listed and not spec.hints.destructive:
             return
-        answer = None if scope.approver is None else await scope.approver(spec, arguments)
+        answer = None if scope.recording is None else scope.recording.decision(scope.call, spec, arguments)
+        if answer is None and scope.approver is not None:
+            answer = await scope.approver(spec, arguments)
+            if answer is not None and scope.recording is not None:
+                scope.recording.decided(scope.call, spec, arguments, answer)
         if answer and (await self._find(spec.name))[0] != spec:
             raise CallError("the tool has changed while its approval was asked for: call it again")
         if answer is None:
-            raise ApprovalRequired("calls of this tool need approval" if listed else "this tool says that it is destructive")
+            reason = NEEDS_APPROVAL if listed else "this tool says that it is destructive"
+            if scope.recording is None:
+                raise ApprovalRequired(reason)
+            scope.recording.ask(scope.call, spec, arguments, reason)
+            waits = Pending(tool=spec.name, arguments=arguments, reason=reason, call=scope.recording.path(scope.call))
+            raise ApprovalRequired(reason, [waits])
         if not answer:
             raise CallError("the call was not approved")
 

@@ -18,8 +18,9 @@ from composer.errors import BadName
 from composer.grants import Grants
 from composer.guest_tools import GuestTools
 from composer.journal import Journal, record
+from composer.recording import Recording
 from composer.scope import Allowance, Approver, Scope
-from composer.spec import NAMESPACE, CallContext, ToolSpec
+from composer.spec import NAMESPACE, CallContext, Hints, ToolSpec
 from sandbox import Limits, Run, Sandbox, SandboxClosed, Session
 from sandbox.errors import ToolError
 
@@ -51,7 +52,8 @@ class Results:
             "required": ["id"],
             "additionalProperties": False,
         }
-        self._specs = [ToolSpec(READ, "The whole result of an earlier run whose result was cut.", schema, origin=self.origin)]
+        what = "The whole result of an earlier run whose result was cut."
+        self._specs = [ToolSpec(READ, what, schema, hints=Hints(read_only=True), origin=self.origin)]
 
     def keep(self, run_id: str, value: bytes) -> None:
         """Keep a result, as JSON: as objects it would take many times as much."""
@@ -112,22 +114,30 @@ class CodeMode:
         approver: Approver | None = None,
         run_id: str | None = None,
         cut: bool = True,
+        recording: Recording | None = None,
+        box: Sandbox | None = None,
     ) -> CodeRun:
         """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut to text, and stays a success.
+
+        With a *recording* the run can be gone on with later, in *box* if that is not the one of now; a session's runs can't.
 
         `cut=False` is for programs, which want the value as it is, and a failure if it is larger than the sandbox hands over.
         """
         started = time.perf_counter()
         run_id = run_id or uuid.uuid4().hex
-        narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
-        allowance = Allowance(narrowed, self.box)
+        box = box or self.box
+        narrowed = box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
+        allowance = Allowance(narrowed, box)
         base = self.grants if grants is None else self.grants.narrowed(grants)
-        scope = Scope(base, allowance, run_id, approver or self._approver, own=frozenset((READ,)))
+        scope = Scope(base, allowance, run_id, approver or self._approver, own=frozenset((READ,)), recording=recording)
         await self.catalogue.load(source for source in self.catalogue.sources if source.local)
         tools = GuestTools(self.catalogue, scope)
         allowance.enter(run_id)
         try:
-            run = await self._run(code, inputs, session, narrowed, run_id, tools, cut)
+            if session is not None:
+                run = await self._in_session(code, inputs, session, narrowed, run_id, tools, cut)
+            else:
+                run = await box.run(code, inputs, limits=narrowed, run_id=run_id, tools=tools, cut_result=cut, tape=recording)
         finally:
             allowance.leave(run_id, 0.0)
         if self._journal is not None:
@@ -143,18 +153,16 @@ class CodeMode:
             await asyncio.to_thread(self._journal.append, entry)
         return self.present(run, scope.grants, cut=cut)
 
-    async def _run(
+    async def _in_session(
         self,
         code: str | bytes,
         inputs: Mapping[str, Any] | None,
-        session: str | None,
+        session: str,
         limits: Limits,
         run_id: str,
         tools: GuestTools,
         cut: bool,
     ) -> Run:
-        if session is None:
-            return await self.box.run(code, inputs, limits=limits, run_id=run_id, tools=tools, cut_result=cut)
         kept = self._session(session)
         try:
             return await kept.run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
@@ -197,7 +205,7 @@ class CodeMode:
         if run.status != "completed" or not cut:
             return made
         if run.result_truncated:
-            text, how = str(run.result), "return less: a part, a count or a summary"
+            text, how = str(run.result), "return less: a part, a count or a summary (tools.summarize makes one, where it is granted)"
         else:
             if run.usage.result_bytes <= self.max_result_chars:
                 return made

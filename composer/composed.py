@@ -36,7 +36,13 @@ class Composed:
     def of(cls, file: ToolFile, interface: Interface, scope: StoreScope, version: int) -> Composed:
         origin = f"composed tool {file.name} ({scope})"
         spec = ToolSpec(
-            file.name, interface.description, interface.input_schema, interface.output_schema, origin=origin, digest=file.digest
+            file.name,
+            interface.description,
+            interface.input_schema,
+            interface.output_schema,
+            origin=origin,
+            digest=file.digest,
+            resumes=True,
         )
         inputs, outputs = Checker(interface.input_schema), Checker(interface.output_schema)
         return cls(file.name, scope, version, file, interface, spec, inputs, outputs, Limits(**file.metadata.limits))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from composer import checks, toolfile
-from composer.catalogue import Catalogue
+from composer.catalogue import NEEDS_APPROVAL, Catalogue
 from composer.codemode import CodeMode
 from composer.composed import Broken, Composed, ComposedTools
 from composer.config import Config, read_config
@@ -26,6 +27,7 @@ from composer.journal import Journal, record
 from composer.learned import learn
 from composer.learned_schemas import LearnedSchemas
 from composer.recorded import Recordings
+from composer.recording import Recording
 from composer.scope import Allowance, Approver, Scope
 from composer.spec import Source
 from composer.store import Store, StoreScope, Version
@@ -33,8 +35,8 @@ from composer.suggest import Suggestion, suggest
 from composer.toolfile import Example, ToolFile
 from composer.trust import Withheld, is_trusted
 from composer.usage import UsageStore, Used
-from sandbox import Limits, Pending, Run, RunError, Sandbox
-from sandbox.images import cache_folder
+from sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
+from sandbox.images import cache_folder, find_image
 from sandbox.images.project import project_image
 
 
@@ -76,6 +78,7 @@ class Composer:
         self.trusted = is_trusted(project) if trusted is None else trusted
         self.approver = approver
         self._own_box = box is None
+        self._boxes: dict[tuple[str, str], Sandbox] = {}
         options: dict[str, Any] = {} if workers is None else {"workers": workers}
         self.box = box or Sandbox(limits=self.config.limits, in_process=in_process, image=project_image(project), **options)
         self.stores = [Store(self.state / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
@@ -100,6 +103,21 @@ class Composer:
     def open(cls, folder: Path | str = ".", **options: Any) -> Composer:
         """The composer of the project that *folder* is in: the nearest one with a `.go-ent`, or *folder* itself."""
         return cls(find_project(folder), **options)
+
+    def box_of(self, image: str, limits: Mapping[str, Any] | None = None) -> Sandbox:
+        """The sandbox for a run that goes on: with the image of that digest, and limits that were wider than the project's are now.
+
+        The project's own, if it will do or the image is gone. May take long.
+        """
+        fits = _fits(self.box.limits, limits)
+        found = None if image in ("", self.box.image.digest) else find_image(image)
+        if found is None and fits:
+            return self.box
+        chosen = self.box.limits if fits else Limits(**{**self.box.limits.model_dump(), **(limits or {})})
+        key = image, chosen.model_dump_json()
+        if key not in self._boxes:
+            self._boxes[key] = Sandbox(limits=chosen, image=found or self.box.image, workers=self.box.workers)
+        return self._boxes[key]
 
     def _add_configured(self) -> None:
         if (self.config.servers or self.config.apis) and not self.trusted:
@@ -127,6 +145,8 @@ class Composer:
         finally:
             if self._own_box:
                 self.box.close()
+            for box in self._boxes.values():
+                box.close()
 
     async def __aenter__(self) -> Composer:
         return self
@@ -229,22 +249,34 @@ class Composer:
         approver: Approver | None = None,
         batch: str | None = None,
         run_id: str | None = None,
+        recording: Recording | None = None,
+        box: Sandbox | None = None,
     ) -> Run:
         """Run a composed tool; whatever it does is a `Run`. `grants` and `limits` can only narrow.
 
         By name it is the current version; who has looked it up with `composed.get` runs that version. Runs of one `batch`
-        are one execution in the journal; `run_id` is what `box.interrupt` takes.
+        are one execution in the journal; `run_id` is what `box.interrupt` takes. With a *recording* the run can be gone on
+        with later, in *box* if that is not the one of now.
         """
         if isinstance(tool, str):
             tool = await self.composed.get(tool)
-        narrowed = self.box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
+        box = box or self.box
+        narrowed = box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
         base = self.grants if grants is None else self.grants.narrowed(grants)
         approver = approver or self.approver
         if base.needs_approval(tool.name):
-            answer = None if approver is None else await approver(tool.spec, dict(inputs or {}))
+            given = dict(inputs or {})
+            answer = None if recording is None else recording.decision(0, tool.spec, given)
+            if answer is None and approver is not None:
+                answer = await approver(tool.spec, given)
+                if answer is not None and recording is not None:
+                    recording.decided(0, tool.spec, given, answer)
+            if answer is None and recording is not None:
+                recording.ask(0, tool.spec, given, NEEDS_APPROVAL)
             if not answer:
-                return _not_approved(tool.name, dict(inputs or {}), paused=answer is None)
-        root = Scope(base, Allowance(narrowed, self.box), uuid.uuid4().hex, approver, depth=-1, batch=batch)
+                waits = Pending(tool=tool.name, arguments=given, reason=NEEDS_APPROVAL, call="" if recording is None else recording.path(0))
+                return _not_approved(run_id or uuid.uuid4().hex, None if answer is False else waits)
+        root = Scope(base, Allowance(narrowed, box), uuid.uuid4().hex, approver, depth=-1, batch=batch, recording=recording)
         return await self._fly(tool, dict(inputs or {}), root, run_id=run_id)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:
@@ -268,6 +300,8 @@ class Composer:
         started = time.perf_counter()
         run_id = run_id or uuid.uuid4().hex
         inner = scope.inside(tool.name, tool.interface.requires, run_id)
+        if inner.recording is not None and inner.recording.start is not None:
+            tool = await asyncio.to_thread(self._as_recorded, tool, inner.recording.start.source)
         if problems := await tool.inputs.check(inputs):
             message = "the inputs do not fit: " + "; ".join(problems)
             run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=message))
@@ -277,8 +311,15 @@ class Composer:
             scope.allowance.enter(run_id)
             used, fuel = 0.0, None
             try:
-                run = await self.box.run(
-                    tool.file.source, inputs, run_id=run_id, limits=limits, tools=guest, entry=tool.name, depth=max(0, inner.depth)
+                run = await scope.allowance.box.run(
+                    tool.file.source,
+                    inputs,
+                    run_id=run_id,
+                    limits=limits,
+                    tools=guest,
+                    entry=tool.name,
+                    depth=max(0, inner.depth),
+                    tape=inner.recording,
                 )
                 used, fuel = run.usage.cpu_ms / 1e3, run.usage.fuel
             finally:
@@ -289,6 +330,18 @@ class Composer:
         if count:
             self._count(tool, inputs, run, inner, (time.perf_counter() - started) * 1e3)
         return run
+
+    def _as_recorded(self, tool: Composed, source: str) -> Composed:
+        """The very text of the tool that a recorded run had, if it is the same tool: only its version's number may differ."""
+        if hashlib.sha256(tool.file.source.encode()).hexdigest() == source:
+            return tool
+        store = self._store(tool.scope)
+        for version in store.versions(tool.name):
+            if version.digest == tool.file.digest[:16]:
+                file = store.version(tool.name, version.number)
+                if hashlib.sha256(file.source.encode()).hexdigest() == source:
+                    return replace(tool, file=file)
+        return tool
 
     def _count(self, tool: Composed, inputs: dict[str, Any], run: Run, scope: Scope, ms: float) -> None:
         """Afterwards: what was done is done, so nothing here fails it."""
@@ -370,10 +423,16 @@ class Composer:
         return next(store for store in self.stores if store.scope == scope)
 
 
-def _not_approved(name: str, inputs: dict[str, Any], *, paused: bool) -> Run:
-    """A run that never was."""
-    if paused:
-        pending = Pending(tool=name, arguments=inputs, reason="calls of this tool need approval")
-        error = RunError(kind="paused", message="the run waits for approval")
-        return Run(id=uuid.uuid4().hex, status="paused", pending=[pending], error=error)
-    return Run(id=uuid.uuid4().hex, status="error", error=RunError(kind="NotApproved", message="the call was not approved"))
+def _fits(limits: Limits, narrower: Mapping[str, Any] | None) -> bool:
+    try:
+        limits.narrowed(dict(narrower or {}))
+    except LimitError:
+        return False
+    return True
+
+
+def _not_approved(run_id: str, waits: Pending | None) -> Run:
+    """A run that never was: it waits, or was rejected."""
+    if waits is not None:
+        return Run(id=run_id, status="paused", pending=[waits], error=RunError(kind="paused", message="the run waits for approval"))
+    return Run(id=run_id, status="error", error=RunError(kind="NotApproved", message="the call was not approved"))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 STARTS = {"servers", "mcp_json"}
 SECTIONS = {"image", "grants", "limits", "servers", "openapi", "mcp_json"}
-OTHERS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices"})  # read by what is built upon this
+# Read by what is built upon this.
+OTHERS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,14 +84,29 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Alone, among all processes that lock the same file. A process that dies lets go."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+def locked(path: Path, *, patience_s: float | None = None) -> Iterator[None]:
+    """Alone, among all processes that lock the same file. A process that dies lets go. `OSError` when *patience_s* have passed."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        if patience_s is None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        else:
+            _lock_within(handle, path, patience_s)
         yield
     finally:
         os.close(handle)
+
+
+def _lock_within(handle: int, path: Path, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise OSError(errno.EBUSY, f"{path} is locked by another process") from None
+            time.sleep(0.005)
 
 
 def read_bounded(path: Path, most: int, *, links: bool = False) -> bytes:

@@ -29,13 +29,13 @@ class GuestTools:
         self.offline = answer is not None
         self.names_json = to_json(catalogue.known_names(scope.grants)[:MOST_NAMES])
 
-    def get(self, name: str) -> GuestTool:
+    def find(self, name: str, call_id: int) -> GuestTool:
         if not self.scope.allows(name):
             hint = did_you_mean(spec.name for spec in self.catalogue.near(name, self.scope.grants))
             self.scope.record(CallRecord.of(name, {}, None, "not granted", 0.0))
             known = self.catalogue.known(name) is not None
             raise CallFailed("NotGranted", f"it is not granted here{hint}" if known else f"no such tool is granted here{hint}")
-        return GuestTool(name, self)
+        return GuestTool(name, self, self.scope.at(call_id))
 
     async def spec(self, name: str) -> ToolSpec:
         """A tool's interface, for its parameters' names; recorded answers start no server for it."""
@@ -54,9 +54,10 @@ class GuestTool:
 
     is_async = True
 
-    def __init__(self, name: str, tools: GuestTools) -> None:
+    def __init__(self, name: str, tools: GuestTools, scope: Scope) -> None:
         self.name = name
         self._tools = tools
+        self._scope = scope
 
     def bind(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """All checks need the tool's schema, which may have to be fetched first: they are made in the call."""
@@ -73,7 +74,7 @@ class GuestTool:
             arguments = kwargs
             if args:
                 arguments = _by_name(await tools.spec(self.name), args, kwargs)
-            return await tools.answer(self.name, arguments, tools.scope)
+            return await tools.answer(self.name, arguments, self._scope)
         except (ApprovalRequired, ToolError):
             raise
         except ComposerError as error:

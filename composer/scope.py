@@ -12,6 +12,7 @@ from typing import Any
 
 from composer.errors import CallError
 from composer.grants import Grants
+from composer.recording import Recording
 from composer.schemas import size
 from composer.spec import ToolSpec
 from sandbox import Limits, Sandbox
@@ -34,8 +35,8 @@ class Allowance:
 
     def __init__(self, limits: Limits, box: Sandbox) -> None:
         self.limits = limits
+        self.box = box
         self._lock = threading.Lock()
-        self._box = box
         self._looking = False
         self._deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
         self._cpu_s = limits.cpu_s
@@ -58,13 +59,13 @@ class Allowance:
             over = self._cpu_s is not None and self._under_way() > self._cpu_s
         if over:
             for run_id in running:
-                self._box.end(run_id, "cpu_limit")
+                self.box.end(run_id, "cpu_limit")
         elif self._looking:
             asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _under_way(self) -> float:
         for run_id in self._running:
-            self._seen[run_id] = max(self._seen.get(run_id, 0.0), self._box.cpu_used(run_id))
+            self._seen[run_id] = max(self._seen.get(run_id, 0.0), self.box.cpu_used(run_id))
         return sum(self._seen[run_id] for run_id in self._running)
 
     def leave(self, run_id: str, cpu_s: float, fuel: int | None = None) -> None:
@@ -145,11 +146,24 @@ class Scope:
     chain: tuple[str, ...] = ()
     depth: int = 0
     batch: str | None = None
+    recording: Recording | None = None  # of the run in this scope
+    call: int = 0  # the call that is being made, as its guest numbers it
     calls: list[CallRecord] = field(default_factory=list)
 
     @property
     def grants(self) -> Grants:
         return self.base if self.requires is None else self.requires
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        """Where the call that is being made is recorded: the execution, and the call's name in it."""
+        if self.recording is None:
+            return None, None
+        return self.recording.execution, self.recording.path(self.call)
+
+    def at(self, call: int) -> Scope:
+        """This scope, for one call of the run. Only what is recorded needs to know which."""
+        return self if self.recording is None else replace(self, call=call)
 
     def record(self, call: CallRecord) -> None:
         if len(self.calls) < MAX_RECORDS:
@@ -164,8 +178,13 @@ class Scope:
             raise CallError(f"{name} is under way already: {' → '.join((*self.chain, name))}; a composed tool can't call itself")
         if len(self.chain) >= MAX_DEPTH:
             raise CallError(f"composed tools call each other {MAX_DEPTH} deep at most: {' → '.join((*self.chain, name))}")
+        recording = self.recording
+        if recording is not None and self.depth >= 0:  # the outermost tool is the run that is recorded
+            recording = recording.inside(self.call)
         return replace(
             self,
+            recording=recording,
+            call=0,
             requires=self.base.narrowed(requires),
             own=frozenset(),
             chain=(*self.chain, name),

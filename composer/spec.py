@@ -57,6 +57,12 @@ class ToolSpec:
     origin: str = ""  # for people: "MCP server github", "function search in app.py", "composed tool triage (project)"
     digest: str = ""  # of its code, if it is a composed tool: other code is another tool
     learned: bool = False  # its output schema was learned from results, not given
+    resumes: bool = False  # a call that was interrupted goes on where it stopped when it is made again
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call that was begun, and of which nothing more is known, can be made again without a question."""
+        return bool(self.resumes or self.hints.read_only or self.hints.idempotent)
 
     @property
     def namespace(self) -> str:
@@ -70,6 +76,8 @@ class CallContext:
     run_id: str | None = None
     chain: tuple[str, ...] = ()  # the composed tools that are under way, outermost first
     scope: Any = None  # the composer's own: grants and what is left of the limits
+    execution: str | None = None  # the execution that the call is recorded in, if it is
+    call: str | None = None  # its name there
 
 
 class Source(Protocol):

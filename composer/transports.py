@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from composer.links import GRACE_S, Connector, Link, session_class, statuses_met
+from composer.owner import VARIABLE, own_identity
 from composer.servers import Scrubber, ServerConfig, SourceOptions, referred, resolve
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
@@ -157,7 +158,7 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=child_environment(environ, own),
+        env={**child_environment(environ, own), VARIABLE: own_identity()},
         cwd=cwd,
         limit=MAX_MESSAGE,
         start_new_session=True,  # a group of its own: it ends with all that it started, and no Ctrl-C reaches it

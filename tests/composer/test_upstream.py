@@ -342,7 +342,7 @@ class TestSecrets:
         names = set(example.call("variables"))
         assert {"PATH", "API_KEY", "PLAIN"} <= names
         assert "KEY_OF_TEST" not in names
-        assert {name for name in names if not name.startswith("LC_")} <= {*transports.INHERITED, "API_KEY", "PLAIN"}
+        assert {name for name in names if not name.startswith("LC_")} <= {*transports.INHERITED, "API_KEY", "PLAIN", "GO_ENT_OWNER"}
         assert example.call("variable", name="API_KEY") == SECRET
 
     def test_setting_a_variable_takes_none_away(self) -> None:
