@@ -129,7 +129,7 @@ class Prompts:
 
 def _task(task: Task) -> dict[str, Any]:
     """The task as templates see it: plain data, of which nothing can be called."""
-    fields = {"type", "role", "skills", "model", "runtime", "access", "files", "metadata"}
+    fields = {"type", "role", "skills", "model", "runtime", "access", "files", "metadata", "pinned"}
     try:
         plain = task.model_dump(mode="json", include=fields, fallback=str)
     except ValueError as error:

@@ -1,0 +1,224 @@
+"""The chain of an execution: its summaries, each with the messages that it replaced, in files that are never written over.
+
+`context/0001.json` is a link, `context/0001.messages.jsonl` the messages that it stands for, whole. The methods block:
+call them in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from composer.folders import TEMPORARY, locked, read_bounded, sync_folder
+from engine.context.models import Link, Message
+from engine.errors import BadTask, StorageFailed
+from engine.executions.state import BadState
+from engine.explaining import explain
+from engine.models import Model
+
+FOLDER = "context"
+MAX_LINK = 8 << 20
+MAX_MESSAGES = 256 << 20  # bytes of what one link replaced
+MAX_LISTING = 256 << 20  # characters of all summaries
+MAX_FILES = 50_000
+LINK = re.compile(r"(\d{4,9})\.json")
+ORIGINALS = re.compile(r"(\d{4,9})\.messages\.jsonl")
+M = TypeVar("M", bound=Model)
+
+
+def digest_of(messages: Iterable[Message]) -> str:
+    """The digest of messages' texts, in their order."""
+    return hashlib.sha256("\n".join(message.digest for message in messages).encode()).hexdigest()
+
+
+def summary_id(replaced: Sequence[str], digest: str) -> str:
+    """The id of the message that stands for others: from it, their link is found again."""
+    return "summary-" + hashlib.sha256("\n".join((*replaced, digest)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def stands_for(message: Message, link: Link) -> bool:
+    """Whether a message is the summary of that link."""
+    same = message.speaker == "summary" and message.text == link.summary
+    return same and message.id == summary_id(link.replaced, link.digest)
+
+
+class Chain:
+    """The links of one execution, in `context/` in its folder. What they replaced is on disk only."""
+
+    def __init__(self, execution: Path) -> None:
+        self.folder = execution / FOLDER
+
+    def add(self, link: Link, replaced: Sequence[Message]) -> Link:
+        """Keep a link and the messages that it replaced. It gets the next number, whatever its own is."""
+        if tuple(message.id for message in replaced) != link.replaced or digest_of(replaced) != link.digest:
+            raise BadTask("these are not the messages that the link replaced")
+        messages = b"".join(_line(message) for message in replaced)
+        if len(messages) > MAX_MESSAGES:
+            raise StorageFailed(f"what a summary replaced is too large to be kept: {len(messages)} bytes, and {MAX_MESSAGES} may be")
+        try:
+            self._make()
+            with locked(self.folder / ".lock"):
+                found, originals = self._numbers()
+                link = link.model_copy(update={"number": max((0, *found, *originals)) + 1})
+                data = _line(link)
+                if len(data) > MAX_LINK:
+                    raise StorageFailed(f"a summary is too large to be kept: {len(data)} bytes, and {MAX_LINK} may be")
+                # The link comes last: one that is there has its messages.
+                _write_new(self._originals(link.number), messages)
+                _write_new(self._link(link.number), data)
+        except (OSError, BadState) as error:
+            raise StorageFailed(f"a summary can't be kept in {self.folder}: {error}") from None
+        return link
+
+    def links(self) -> list[Link]:
+        """The links that can be read, by number; `check` tells of the others."""
+        return self.listing()[0]
+
+    def listing(self) -> tuple[list[Link], list[str]]:
+        """The links by number, and for each that can't be read, why."""
+        try:
+            numbers, originals = self._numbers()
+        except (OSError, BadState) as error:
+            return [], [str(error)]
+        links: list[Link] = []
+        problems: list[str] = []
+        size = 0
+        for number in numbers:
+            try:
+                links.append(self._read(number))
+            except BadState as error:
+                problems.append(str(error))
+                continue
+            size += len(links[-1].summary)
+            if size > MAX_LISTING:
+                problems.append(f"the summaries after number {number} are not listed: they are too much")
+                break
+        problems += [f"{self._originals(number).name} belongs to no link" for number in sorted({*originals} - {*numbers})]
+        return links, problems
+
+    def expand(self, number: int, *, deep: bool = False) -> list[Message]:
+        """What a link replaced; with *deep*, summaries in it are replaced by what they stand for, down to the originals.
+
+        `BadTask` if there is no such link, `BadState` if it or what it replaced is damaged.
+        """
+        if not self._link(number).exists():
+            there = ", ".join(str(link.number) for link in self.links()[:20]) or "none"
+            raise BadTask(f"there is no summary {number}; there are: {there}")
+        messages = self._messages(self._read(number))
+        if not deep:
+            return messages
+        earlier = [link for link in self.links() if link.number < number]
+        for link in reversed(earlier):  # a summary stands on earlier ones only, and each is put back once
+            at = next((at for at, message in enumerate(messages) if stands_for(message, link)), None)
+            if at is not None:
+                messages[at : at + 1] = self._messages(link)
+        return messages
+
+    def check(self) -> list[str]:
+        """What is wrong: links that can't be read, messages that are missing or are not those that were replaced."""
+        links, problems = self.listing()
+        for link in links:
+            try:
+                self._messages(link)
+            except BadState as error:
+                problems.append(str(error))
+        return problems
+
+    def _messages(self, link: Link) -> list[Message]:
+        path = self._originals(link.number)
+        lines = _read(path, MAX_MESSAGES).split(b"\n")
+        if lines.pop():
+            raise BadState(f"{path.name} is damaged: its last line is torn")
+        messages = [_parsed(Message, line, f"{path.name}, line {at}") for at, line in enumerate(lines, 1)]
+        if tuple(message.id for message in messages) != link.replaced or digest_of(messages) != link.digest:
+            raise BadState(f"{path.name} is not what summary {link.number} replaced: its digest does not fit")
+        return messages
+
+    def _read(self, number: int) -> Link:
+        path = self._link(number)
+        link = _parsed(Link, _read(path, MAX_LINK), path.name)
+        if link.number != number:
+            raise BadState(f"{path.name} is damaged: it says that it is number {link.number}")
+        return link
+
+    def _numbers(self) -> tuple[list[int], list[int]]:
+        """The numbers of the links, and of the files with what was replaced, in order."""
+        self._no_link()
+        try:
+            with os.scandir(self.folder) as entries:
+                names = [entry.name for entry in islice(entries, MAX_FILES + 1)]
+        except FileNotFoundError:
+            return [], []
+        if len(names) > MAX_FILES:
+            raise BadState(f"{self.folder} has more than {MAX_FILES} files: it is no chain")
+        links, originals = (
+            sorted(int(match[1]) for name in names if (match := kind.fullmatch(name)) and match[1] == f"{int(match[1]):04d}")
+            for kind in (LINK, ORIGINALS)
+        )
+        return links, originals
+
+    def _link(self, number: int) -> Path:
+        return self.folder / f"{number:04d}.json"
+
+    def _originals(self, number: int) -> Path:
+        return self.folder / f"{number:04d}.messages.jsonl"
+
+    def _make(self) -> None:
+        self._no_link()
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _no_link(self) -> None:
+        if self.folder.is_symlink():
+            raise BadState(f"{self.folder} is a link, and a chain is kept only where it is")
+
+
+def _line(model: Model) -> bytes:
+    """A model as a line of JSON. A text may have lone surrogates, which pydantic does not write."""
+    return json.dumps(model.model_dump(), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _parsed(kind: type[M], data: bytes, name: str) -> M:
+    try:
+        return kind.model_validate(json.loads(data.decode("utf-8", "surrogatepass"), parse_constant=_never))
+    except (ValidationError, ValueError, RecursionError) as error:
+        why = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+        raise BadState(f"{name} is damaged, or of another go-ent: {why[:300]}") from None
+
+
+def _never(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        data = read_bounded(path, most)
+    except OSError as error:
+        raise BadState(f"{path.name} can't be read: {error.strerror or error}") from None
+    if len(data) > most:
+        raise BadState(f"{path.name} is larger than {most} bytes")
+    return data
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a file for its owner alone, wholly or not at all; one that is there is an error, not written over."""
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)  # it makes it 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+    sync_folder(path.parent)

@@ -1,0 +1,186 @@
+"""Summaries by models, however they are reached, and the order in which summarisers are asked.
+
+All material is quoted between fences that nothing in it can close. What a model answers is checked before it is used:
+an empty answer, one that is far too long and a refusal are failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from engine.budget.prices import Prices
+from engine.context.counting import Counter
+from engine.context.models import Message, Summarizer, Summary, SummaryFailed, SummaryRequest
+from engine.models import ModelCaller, ModelOptions, ModelReply, Tokens
+from engine.prompts.fences import label, one_line, printable, quoted, squeezed
+from engine.prompts.templating import Templates
+
+TIMEOUT_S = 120.0
+TOO_LONG = 1.5  # times the size that was asked for
+WORDS = 0.7  # of a token, roughly
+INSTALL = "pydantic-ai is not installed: pip install 'go-ent[summarize]', with the extra of your provider, like pydantic-ai-slim[openai]"
+_REFUSAL = re.compile(
+    r"\W*(?:(?:i['’]?m|i am) (?:sorry|unable|not able)|sorry|i (?:can['’]?t|cannot|can not|won['’]?t|must decline)"
+    r"|as an ai|unfortunately,? i)\b",
+    re.IGNORECASE,
+)
+_REFUSED = 800  # characters: a longer text that begins so is a summary all the same
+
+Sample = Callable[[str, str, int], Awaitable[str]]
+"""Asks the connected client's model: the system prompt, the user's, and how many tokens it may write; its text."""
+
+
+def may_write(target: int) -> int:
+    """Tokens that a model may write for a summary of *target*: one that thinks before pays for that out of the same number."""
+    return 2 * target + 256
+
+
+class ModelSummarizer:
+    """Has a model write the summary, through *call*, where its cost is booked, too."""
+
+    def __init__(
+        self,
+        call: ModelCaller,
+        templates: Templates,
+        name: str,
+        model: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        counter: Counter | None = None,
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.timeout_s = timeout_s
+        self._call, self._templates = call, templates
+        self._counter = counter or Counter()
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        system, user = await asyncio.to_thread(self._prompt, request)
+        model = request.model or self.model
+        options = ModelOptions(model=model, max_tokens=may_write(request.target_tokens))
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                reply = await self._call(system, user, options)
+        except TimeoutError:
+            raise SummaryFailed(f"no answer within {self.timeout_s:g} s") from None
+        text = printable(reply.text).strip()
+        if (wrong := await asyncio.to_thread(self._wrong, text, request.target_tokens)) is not None:
+            raise SummaryFailed(wrong, reply.cost_usd)
+        return Summary(text=text, by=self.name, model=model, usage=reply.usage, cost_usd=reply.cost_usd)
+
+    def _prompt(self, request: SummaryRequest) -> tuple[str, str]:
+        data = {
+            "target_tokens": request.target_tokens,
+            "words": max(1, int(request.target_tokens * WORDS)),
+            "purpose": _quoted(request.purpose.strip()) if request.purpose.strip() else "",
+            "keep": _quoted("\n".join(request.keep)) if request.keep else "",
+            "messages": [_shown(number, message) for number, message in enumerate(request.messages, 1)],
+        }
+        most = 4 * sum(len(message.text) + 1000 for message in request.messages) + (1 << 20)
+        system, user = (self._templates.render(f"summary_{part}.j2", data, characters=most).strip("\n") for part in ("system", "user"))
+        return system, user
+
+    def _wrong(self, text: str, target: int) -> str | None:
+        if not text:
+            return "the answer is empty"
+        if len(text) < _REFUSED and _REFUSAL.match(text):
+            return f"it refused: {one_line(text[:120])}"
+        tokens = self._counter.count(text)
+        return f"the answer has {tokens} tokens, {target} were asked for" if tokens > TOO_LONG * target else None
+
+
+class PydanticAISummarizer(ModelSummarizer):
+    """Asks a model through pydantic-ai, an optional extra that is imported when it is first used. *model* is its name there."""
+
+    def __init__(
+        self,
+        model: str,
+        templates: Templates,
+        name: str = "pydantic-ai",
+        timeout_s: float = TIMEOUT_S,
+        counter: Counter | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        super().__init__(self._ask, templates, name, model, timeout_s, counter)
+        self._prices = prices or Prices()
+
+    async def _ask(self, system: str, user: str, options: ModelOptions) -> ModelReply:
+        library = await asyncio.to_thread(_pydantic_ai)
+        agent = library.Agent(options.model, instructions=system, model_settings={"max_tokens": options.max_tokens})
+        result = await agent.run(user)
+        used = result.usage
+        cached = used.cache_read_tokens + used.cache_write_tokens
+        usage = Tokens(
+            input=max(0, used.input_tokens - cached),  # theirs includes what was cached
+            output=used.output_tokens,
+            cache_read=used.cache_read_tokens,
+            cache_write=used.cache_write_tokens,
+        )
+        cost = await asyncio.to_thread(self._prices.cost, (options.model or "").replace(":", "/", 1), usage)
+        return ModelReply(text=result.output, usage=usage, cost_usd=cost)
+
+
+class SamplingSummarizer(ModelSummarizer):
+    """Asks the model of the connected MCP client, which decides about it and pays for it."""
+
+    def __init__(
+        self,
+        sample: Sample,
+        templates: Templates,
+        name: str = "sampling",
+        timeout_s: float = TIMEOUT_S,
+        counter: Counter | None = None,
+    ) -> None:
+        async def ask(system: str, user: str, options: ModelOptions) -> ModelReply:
+            return ModelReply(text=await sample(system, user, options.max_tokens or 1000))
+
+        super().__init__(ask, templates, name, None, timeout_s, counter)
+
+
+async def first_that_works(summarizers: Sequence[Summarizer], request: SummaryRequest, timeout_s: float) -> tuple[Summary, list[str]]:
+    """The summary of the first summariser that makes one, and why those before it did not.
+
+    Each has *timeout_s*, but the last, behind which there is none. The cost is that of all of them, as far as it is known.
+    `SummaryFailed` if none works: that can't be where the last needs no model.
+    """
+    tried: list[str] = []
+    costs: list[float] = []
+    for at, summarizer in enumerate(summarizers):
+        try:
+            async with asyncio.timeout(timeout_s if at < len(summarizers) - 1 else None):
+                summary = await summarizer.summarize(request)
+            if not summary.text.strip() and at < len(summarizers) - 1:
+                raise SummaryFailed("the summary is empty", summary.cost_usd)
+        except SummaryFailed as error:
+            tried.append(f"{summarizer.name}: {one_line(str(error))}")
+            costs += [error.cost_usd] if error.cost_usd is not None else []
+        except TimeoutError:
+            tried.append(f"{summarizer.name}: it took longer than {timeout_s:g} s")
+        except Exception as error:  # whatever it is: the next one is asked
+            tried.append(f"{summarizer.name}: {one_line(f'{type(error).__name__}: {error}')}")
+        else:
+            costs += [summary.cost_usd] if summary.cost_usd is not None else []
+            return summary.model_copy(update={"cost_usd": sum(costs) if costs else None}), tried
+    raise SummaryFailed("no summariser works: " + ("; ".join(tried) or "there is none"), sum(costs) if costs else None)
+
+
+def _shown(number: int, message: Message) -> dict[str, Any]:
+    """A message as templates see it."""
+    source = label(message.source) if message.source else ""
+    return {"number": number, "speaker": message.speaker, "source": source, "quoted": _quoted(message.text)}
+
+
+def _quoted(text: str) -> str:
+    return quoted(squeezed(printable(text)))
+
+
+def _pydantic_ai() -> Any:
+    try:
+        return importlib.import_module("pydantic_ai")
+    except ModuleNotFoundError as error:
+        if error.name != "pydantic_ai":
+            raise
+        raise SummaryFailed(INSTALL) from None

@@ -1,0 +1,242 @@
+"""Counting what a context costs, and how much a model can read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import tokens
+from engine.context.counting import Counter, Tally, estimate
+from engine.context.models import Message
+from engine.context.windows import Window, Windows
+
+ROOT = Path(__file__).parents[2]
+chance = random.Random(7)
+ORDINARY = {
+    "prose": (ROOT / "README.md").read_text(),
+    "code": (ROOT / "engine" / "context" / "facts.py").read_text(),
+    "json": json.dumps([{"id": n, "name": f"item {n}", "values": [n / 7, None, True]} for n in range(200)], indent=1),
+    "log": "".join(f"2026-02-03T10:{n % 60:02}:01Z INFO billing: request {n * 7919:08x} took {n} ms\n" for n in range(300)),
+    "base64": base64.b64encode(chance.randbytes(6000)).decode(),
+    "base64 in lines": base64.encodebytes(chance.randbytes(6000)).decode(),
+    "hex": chance.randbytes(3000).hex(),
+    "Chinese": "今天的天气很好，我们决定把缓存迁移到新的集群，并在下周一之前完成所有的测试。" * 20,
+    "Japanese": "この関数はトークンの数を数えるために使われます。設定ファイルを変更してください。" * 20,
+    "Korean": "이 함수는 토큰의 수를 세는 데 사용됩니다. 설정 파일을 변경하십시오. " * 20,
+    "rare characters": "".join(chr(chance.randint(0x4E00, 0x9FFF)) for _ in range(2000)),
+    "emoji": "".join(chr(chance.randint(0x1F300, 0x1F64F)) for _ in range(1000)) + "👩‍👩‍👧‍👦🏳️‍🌈👍🏽" * 50,
+    "Russian": "Мы решили перенести кэш на новый кластер до следующего понедельника. " * 20,
+    "Hindi": "हमने अगले सोमवार से पहले कैश को नए क्लस्टर में ले जाने का निर्णय लिया। " * 20,
+    "Amharic": "እኛ ከሚቀጥለው ሰኞ በፊት መሸጎጫውን ወደ አዲሱ ክላስተር ለማዛወር ወስነናል። " * 20,
+    "special tokens": "<|endoftext|><|endofprompt|>" * 50,
+    "digits": "".join(chance.choice("0123456789") for _ in range(3000)),
+    "punctuation": "".join(chance.choice("!@#$%^&*()-_=+[]{};:'\",.<>/?`~\\|") for _ in range(3000)),
+    "blanks": " \t\n\r\n   " * 300,
+}
+
+
+def said(name: str, text: str, tokens: int = 0) -> Message:
+    return Message(id=name, speaker="user", text=text, tokens=tokens)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that the tokenizer was given."""
+    seen: list[str] = []
+    count = tokens.count
+
+    def noted(text: str) -> int:
+        seen.append(text)
+        return count(text)
+
+    monkeypatch.setattr(tokens, "count", noted)
+    return seen
+
+
+@pytest.fixture
+def damaged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An installation whose ranks can't be loaded. The texts of each attempt."""
+    tried: list[str] = []
+
+    def count(text: str) -> int:
+        tried.append(text)
+        raise tokens.RanksDamaged("the ranks are damaged")
+
+    monkeypatch.setattr(tokens, "count", count)
+    return tried
+
+
+def test_text_that_looks_like_a_special_token_is_counted_as_text() -> None:
+    assert Counter().count("<|endoftext|>") > 1
+    assert Counter().count("a <|endofprompt|> b") > Counter().count("a b")
+
+
+def test_without_the_ranks_it_estimates_and_warns_once(damaged: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    counter = Counter()
+    with caplog.at_level(logging.WARNING, "engine.context"):
+        assert counter.count("some words") == estimate("some words")
+        assert counter.count("other words") == estimate("other words")
+    assert damaged == ["some words"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "tokens can't be counted, and are estimated on the high side: RanksDamaged: the ranks are damaged"
+    ]
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_the_estimate_is_never_below_the_count(kind: str) -> None:
+    text = ORDINARY[kind]
+    assert tokens.count(text) <= estimate(text) <= 4 * len(text.encode())
+
+
+def test_the_estimate_of_prose_and_code_is_not_twice_the_count() -> None:
+    for kind in ("prose", "code"):
+        assert estimate(ORDINARY[kind]) < 2.1 * tokens.count(ORDINARY[kind])
+
+
+def test_a_report_calibrates_its_model_and_no_other() -> None:
+    counter, text = Counter(), "word " * 1000
+    plain = counter.count(text)
+    counter.report("m", plain, plain * 6 // 5)
+    assert counter.count(text, "m") == pytest.approx(plain * 1.2, abs=2)
+    assert counter.count(text, "other") == counter.count(text) == plain
+
+
+def test_reports_are_smoothed() -> None:
+    counter = Counter()
+    for reported in (1200, 1200, 2000):
+        counter.report("m", 1000, reported)
+    assert 1.2 < counter.ratio("m") < 1.5
+    for _ in range(30):
+        counter.report("m", 1000, 1300)
+    assert counter.ratio("m") == pytest.approx(1.3, abs=0.01)
+
+
+@pytest.mark.parametrize(("estimated", "reported"), [(1000, 30_000), (1000, 10), (1000, 0), (50, 60), (0, 10), (-5, -5)])
+def test_a_report_that_the_tokenizer_can_not_explain_is_not_believed(estimated: int, reported: int) -> None:
+    counter = Counter()
+    counter.report("m", estimated, reported)
+    assert counter.state() == {}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**7))))
+def test_no_reports_make_a_count_absurd(reports: list[tuple[int, int]]) -> None:
+    counter = Counter()
+    for estimated, reported in reports:
+        counter.report("m", estimated, reported)
+    assert 0.5 <= counter.ratio("m") <= 3.0
+
+
+def test_what_was_learnt_is_kept_as_json() -> None:
+    counter = Counter()
+    counter.report("m", 1000, 1250)
+    again = Counter.from_state(json.loads(json.dumps(counter.state())))
+    assert again.ratio("m") == 1.25
+    spoilt = {"a": "x", "b": 1e9, "c": None, "d": float("nan"), "e" * 999: 1.0, "f": [1], "g": -1, "h": 1.5}
+    assert Counter.from_state(spoilt).state() == {"h": 1.5}
+
+
+def test_appended_messages_are_counted_once(counted: list[str]) -> None:
+    tally = Tally(Counter())
+    texts = [f"message number {n}" for n in range(5)]
+    added = [tally.add(said(str(n), text)) for n, text in enumerate(texts)]
+    assert tally.total == tally.total == sum(added)
+    assert counted == texts
+    tally.replace(["1", "2"], said("s", "a summary"))
+    assert counted == [*texts, "a summary"]
+    assert tally.total == added[0] + added[3] + added[4] + tokens.count("a summary")
+
+
+def test_a_message_that_came_with_its_count_is_not_counted_again(counted: list[str]) -> None:
+    tally = Tally(Counter())
+    assert tally.add(said("a", "whatever it is", tokens=77)) == 77
+    assert (tally.total, counted) == (77, [])
+
+
+def test_what_the_provider_reports_wins_over_the_estimate() -> None:
+    tally = Tally(Counter())
+    tally.add(said("a", "x", tokens=100))
+    tally.reported(130)
+    tally.add(said("b", "x", tokens=10))
+    assert tally.total == 140
+    tally.replace(["a"], said("c", "x", tokens=20))
+    assert tally.total == 60
+    tally.reported(20)
+    assert tally.total == 20
+    tally.replace(["b"], said("d", "x", tokens=5))  # it may have been "b" that was less than was thought
+    assert tally.total == 25
+
+
+def test_a_replacement_of_what_is_not_there_changes_nothing() -> None:
+    tally = Tally(Counter())
+    tally.add(said("a", "text"))
+    before = tally.total
+    with pytest.raises(KeyError):
+        tally.replace(["a", "b"], said("c", "text"))
+    with pytest.raises(ValueError, match="'a' is counted already"):
+        tally.add(said("a", "text"))
+    assert tally.total == before
+
+
+def test_threads_add_to_one_tally() -> None:
+    counter = Counter()
+    tally = Tally(counter, "m")
+
+    def work(name: str) -> None:
+        for n in range(50):
+            tally.add(said(f"{name}{n}", "three short words", tokens=3))
+            counter.report("m", 1000, 1100)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert tally.total == 600
+    assert counter.ratio("m") == pytest.approx(1.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        ("claude-opus-4-5", Window(200_000, "genai-prices")),
+        ("anthropic/claude-opus-4-5", Window(200_000, "genai-prices")),
+        ("openrouter/anthropic/claude-opus-4.1", Window(200_000, "genai-prices")),
+        ("claude-haiku-4-5-20251001", Window(200_000, "genai-prices")),
+        ("gpt-4o", Window(128_000, "genai-prices")),
+        ("xai/grok-4", Window(256_000, "genai-prices")),
+        ("gemini-2.5-pro", Window(1_048_576, "genai-prices")),  # its own provider does not list it, others do
+        ("sonnet", Window(200_000, "genai-prices")),
+        ("claude-opus-4-51", Window(64_000, "default")),
+        ("x" * 10_000, Window(64_000, "default")),
+        (None, Window(64_000, "default")),
+        ("mine", Window(5000, "config")),
+        ("gpt-5", Window(9000, "config")),
+        ("gpt-5-2026-01-01", Window(9000, "config")),
+    ],
+)
+def test_the_window_of_a_model(model: str | None, window: Window) -> None:
+    assert Windows({"mine": 5000, "gpt-5": 9000}, 64_000).window(model) == window
+
+
+def test_an_unknown_model_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    windows = Windows({}, 64_000)
+    with caplog.at_level(logging.WARNING, "engine.context"):
+        for model in ("nobody/knows", "nobody/knows", "nor-this", None, "gpt-4o"):
+            windows.window(model)
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == ["nobody/knows", "nor-this"]
+
+
+@pytest.mark.parametrize("make", [lambda: Windows({}, 0), lambda: Windows({"m": -1}, 1000)])
+def test_a_window_of_nothing_is_refused(make: Callable[[], Windows]) -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        make()
