@@ -9,7 +9,11 @@ import time
 from pathlib import Path
 from typing import Self
 
+from composer.owner import is_dead, own_identity, pid_of
 from engine.errors import ExecutionConflict
+
+GLANCE_S = 0.1
+DEAD_S = 1.0  # that what a dead process has forked may take to run a program of its own
 
 
 class Claim:
@@ -20,6 +24,7 @@ class Claim:
         self._lock = threading.Lock()
         self._handle: int | None = None
         self._released = False
+        self.before: str | None = None  # the identity of the process that had it, and died
 
     def take(self) -> Self:
         """Take it, or `ExecutionConflict` with the process that has it. In a thread whose waiter has gone, it is not taken."""
@@ -27,19 +32,30 @@ class Claim:
             if self._released:
                 return self
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            for _ in range(20):  # a look at who holds it takes the lock for a moment
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    time.sleep(0.005)
-                else:
-                    os.ftruncate(handle, 0)
-                    os.pwrite(handle, str(os.getpid()).encode(), 0)
-                    self._handle = handle
-                    return self
-            said = os.pread(handle, 20, 0).decode("ascii", "replace")
-            os.close(handle)
-            raise ExecutionConflict(f"{self._what} is being run by process {said or 'unknown'}")
+            try:
+                said = self._lock_file(handle)
+            except BaseException:
+                os.close(handle)
+                raise
+            self.before = said if is_dead(said) else None
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, own_identity().encode(), 0)
+            self._handle = handle
+            return self
+
+    def _lock_file(self, handle: int) -> str:
+        """Lock it; who had it before. A look at who holds it takes the lock for a moment, and so does what a process that was
+        killed has forked, until it runs its own program."""
+        until = time.monotonic() + GLANCE_S
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return _said(handle)
+            except BlockingIOError:
+                said = _said(handle)
+                if time.monotonic() > until + (DEAD_S if is_dead(said) else 0.0):
+                    raise ExecutionConflict(f"{self._what} is being run by process {pid_of(said) or 'unknown'}") from None
+                time.sleep(0.005)
 
     def release(self) -> None:
         with self._lock:
@@ -64,8 +80,12 @@ def held_by(path: Path) -> int | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        said = os.pread(handle, 20, 0)
-        return int(said) if said.isdigit() else 0
+        said = _said(handle)
+        return None if is_dead(said) else pid_of(said)  # what a dead one has forked may still have it open: that runs nothing
     finally:
         os.close(handle)
     return None
+
+
+def _said(handle: int) -> str:
+    return os.pread(handle, 60, 0).decode("ascii", "replace")

@@ -16,7 +16,7 @@ from engine.explaining import explain
 from engine.models import BudgetLimit, Model, ModelName, Name, StrategyName
 
 Mode = Literal["mcp", "cli", "library"]
-SECTIONS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices"})
+SECTIONS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context"})
 
 
 class RunnerConfig(Model):
@@ -59,6 +59,7 @@ class RoleConfig(Model):
     model: ModelName | None = None
     skills: tuple[Name, ...] = ()
     budget: BudgetLimit | None = None
+    threshold: Annotated[float, Field(ge=0.1, le=0.95)] | None = None  # of the window, as in [context]
 
 
 class BudgetConfig(Model):
@@ -83,6 +84,30 @@ class PriceConfig(Model):
     cache_write: Annotated[float, Field(ge=0)] | None = None
 
 
+class RetentionConfig(Model):
+    """Which executions are kept: `[executions]`. What can be resumed is kept anyway."""
+
+    keep: Annotated[int, Field(ge=1)] = 1000  # the newest
+    days: Annotated[float, Field(gt=0, le=36_500)] = 30
+    max_mb: Annotated[int, Field(ge=1, le=1 << 30)] = 2048
+    auto: bool = True  # whether the others are removed without being asked
+
+
+class ContextConfig(Model):
+    """How contexts are kept within their model's window: `[context]`."""
+
+    enabled: bool = True
+    threshold: Annotated[float, Field(ge=0.1, le=0.95)] = 0.8  # of the window: beyond it what came before is summarised
+    reserve_tokens: Annotated[int, Field(ge=0)] = 8_000  # kept for the answer
+    pass_tokens: Annotated[int, Field(ge=200)] = 8_000  # longer outputs are handed on as summaries
+    default_window: Annotated[int, Field(ge=2_000)] = 128_000  # of a model that nobody knows
+    windows: dict[str, Annotated[int, Field(ge=2_000)]] = Field(default_factory=dict)  # by model
+    summarizers: tuple[Literal["runner", "pydantic-ai", "sampling", "deterministic"], ...] = ("runner", "deterministic")
+    model: ModelName | None = None  # that summarises
+    last: Annotated[int, Field(ge=0, le=100)] = 4  # messages that stay word for word
+    timeout_s: Annotated[float, Field(gt=0)] = 120.0
+
+
 class EngineSection(Model):
     runtime: Name | None = None  # preferred
     strategy: StrategyName = "auto"
@@ -104,6 +129,8 @@ class EngineConfig(Model):
     roles: dict[Name, RoleConfig] = Field(default_factory=dict)
     budget: BudgetConfig = BudgetConfig()
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
+    executions: RetentionConfig = RetentionConfig()
+    context: ContextConfig = ContextConfig()
 
     @model_validator(mode="after")
     def _command_is_there(self) -> EngineConfig:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field
@@ -13,7 +15,7 @@ from engine.errors import BadTask
 from engine.models import Model, TaskResult
 
 MAX_RECORDS = 20_000
-Grouping = Literal["runtime", "model", "role", "strategy", "day"]
+Grouping = Literal["runtime", "model", "role", "strategy", "tool", "day"]
 
 
 class ExecutionRecord(Model):
@@ -26,6 +28,7 @@ class ExecutionRecord(Model):
     model: str | None = None
     runtime: str | None = None
     strategy: str
+    tool: str | None = None  # the composed tool that was run
     success: bool
     tokens: int | None = None
     cost_usd: float | None = None
@@ -35,6 +38,21 @@ class ExecutionRecord(Model):
     @property
     def day(self) -> str:
         return datetime.fromtimestamp(self.at, UTC).date().isoformat()
+
+
+@dataclass(frozen=True, slots=True)
+class CallTotals:
+    """What the calls of one tool by guests came to. They cost nothing by themselves."""
+
+    calls: int = 0
+    failures: int = 0
+    ms: float = 0.0
+    at: float = 0.0  # the last of them
+
+    def plus(self, other: CallTotals) -> CallTotals:
+        return CallTotals(
+            self.calls + other.calls, self.failures + other.failures, self.ms + other.ms, other.at if other.at > self.at else self.at
+        )
 
 
 class Totals(Model):
@@ -65,13 +83,18 @@ class ExecutionHistory(Model):
         return _totals(self.records)
 
     def by(self, field: Grouping) -> dict[str, Totals]:
-        """The totals of each runtime, model, role, strategy or day (in UTC); of what has none, under `unknown`."""
-        if field not in get_args(Grouping):
-            raise BadTask(f"a history is grouped by {', '.join(get_args(Grouping))}, not by {field}")
+        """The totals of each runtime, model, role, strategy, tool or day (in UTC); of what has none, under `unknown`."""
+        check_grouping(field)
         groups: dict[str, list[ExecutionRecord]] = {}
         for record in self.records:
             groups.setdefault(getattr(record, field) or "unknown", []).append(record)
         return {key: _totals(groups[key]) for key in sorted(groups)}
+
+
+def check_grouping(field: str) -> None:
+    """Refuse what a history is not grouped by."""
+    if field not in get_args(Grouping):
+        raise BadTask(f"a history is grouped by {', '.join(get_args(Grouping))}, not by {field}")
 
 
 def _totals(records: Iterable[ExecutionRecord]) -> Totals:
@@ -88,11 +111,19 @@ def _totals(records: Iterable[ExecutionRecord]) -> Totals:
     )
 
 
-def records_of(result: TaskResult, *, task_id: str = "task", role: str | None = None, at: float | None = None) -> list[ExecutionRecord]:
+def records_of(
+    result: TaskResult,
+    *,
+    task_id: str = "task",
+    role: str | None = None,
+    at: float | None = None,
+    tools: Mapping[str, str] = MappingProxyType({}),
+) -> list[ExecutionRecord]:
     """The records of a result: one for each try of each step, so that a runtime that failed is there with its cost.
 
     They are under *task_id*, and with the step's own id behind it where there are several. What was skipped or passed over
-    was not executed. A result without steps was refused before it ran: it is one record.
+    was not executed. A result without steps was refused before it ran: it is one record. *tools* are the composed tools that
+    steps ran.
     """
     at = time.time() if at is None else at
     made = []
@@ -111,6 +142,7 @@ def records_of(result: TaskResult, *, task_id: str = "task", role: str | None = 
                     model=step.model if run.runtime == step.runtime else None,
                     runtime=run.runtime,
                     strategy=result.strategy,
+                    tool=tools.get(step.task_id),
                     success=run.status == "completed",
                     tokens=None if run.tokens is None else run.tokens.total,
                     cost_usd=run.cost_usd,

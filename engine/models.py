@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 
 VERSION = 1
 
@@ -98,6 +98,8 @@ class Task(Model):
     tool: str | None = None
     code: str | None = None
     inputs: dict[str, Any] = Field(default_factory=dict)
+    pinned: tuple[str, ...] = ()  # what every prompt has word for word, however much else is summarised
+    threshold: Annotated[float, Field(ge=0.1, le=0.95)] | None = None  # of the window, beyond which is summarised
 
     @model_validator(mode="before")
     @classmethod
@@ -185,6 +187,7 @@ class RunRequest(Model):
     tool: str | None = None
     code: str | None = None
     inputs: dict[str, Any] = Field(default_factory=dict)
+    recording: SkipValidation[Any] = Field(default=None, exclude=True, repr=False)  # a `composer.Recording`, if it runs in a guest
 
     @property
     def run_id(self) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from engine.models import FailureKind, RunStatus, TaskStatus
-from sandbox.run import Status
+from pydantic_core import to_json
+
+from engine.models import FailureKind, RunResult, RunStatus, TaskStatus
+from sandbox.run import Run, Status
+
+MAX_OUTPUT = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,26 @@ EXIT_CODES: MappingProxyType[Status, int] = MappingProxyType({status: outcome.ex
 
 # Of whole tasks: `go-ent run` and what is built on it.
 TASK_EXIT_CODES: MappingProxyType[TaskStatus, int] = MappingProxyType({"COMPLETE": 0, "BLOCKED": 1, "NEEDS_REPLAN": 3, "PARTIAL": 13})
+
+
+def run_result(run: Run, execution_id: str, task_id: str, duration_ms: int) -> RunResult:
+    """What a run in a guest came to, as the result of a step."""
+    outcome = OUTCOMES[run.status]
+    value = run.stdout if run.result is None else run.result
+    output = value if isinstance(value, str) else to_json(value, inf_nan_mode="null").decode()
+    said = None if run.error is None else str(run.error)
+    if run.pending:
+        said = f"{run.pending[0].tool} needs approval: {run.pending[0].reason}"
+    return RunResult(
+        execution_id=execution_id,
+        task_id=task_id,
+        runtime="cli",
+        duration_ms=duration_ms,
+        status=outcome.run,
+        failure=outcome.failure,
+        error=said,
+        output=output[:MAX_OUTPUT],
+        structured=run.result,
+        replan=outcome.task == "NEEDS_REPLAN",
+        observations=(f"{run.usage.tool_calls} tool calls",) if run.usage.tool_calls else (),
+    )

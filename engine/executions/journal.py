@@ -1,106 +1,150 @@
-"""The journal of an execution: one JSON object a line, appended, never changed."""
+"""The journal of an execution: one JSON object a line, each with a checksum, appended and never changed."""
 
 from __future__ import annotations
 
-import json
+import errno
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_json
+from engine.executions import crashing
+from engine.executions.reading import MAX_JOURNAL, MAX_LINE, MAX_SEQ, Record, Scan, check_journal, encode, lost, read_records
+from engine.executions.repair import quarantine
 
-MAX_LINE = 64 << 20
+__all__ = ["MAX_JOURNAL", "MAX_LINE", "Journal", "Record", "read_records"]
 
 
 class Journal:
-    """Appends records. Thread-safe; a record is there wholly or, after a crash, is a torn last line that is cut off."""
+    """Appends records. Thread-safe. What a process that was killed leaves behind is a prefix of what it appended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # for appending
+        self._syncing = threading.Lock()  # for bringing to disk: appending goes on meanwhile
         self._handle: int | None = None
         self._seq = 0
-        self._deferred = False
-        self._dirty = False
+        self._size = 0
+        self._synced = 0
+        self._broken: OSError | None = None
 
-    def open(self) -> list[dict[str, Any]]:
-        """Its records so far. A torn last line, from a crash, is cut off so that the next record is whole."""
-        records, whole = read_records(self.path)
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        if os.fstat(handle).st_size > whole:
-            os.ftruncate(handle, whole)
-        self._handle = handle
-        self._seq = records[-1]["seq"] if records else 0
-        return records
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._size
 
-    def go_on_after(self, seq: int) -> None:
-        """Number the next record above *seq*: a state may have outlived records that were not yet on disk."""
-        self._seq = max(self._seq, seq)
+    @property
+    def seq(self) -> int:
+        """The number of the last record."""
+        return self._seq
 
-    def defer(self, deferred: bool) -> None:
-        """Sync only when told to, so that several records cost one sync; then sync them."""
-        self._deferred = deferred
-        if not deferred:
+    def open(self, each: Callable[[Record], None] | None = None) -> None:
+        """Begin to append, after giving *each* the records that there are. For the owner alone: what is wrong is mended, and noted.
+
+        A torn last line, from a crash, is cut off. A file with damage is kept aside, under another name.
+        """
+        handle = self._open()
+        try:
+            scan = Scan(self.path)
+            for record in scan:
+                if each is not None:
+                    each(record)
+            notes = []
+            if scan.torn:
+                notes.append(f"the last record was torn by a crash and cut off: {scan.torn} bytes")
+            if scan.gaps or (scan.torn and scan.ended):
+                kept = quarantine(self.path)
+                notes.append(f"the journal was damaged, and is kept as it was in {kept}")
+                os.close(handle)
+                handle = -1
+                handle = self._open()
+            elif scan.torn:
+                os.ftruncate(handle, scan.size)
+            self._size = check_journal(handle, self.path)
+        except BaseException:
+            if handle >= 0:
+                os.close(handle)
+            raise
+        self._handle, self._seq = handle, scan.seq or 0
+        for text in notes:
+            self.append("note", {"text": text}, sync=True)
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+    def go_on_after(self, seq: int) -> Record | None:
+        """Number the next record above *seq*, if this ends before: a state may outlive records that never came to disk. The note of it."""
+        if self._seq >= seq:
+            return None
+        ended, data = self._seq, lost(self._seq + 1, seq)
+        self._seq = seq
+        try:
+            return {"seq": self.append("note", data, sync=True), "at": time.time(), "kind": "note", **data}
+        except BaseException:
+            self._seq = ended
+            raise
+
+    def append(self, kind: str, data: Mapping[str, Any], *, sync: bool = False, raw: Mapping[str, bytes] | None = None) -> int:
+        """Append a record, and give its number; with *sync* it is on disk when this returns. The *raw* members are JSON already."""
+        crashing.point("journal-before-append")
+        with self._lock:
+            handle = self._usable()
+            seq = self._seq + 1
+            line = encode(seq, time.time(), kind, data, raw)
+            if self._size + len(line) > MAX_JOURNAL or seq >= MAX_SEQ:
+                raise OSError(errno.EFBIG, f"the journal of an execution may have {MAX_JOURNAL} bytes")
+            try:
+                self._write(handle, line)
+            except BaseException:
+                self._cut(handle)
+                raise
+            self._seq, self._size = seq, self._size + len(line)
+        crashing.point("journal-after-append")
+        if sync:
             self.sync()
+        return seq
+
+    def _usable(self) -> int:
+        if self._broken is not None:
+            raise OSError(self._broken.errno, f"the journal can't be written any more: {self._broken.strerror}")
+        if self._handle is None:
+            raise ValueError("the journal is closed")
+        return self._handle
+
+    def _write(self, handle: int, line: bytes) -> None:
+        crashing.writing(handle, line)
+        written = os.write(handle, line)
+        while written < len(line):
+            written += os.write(handle, memoryview(line)[written:])
+
+    def _cut(self, handle: int) -> None:
+        """Half a record would hide all that follow: if it can't be taken away, there are none."""
+        try:
+            os.ftruncate(handle, self._size)
+        except OSError as error:
+            self._broken = error
 
     def sync(self) -> None:
-        """Bring to disk what was appended to be there."""
-        with self._lock:
-            if self._dirty and self._handle is not None:
-                os.fdatasync(self._handle)
-                self._dirty = False
-
-    def append(self, kind: str, data: dict[str, Any], *, sync: bool) -> int:
-        """Append a record; with *sync* it is on disk when this returns."""
-        with self._lock:
-            if self._handle is None:
-                raise ValueError("the journal is closed")
-            self._seq += 1
-            line = to_json({"seq": self._seq, "at": time.time(), "kind": kind, **data}, inf_nan_mode="null") + b"\n"
-            size = os.fstat(self._handle).st_size
+        """All that was appended is on disk when this returns. One sync serves all who wait for one."""
+        wanted = self._size
+        with self._syncing:
+            if self._synced >= wanted:
+                return
+            with self._lock:
+                handle, covered = self._usable(), self._size
+            crashing.point("journal-before-sync")
             try:
-                view = memoryview(line)
-                while view:
-                    view = view[os.write(self._handle, view) :]
-                self._dirty = self._dirty or sync
-                if sync and not self._deferred:
-                    os.fdatasync(self._handle)
-                    self._dirty = False
-            except OSError:
-                self._seq -= 1
-                os.ftruncate(self._handle, size)  # half a record would hide all that follow
+                os.fdatasync(handle)
+            except OSError as error:
+                self._broken = error  # a second sync may succeed without having brought anything to disk
                 raise
-            return self._seq
+            self._synced = covered
+            crashing.point("journal-after-sync")
 
     def close(self) -> None:
-        with self._lock:
+        with self._syncing, self._lock:
             if self._handle is not None:
                 os.close(self._handle)
                 self._handle = None
-
-
-def read_records(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The whole records of a journal, and how many bytes they take. What follows a damaged line is not taken."""
-    records: list[dict[str, Any]] = []
-    whole = 0
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return records, whole
-    with os.fdopen(handle, "rb") as file:
-        if not os.path.isfile(f"/proc/self/fd/{file.fileno()}"):
-            return records, whole
-        while line := file.readline(MAX_LINE):
-            if not line.endswith(b"\n"):
-                break
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                break
-            if not isinstance(record, dict) or not isinstance(record.get("seq"), int) or not isinstance(record.get("kind"), str):
-                break
-            records.append(record)
-            whole += len(line)
-    return records, whole

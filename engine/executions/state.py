@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import to_jsonable_python
@@ -13,7 +14,9 @@ from pydantic_core import to_jsonable_python
 from engine.errors import EngineError, ExecutionConflict
 from engine.models import Model, RunResult, StrategyName, TaskResult
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+MAX_CHECKPOINTS = 100
+MAX_VALUE = 16 << 10  # bytes of JSON: a larger value of a checkpoint is in the journal alone
 ExecutionStatus = Literal["pending", "running", "paused", "interrupted", "completed", "failed", "cancelled"]
 Kind = Literal["task", "chain", "graph", "tool", "code"]
 
@@ -23,7 +26,7 @@ TRANSITIONS: MappingProxyType[ExecutionStatus, frozenset[ExecutionStatus]] = Map
         "running": frozenset({"paused", "interrupted", "completed", "failed", "cancelled"}),
         "paused": frozenset({"running", "cancelled", "interrupted"}),
         "interrupted": frozenset({"running", "cancelled"}),
-        "failed": frozenset({"running"}),  # a resume tries what has failed again
+        "failed": frozenset({"running", "cancelled"}),  # a resume tries what has failed again
         "completed": frozenset(),
         "cancelled": frozenset(),
     }
@@ -31,8 +34,15 @@ TRANSITIONS: MappingProxyType[ExecutionStatus, frozenset[ExecutionStatus]] = Map
 FINISHED: frozenset[ExecutionStatus] = frozenset({"completed", "cancelled"})
 
 
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
+
+
 class BadState(EngineError):
     """Raised when a state can't be read: it is damaged, or of a newer go-ent."""
+
+
+class TooNew(BadState):
+    """Raised when a state was written by a newer go-ent."""
 
 
 def check_transition(now: ExecutionStatus, then: ExecutionStatus, execution_id: str) -> None:
@@ -48,6 +58,7 @@ class Environment(Model):
     go_ent: str
     python: str
     runners: dict[str, str] = Field(default_factory=dict)
+    image: str = ""  # the digest of the guest's
 
 
 class AgentSession(Model):
@@ -58,12 +69,69 @@ class AgentSession(Model):
     cost_usd: float | None = None  # so far, where it is known
 
 
+class Request(Model):
+    """A call that waits until somebody approves or rejects it."""
+
+    tool: str
+    arguments: dict[str, Any] | None = None  # None: too large to be kept
+    digest: str = ""  # the SHA-256 of the arguments
+    reason: str
+    at: float
+
+
+class Decision(Model):
+    """What somebody has said of such a call, with that user's seal."""
+
+    approved: bool
+    seal: str = ""
+
+
+class Checkpoint(Model):
+    """A place that guest code (*path* says which run) or a person has marked."""
+
+    label: str
+    value: Any = None
+    kept: bool = True  # whether the value is here; if not, the journal has it
+    path: str | None = None
+    at: float
+    seq: Count
+
+
+class Lines(Model):
+    """How many lines of a pipeline are done, and how many have failed."""
+
+    done: Count = 0
+    failed: Count = 0
+
+
+class Summarized(Model):
+    """A link of the context's chain: the summary itself, and what it replaced, are beside the state in `context/`."""
+
+    number: int
+    scope: str = ""
+    by: str
+    model: str | None = None
+    tokens_before: int
+    tokens_after: int
+    cost_usd: float | None = None
+    at: float
+
+
+class Fill(Model):
+    """How full the context was when a step was last sent something."""
+
+    step: str
+    tokens: int
+    window: int
+
+
 class ExecutionState(Model):
     """One execution. `work` is what was asked (a task, a list or a plan); results are by step, each complete in itself."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     id: str
     parent: str | None = None
+    parent_call: str | None = None  # the call of its parent that began it
     kind: Kind
     title: str
     status: ExecutionStatus = "pending"
@@ -84,12 +152,31 @@ class ExecutionState(Model):
     created: float
     updated: float
     finished: float | None = None
-    seq: int = 0  # of the last journal record that is in here
+    source: str | None = None  # the SHA-256 of its code
+    calls: Count = 0  # tool calls that its guests have made
+    requests: dict[str, Request] = Field(default_factory=dict)  # by the path of the call: those that wait for a decision
+    decisions: dict[str, Decision] = Field(default_factory=dict)
+    context: tuple[Summarized, ...] = ()  # the chain: the last of its summaries
+    fill: Fill | None = None
+    checkpoints: tuple[Checkpoint, ...] = ()  # the last ones
+    lines: Lines | None = None
+    final: bool = False  # it has failed by its own doing: run again, it would again
+    unresumable: str | None = None  # why it can't be resumed
+    damage: tuple[str, ...] = ()  # what was lost of its journal
+    seq: Count = 0  # of the last journal record that is in here
+    offset: Count = 0  # where that record ends in the journal; 0 if it is not known
 
     @property
     def running(self) -> list[str]:
         """The steps that were begun and have no result; of an execution that is running, those that run."""
         return [step for step in self.tries if step not in self.results] if self.status == "running" else []
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it could go on. Of a running one: once it has no process any more."""
+        if self.status in FINISHED or self.unresumable is not None:
+            return False
+        return self.status != "failed" or not self.final
 
     def moved(self, status: ExecutionStatus, at: float, **changes: Any) -> ExecutionState:
         """This state, with another status that may follow."""
@@ -122,10 +209,31 @@ def unpack(data: bytes, where: str) -> ExecutionState:
     if not between or head != b'{"checksum":"' + hashlib.sha256(text).hexdigest().encode() + b'"':
         raise BadState(f"{where} is damaged: its checksum does not fit")
     try:
-        found = json.loads(text)
-        version = found.get("version")
-        if isinstance(version, int) and version > SCHEMA_VERSION:
-            raise BadState(f"{where} has version {version}, and this go-ent reads versions up to {SCHEMA_VERSION}: update go-ent")
-        return ExecutionState.model_validate_json(text)
-    except (ValidationError, ValueError, AttributeError, RecursionError) as error:
+        return ExecutionState.model_validate_json(text) if text.startswith(_NOW) else state_from(json.loads(text), where)
+    except (ValidationError, ValueError, RecursionError) as error:
         raise BadState(f"{where} can't be read: {str(error).splitlines()[0]}") from None
+
+
+def state_from(found: Any, where: str) -> ExecutionState:
+    """A state from its JSON value, of this version or an older one. `TooNew` if it is of a newer go-ent."""
+    version = found.get("version") if isinstance(found, dict) else None
+    if type(version) is not int:
+        raise ValueError("it has no version")
+    if version > SCHEMA_VERSION:
+        raise TooNew(f"{where} has version {version}, and this go-ent reads versions up to {SCHEMA_VERSION}: update go-ent")
+    while version != SCHEMA_VERSION:
+        if version not in MIGRATIONS:
+            raise ValueError(f"there never was a version {version}")
+        found = MIGRATIONS[version](found)
+        version = found["version"]
+    return ExecutionState.model_validate(found)
+
+
+def _from_1(found: dict[str, Any]) -> dict[str, Any]:
+    """What version 2 added has a default that is right for what was before."""
+    return {**found, "version": 2}
+
+
+_NOW = b'{"version":%d,' % SCHEMA_VERSION
+# From each older version to the next; a state's file and a journal's first record go through it alike.
+MIGRATIONS: MappingProxyType[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType({1: _from_1})

@@ -3,111 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import resource
+import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pydantic import ValidationError
 
-from composer.folders import STATE, ignore_state, read_bounded, sync_folder, write_whole
+from composer.folders import STATE, TEMPORARY, ignore_state, read_bounded, write_whole
 from engine.claims import Claim, held_by
 from engine.errors import ExecutionConflict, ExecutionNotFound
+from engine.executions import crashing
+from engine.executions.applying import applied, with_damage
+from engine.executions.approvals import check_request, decision_seal
+from engine.executions.held import INTERRUPT_FILE, JOURNAL_FILE, LOCK_FILE, MARK_FILE, MAX_LABEL, MAX_MARK, STATE_FILE, Held
 from engine.executions.ids import ID, PREFIX
-from engine.executions.journal import Journal, read_records
-from engine.executions.state import FINISHED, AgentSession, BadState, ExecutionState, ExecutionStatus, pack, unpack
-from engine.models import RunResult, cost_of
+from engine.executions.index import Index, Row
+from engine.executions.journal import Journal
+from engine.executions.reading import Record, Scan, fits, lost
+from engine.executions.state import FINISHED, BadState, ExecutionState, ExecutionStatus, TooNew, state_from, unpack
 
-MAX_STATE = 256 << 20
-STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE = "state.json", "journal.jsonl", "lock", "interrupt"
+__all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "Held", "owner"]
+
+MAX_STATE = 64 << 20
+MOST_DESCRIPTORS = 1 << 16
+PATIENCE_S = 10.0  # that another process has to answer
+MOST_READ, MOST_BYTES = 10_000, 4 << 20  # records, and their bytes, at once of one who follows a journal
+ALIVE: tuple[ExecutionStatus, ...] = ("running", "pending")  # what these say is true only of an execution with an owner
+MOST_ALIVE = 1000  # rows that say so and are looked at, for some have no owner any more
+NEW_S = 60.0  # a row is in the index before its folder is made
 
 
-class Held:
-    """An execution that this process owns: nobody else changes it until `release`. Thread-safe for one writer at a time."""
-
-    def __init__(self, folder: Path, claim: Claim, state: ExecutionState, journal: Journal) -> None:
-        self.folder = folder
-        self.state = state
-        self._claim = claim
-        self._journal = journal
-        self._written = 0.0
-        self._took = 0.0
-
-    @property
-    def id(self) -> str:
-        return self.state.id
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def move(self, status: ExecutionStatus, **changes: Any) -> None:
-        """Another status, on disk when this returns."""
-        moved = self.state.moved(status, time.time(), **changes)
-        changed = moved.model_dump(mode="json", include={"status", "finished", *changes})
-        seq = self._journal.append("status", {"changes": changed}, sync=True)
-        self.state = moved.model_copy(update={"seq": seq})
-        self._write()
-
-    def start_try(self, step: str, runtime: str) -> int:
-        """A step is about to be dispatched: on disk before it is. The number of the try."""
-        data = {"step": step, "runtime": runtime, "try": self.state.tries.get(step, 0) + 1}
-        self.state = _applied(self.state, {"kind": "try", "seq": self._journal.append("try", data, sync=True), **data})
-        return self.state.tries[step]
-
-    def session(self, step: str, session: AgentSession) -> None:
-        """An agent has told its session: a retry after a crash goes on in it."""
-        data = {"step": step, "session": session.model_dump()}
-        self.state = _applied(self.state, {"kind": "session", "seq": self._journal.append("session", data, sync=False), **data})
-
-    def finish_step(self, step: str, result: RunResult) -> None:
-        """A step's result, on disk when this returns. The state's file follows when it was not just written."""
-        record = {"step": step, "result": result.model_dump(mode="json")}
-        seq = self._journal.append("step_finished", record, sync=True)
-        self.state = _with_result(self.state, step, result, seq)
-        if time.monotonic() - self._written > max(0.05, 20 * self._took):
-            self._write()
-
-    def together(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Do several things of the above, and sync once: what each gave, or the error that it raised.
-
-        All of it is on disk when this returns; if that could not be, each has failed.
-        """
-        outcomes: list[Any] = []
-        self._journal.defer(True)
-        for one in work:
-            try:
-                outcomes.append(one())
-            except Exception as error:
-                outcomes.append(error)
-        try:
-            self._journal.defer(False)
-        except OSError as error:
-            return [outcome if isinstance(outcome, Exception) else error for outcome in outcomes]
-        return outcomes
-
-    def _write(self) -> None:
-        started = time.monotonic()
-        self._journal.sync()  # a state is never ahead of its journal
-        self.state = self.state.model_copy(update={"updated": time.time()})
-        write_whole(self.folder / STATE_FILE, pack(self.state))
-        self._written = time.monotonic()
-        self._took = self._written - started
-
-    def interrupt_requested(self) -> bool:
-        """Whether another process has asked to stop; asking is answered once."""
-        try:
-            os.unlink(self.folder / INTERRUPT_FILE)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def release(self) -> None:
-        self._journal.close()
-        self._claim.release()
+class Unborn(BadState):
+    """Raised for an execution that was ended before its first record: nothing was done."""
 
 
 class ExecutionStore:
@@ -115,43 +48,59 @@ class ExecutionStore:
 
     def __init__(self, project: Path) -> None:
         self.folder = project / STATE / "executions"
+        self.index = Index(self.folder)
+        _make_room()
 
-    def create(self, state: ExecutionState) -> Held:
-        """A new execution, held by this process."""
+    def create(self, state: ExecutionState, *, sync: bool = True) -> Held:
+        """A new execution, held by this process; with *sync* it is on disk when this returns."""
         folder = self.folder / state.id
         if self.folder.is_symlink() or self.folder.parent.is_symlink():
             raise BadState(f"{self.folder} is a link, and state is written only where it is")
-        folder.mkdir(parents=True, mode=0o700)
+        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         ignore_state(self.folder.parent)
-        claim = _claim(folder).take()
+        self.index.put(state)
+        crashing.point("create-before-folder")
+        folder.mkdir(mode=0o700)
+        crashing.point("create-after-folder")
+        try:
+            return self._begin(folder, state, sync)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            self.index.remove(state.id)
+            raise
+
+    def _begin(self, folder: Path, state: ExecutionState, sync: bool) -> Held:
         journal = Journal(folder / JOURNAL_FILE)
-        held = Held(folder, claim, state, journal)
+        held = Held(folder, _claim(folder).take(), state, journal, self.index)
         try:
             journal.open()
-            seq = journal.append("created", {"state": state.model_dump(mode="json")}, sync=True)
-            held.state = state.model_copy(update={"seq": seq})
-            held._write()
-            sync_folder(self.folder)
+            held.append("created", {"state": state.model_dump(mode="json")}, sync=sync)
+            held.write()
         except BaseException:
             held.release()
             raise
         return held
 
     def hold(self, execution_id: str) -> Held:
-        """Own an execution that is there. `ExecutionConflict` names the process that has it."""
-        folder = self.folder / execution_id
-        if not folder.is_dir():
-            raise ExecutionNotFound(f"there is no execution {execution_id}")
+        """Own an execution that is there, and mend its journal if that is needed. `ExecutionConflict` names the process that has it."""
+        folder = self._there(execution_id)
         claim = _claim(folder).take()
+        journal = Journal(folder / JOURNAL_FILE)
         try:
-            journal = Journal(folder / JOURNAL_FILE)
-            records = journal.open()
-            state = _state(folder, records)
-            journal.go_on_after(state.seq)
+            building = _Building(folder)
+            try:
+                journal.open(building.add)
+                state = building.result()
+                note = journal.go_on_after(state.seq)
+            except OSError as error:
+                raise BadState(f"{journal.path} can't be used: {error.strerror or error}") from None
+            if note is not None:
+                state = applied(state, note)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(folder / INTERRUPT_FILE)
-            return Held(folder, claim, state, journal)
+            return Held(folder, claim, state, journal, self.index)
         except BaseException:
+            journal.close()
             claim.release()
             raise
 
@@ -161,7 +110,8 @@ class ExecutionStore:
             return text
         if not PREFIX.fullmatch(text):
             raise ExecutionNotFound(f"{text[:80]!r} is no id of an execution, nor four characters of its beginning")
-        found = [name for name in self._names() if name.startswith(text)]
+        found = [name for name in self.index.find(text) if (self.folder / name).is_dir()]
+        found = found or [name for name in self._names() if name.startswith(text)]  # the index may not know it yet
         if len(found) == 1:
             return found[0]
         if found:
@@ -169,29 +119,156 @@ class ExecutionStore:
         raise ExecutionNotFound(f"there is no execution {text}; go-ent ps lists those there are")
 
     def load(self, execution_id: str) -> ExecutionState:
-        """Its state now. One that is running, but owned by no process, was interrupted."""
-        folder = self.folder / execution_id
-        state = _state(folder, None)
-        if state.status in ("running", "pending") and owner(folder) is None:
-            again = _state(folder, None)  # it may have ended between the two looks
-            return again.model_copy(update={"status": "interrupted"}) if again.status in ("running", "pending") else again
+        """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking."""
+        folder = self._there(execution_id)
+        state = _looked(folder)
+        if state.status in ALIVE and owner(folder) is None:
+            again = _looked(folder)  # it may have ended between the two looks
+            return again.model_copy(update={"status": "interrupted"}) if again.status in ALIVE else again
         return state
 
-    def newest(self, limit: int) -> Iterator[ExecutionState]:
-        """The newest executions first. One that can't be read is passed over."""
-        for name in self._names(newest_first=True)[:limit]:
-            with contextlib.suppress(BadState, OSError):
-                yield self.load(name)
+    def rows(self, limit: int = 50, *, status: ExecutionStatus | None = None, **filters: Any) -> list[Row]:
+        """What the index has, the newest first; what is running there and has no owner is interrupted."""
+        statuses: tuple[ExecutionStatus | None, ...] = ("interrupted", *ALIVE) if status == "interrupted" else (status,)
+        found: list[Row] = []
+        for one in statuses:
+            found += self.index.rows(max(limit, MOST_ALIVE) if one in ALIVE else limit, status=one, **filters)
+        rows = [now for row in found if (now := self._now(row)) is not None and status in (None, now.status)]
+        return sorted(rows, key=lambda row: row.id, reverse=True)[:limit]
 
-    def ask_to_interrupt(self, execution_id: str) -> None:
-        """Ask the process that owns an execution to stop it. `ExecutionConflict` if there is nothing to stop."""
+    def _now(self, row: Row) -> Row | None:
+        folder = self.folder / row.id
+        if not folder.is_dir():
+            if row.created < time.time() - NEW_S:
+                self.index.remove(row.id)
+            return None
+        if row.status not in ALIVE or owner(folder) is not None:
+            return row
+        try:
+            state = self.load(row.id)
+            if state.status not in ("interrupted", *ALIVE):  # it ended, and was killed before the index was told
+                self.index.put(state)
+            return row.model_copy(update={"status": state.status})
+        except Unborn:
+            self._forget_unborn(row)
+            return None
+        except (BadState, OSError):
+            return row.model_copy(update={"status": "interrupted"})
+
+    def _forget_unborn(self, row: Row) -> None:
+        """A process was killed before its first record: once that can't be another one's that is just beginning, it goes."""
+        if row.created < time.time() - NEW_S:
+            with contextlib.suppress(ExecutionConflict, OSError), _claim(self.folder / row.id):
+                shutil.rmtree(self.folder / row.id)
+                self.index.remove(row.id)
+
+    def records(self, execution_id: str) -> Iterator[Record]:
+        """All records of an execution, to be looked at. Where some are lost, a note says which."""
+        return iter(Scan(self._there(execution_id) / JOURNAL_FILE))
+
+    def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
+        """The records from *offset* on, not more than some at once, and where to read on. A mended journal is read from its beginning."""
+        path = self._there(execution_id) / JOURNAL_FILE
+        if offset and not fits(path, offset, None):
+            offset = 0
+        scan = Scan(path, offset=offset, after=None if offset else 0)
+        records = []
+        for record in scan:
+            records.append(record)
+            if len(records) >= MOST_READ or scan.size - offset > MOST_BYTES:
+                break
+        return records, scan.size
+
+    def decide(
+        self, execution_id: str, path: str | None, approved: bool, check: Callable[[ExecutionState], None] = lambda _: None
+    ) -> ExecutionState:
+        """Approve or reject a call that waits for it, or all that do. `resume` then goes on.
+
+        *check* raises if this user may not go on with the execution.
+        """
+        with self.hold(execution_id) as held:
+            state = held.state
+            check(state)
+            if state.status in ALIVE:  # nobody has it but us: it was killed before it could say that it waits
+                held.move("interrupted")
+            elif state.status not in ("paused", "interrupted"):
+                raise ExecutionConflict(f"execution {execution_id} does not wait for a decision: it is {state.status}")
+            if path is None and not state.requests:
+                raise ExecutionConflict(f"execution {execution_id} does not wait for a decision: all its calls have one")
+            if path is not None and path not in state.requests:
+                there = ", ".join(list(state.requests)[:10]) or "none"
+                raise ExecutionConflict(f"execution {execution_id} has no call {path[:80]!r} that waits for a decision; there are: {there}")
+            for one in [path] if path is not None else list(state.requests):
+                request = state.requests[one]
+                if approved:
+                    check_request(one, request, named=path is not None)
+                seal = decision_seal(execution_id, one, request, approved)
+                held.append("decided", {"path": one, "approved": approved, "seal": seal})
+            held.commit()
+            held.write()
+            self.index.put(held.state)
+            return held.state
+
+    def checkpoint(self, execution_id: str, label: str, value: Any = None) -> ExecutionState:
+        """Mark where an execution stands; the process that owns it, if one does, is asked to."""
+        if not 0 < len(label) <= MAX_LABEL or not label.isprintable():
+            raise ExecutionConflict(f"a checkpoint has a label of 1 to {MAX_LABEL} printable characters")
+        if owner(self._there(execution_id)) is not None:
+            return self._ask_for_mark(execution_id, label, value)
+        with self.hold(execution_id) as held:
+            if held.state.status in FINISHED:
+                raise ExecutionConflict(f"execution {execution_id} has finished: it is {held.state.status}")
+            held.checkpoint(label, value)
+            return held.state
+
+    def _ask_for_mark(self, execution_id: str, label: str, value: Any) -> ExecutionState:
+        folder = self.folder / execution_id
+        data = json.dumps({"label": label, "value": value}).encode()
+        if len(data) > MAX_MARK:
+            raise ExecutionConflict(f"a checkpoint's value is {MAX_MARK} bytes of JSON at the most")
+        asked, path = folder / f"{TEMPORARY}{uuid.uuid4().hex}", folder / MARK_FILE
+        until = time.monotonic() + PATIENCE_S
+        write_whole(asked, data)
+        try:
+            while True:  # one at a time
+                with contextlib.suppress(FileExistsError):
+                    os.link(asked, path)
+                    break
+                _wait(until, execution_id)
+        finally:
+            os.unlink(asked)
+        while path.exists():
+            if owner(folder) is None:
+                path.unlink(missing_ok=True)
+                return self.checkpoint(execution_id, label, value)
+            _wait(until, execution_id)
+        return self.load(execution_id)
+
+    def ask_to_interrupt(self, execution_id: str) -> ExecutionState | None:
+        """Ask the process that owns an execution to stop it. One that no process has, and that waits for approval, waits no longer.
+
+        Its state, if that is so already. `ExecutionConflict` if there is nothing to stop.
+        """
         state = self.load(execution_id)
         if state.status in FINISHED or state.status == "failed":
             raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
         folder = self.folder / execution_id
+        if state.status == "paused" and owner(folder) is None:
+            with self.hold(execution_id) as held:
+                held.move("interrupted")
+                return held.state
         if owner(folder) is None:
             raise ExecutionConflict(f"execution {execution_id} is not running: it is {state.status}; go-ent resume {execution_id} goes on")
         os.close(os.open(folder / INTERRUPT_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
+        return None
+
+    def _there(self, execution_id: str) -> Path:
+        folder = self.folder / execution_id
+        if not ID.fullmatch(execution_id) or not folder.is_dir():
+            raise ExecutionNotFound(f"there is no execution {execution_id[:80]}")
+        if folder.is_symlink() or self.folder.is_symlink() or self.folder.parent.is_symlink():
+            raise BadState(f"{folder} is reached by a link, and an execution is only where it is")
+        return folder
 
     def _names(self, *, newest_first: bool = False) -> list[str]:
         try:
@@ -200,6 +277,21 @@ class ExecutionStore:
             return []
         except OSError as error:
             raise BadState(f"{self.folder} can't be read: {error.strerror}") from None
+
+
+def _make_room() -> None:
+    """Each execution that runs takes two descriptors, and the usual soft limit is for programs that do one thing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _wait(until: float, execution_id: str) -> None:
+    if time.monotonic() > until:
+        raise ExecutionConflict(f"the process that has execution {execution_id} does not answer: it may hang")
+    time.sleep(0.02)
 
 
 def owner(folder: Path) -> int | None:
@@ -211,69 +303,70 @@ def _claim(folder: Path) -> Claim:
     return Claim(folder / LOCK_FILE, f"execution {folder.name}")
 
 
-def _state(folder: Path, records: list[dict[str, Any]] | None) -> ExecutionState:
-    """What the state's file says, and what the journal has beyond it. Without a usable file, the journal's alone."""
-    state: ExecutionState | None
-    problem = f"{folder} holds no execution"
+def _looked(folder: Path) -> ExecutionState:
+    """The state without owning it: what the file says, and what the journal has beyond it."""
+    building = _Building(folder)
+    path, state = folder / JOURNAL_FILE, building.state
     try:
-        state = unpack(read_bounded(folder / STATE_FILE, MAX_STATE), str(folder / STATE_FILE))
-    except FileNotFoundError:
-        state = None
-    except BadState as error:
-        if "update go-ent" in str(error):
-            raise
-        state, problem = None, str(error)
-    for record in records if records is not None else read_records(folder / JOURNAL_FILE)[0]:
-        if state is None:
-            if record["kind"] != "created":
-                break
-            try:
-                state = ExecutionState.model_validate(record["state"])
-            except ValidationError:
-                break
-        if record["seq"] > state.seq:
-            try:
-                state = _applied(state, record)
-            except (ValidationError, KeyError, TypeError, ValueError, AttributeError) as error:
-                raise BadState(f"record {record['seq']} in {folder / JOURNAL_FILE} can't be used: {str(error).splitlines()[0]}") from None
-    if state is None:
-        raise BadState(f"{problem}, and its journal does not tell how it began")
-    if state.id != folder.name:
-        raise BadState(f"{folder} holds another execution: {state.id[:40]!r}")
+        if state is not None and fits(path, state.offset, state.seq):
+            offset, after = state.offset, state.seq
+        else:
+            offset, after = 0, 0
+        scan = Scan(path, offset=offset, after=after)
+        for record in scan:
+            building.add(record)
+    except OSError as error:
+        raise BadState(f"{path} can't be read: {error.strerror or error}") from None
+    state, last = building.result(), scan.seq or 0
+    if last < state.seq:
+        return with_damage(state, lost(last + 1, state.seq)["text"])
     return state
 
 
-def _applied(state: ExecutionState, record: dict[str, Any]) -> ExecutionState:
-    seq = record["seq"]
-    match record["kind"]:
-        case "status":
-            data = state.model_dump(mode="json") | record["changes"] | {"seq": seq, "updated": record["at"]}
-            return ExecutionState.model_validate(data)
-        case "step_finished":
-            return _with_result(state, record["step"], RunResult.model_validate(record["result"]), seq)
-        case "try":
-            state.tries[record["step"]] = record["try"]
-            return state.model_copy(update={"seq": seq})
-        case "session":
-            state.sessions[record["step"]] = AgentSession.model_validate(record["session"])
-            return state.model_copy(update={"seq": seq})
-        case _:
-            return state.model_copy(update={"seq": seq})
+class _Building:
+    """Makes a state of its file and its journal's records; without a usable file, of the records alone."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state: ExecutionState | None = None
+        self._problem = f"{folder} holds no execution"
+        self._begun = (folder / STATE_FILE).exists()
+        try:
+            self.state = unpack(read_bounded(folder / STATE_FILE, MAX_STATE), str(folder / STATE_FILE))
+        except FileNotFoundError:
+            pass
+        except TooNew:
+            raise
+        except (BadState, OSError) as error:
+            self._problem = str(error)
+        if self.state is not None:
+            self._check(self.state)
 
-def _with_result(state: ExecutionState, step: str, result: RunResult, seq: int) -> ExecutionState:
-    before = state.results.get(step)
-    state.results[step] = result  # in place: a graph has thousands, and a copy for each would take for ever
-    if result.ok:
-        state.sessions.pop(step, None)
-    elif result.session_id is not None and result.runtime is not None:
-        state.sessions[step] = AgentSession(runtime=result.runtime, id=result.session_id, cost_usd=result.session_cost_usd)
-    (usd, tokens), (old_usd, old_tokens) = _cost(result), _cost(before)
-    spent = state.spent_usd if usd is None else (state.spent_usd or 0.0) + usd - (old_usd or 0.0)
-    return state.model_copy(update={"seq": seq, "spent_usd": spent, "spent_tokens": state.spent_tokens + tokens - old_tokens})
+    def add(self, record: Record) -> None:
+        self._begun = self._begun or record["kind"] != "note"
+        if self.state is None:
+            if record["kind"] == "created":
+                self._begin(record)
+        elif record["seq"] > self.state.seq:
+            try:
+                self.state = applied(self.state, record)
+            except BadState as error:  # one such record does not make the others unreadable
+                self.state = with_damage(self.state.model_copy(update={"seq": record["seq"]}), str(error)[:1000])
+        elif record["kind"] == "note" and "lost" in record:  # the state was written before the journal was mended
+            self.state = with_damage(self.state, str(record.get("text"))[:1000])
 
+    def _begin(self, record: Record) -> None:
+        where = f"{self.folder / JOURNAL_FILE}, record {record['seq']},"
+        with contextlib.suppress(ValidationError, ValueError, RecursionError):
+            state = state_from(record.get("state"), where)
+            self._check(state)
+            self.state = state.model_copy(update={"seq": record["seq"], "offset": 0})
 
-def _cost(result: RunResult | None) -> tuple[float | None, int]:
-    """What all attempts of a step cost; a later result of the same step holds those of the earlier ones."""
-    cost_usd, tokens = cost_of(result.attempts if result is not None else ())
-    return cost_usd, tokens.total if tokens is not None else 0
+    def _check(self, state: ExecutionState) -> None:
+        if state.id != self.folder.name:
+            raise BadState(f"{self.folder} holds another execution: {state.id[:40]!r}")
+
+    def result(self) -> ExecutionState:
+        if self.state is None:
+            raise (BadState if self._begun else Unborn)(f"{self._problem}, and its journal does not tell how it began")
+        return self.state

@@ -1,0 +1,129 @@
+"""Totals: what each execution came to (its tries from its state, its guests' calls from its journal), kept in tables and summed up."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from engine.executions.state import ExecutionState
+from engine.history import CallTotals, ExecutionRecord, Grouping, Totals, records_of
+from engine.models import TaskResult
+from sandbox.broker import CHECKPOINT
+
+MOST_TOOLS = 1000  # that are counted by name, of one execution
+LONGEST_TEXT = 300
+LATEST = 1e11  # seconds; a time beyond it is none
+TABLES = MappingProxyType(
+    {
+        "tries": (
+            "CREATE TABLE tries (execution TEXT NOT NULL, number INTEGER NOT NULL, runtime TEXT, model TEXT, role TEXT, strategy TEXT, "
+            "tool TEXT, day TEXT NOT NULL, success INTEGER NOT NULL, tokens INTEGER, cost_usd REAL, duration_ms INTEGER NOT NULL, "
+            "at REAL NOT NULL, PRIMARY KEY (execution, number)) STRICT, WITHOUT ROWID"
+        ),
+        "tries_at": "CREATE INDEX tries_at ON tries (at)",
+        "tool_calls": (
+            "CREATE TABLE tool_calls (execution TEXT NOT NULL, tool TEXT NOT NULL, calls INTEGER NOT NULL, failures INTEGER NOT NULL, "
+            "ms REAL NOT NULL, at REAL NOT NULL, PRIMARY KEY (execution, tool)) STRICT, WITHOUT ROWID"
+        ),
+        "tool_calls_at": "CREATE INDEX tool_calls_at ON tool_calls (at)",
+    }
+)
+SUMS = "count(*), sum(success), coalesce(sum(tokens), 0), sum(cost_usd), count(cost_usd), sum(duration_ms)"
+
+
+def records_from(state: ExecutionState) -> list[ExecutionRecord]:
+    """One record for each try of each step that has a result, also of an execution that has not ended."""
+    steps = {step.task_id: step for step in (state.result.steps if state.result is not None else ())} | state.results
+    if not steps and state.result is None:
+        return []
+    result = TaskResult(
+        execution_id=state.id,
+        status=state.result.status if state.result is not None else "PARTIAL",
+        strategy=state.strategy,
+        metrics=state.result.metrics if state.result is not None else None,
+        steps=tuple(steps.values()),
+    )
+    return records_of(result, at=state.finished or state.updated, tools=_tools(state.work))
+
+
+def _tools(work: Mapping[str, Any]) -> dict[str, str]:
+    """The composed tool that each step runs, of those that run one."""
+    plan, tasks, guest = work.get("plan"), work.get("tasks"), work.get("guest")
+    found: list[tuple[object, object]] = []
+    if isinstance(guest, dict):
+        found = [("run", guest.get("tool"))]
+    elif isinstance(plan, dict) and isinstance(plan.get("task"), list):
+        found = [(task.get("id"), task.get("tool")) for task in plan["task"] if isinstance(task, dict)]
+    elif isinstance(tasks, list):
+        names = ["task"] if len(tasks) == 1 else map(str, range(1, len(tasks) + 1))
+        found = [(name, task.get("tool")) for name, task in zip(names, tasks, strict=True) if isinstance(task, dict)]
+    return {step: tool for step, tool in found if isinstance(step, str) and isinstance(tool, str)}
+
+
+def calls_from(records: Iterable[Mapping[str, Any]]) -> dict[str, CallTotals]:
+    """The calls that guests made, by tool, from a journal. A call without an answer took no time that is known."""
+    open_calls: dict[str, tuple[str, float]] = {}
+    totals: dict[str, CallTotals] = {}
+    for record in records:
+        path, at = record.get("path"), record.get("at")
+        if record.get("kind") == "status" and isinstance(at, int | float):  # what is open has rested until now, or will
+            open_calls = {one: (tool, float(at)) for one, (tool, _) in open_calls.items()}
+        if not isinstance(path, str) or not isinstance(at, int | float) or not 0 <= at < LATEST:
+            continue
+        if record.get("kind") in ("begun", "decided") and path in open_calls:  # what it waited for before is not its own time
+            open_calls[path] = (open_calls[path][0], at)
+        elif record.get("kind") == "call" and isinstance(tool := record.get("tool"), str) and tool != CHECKPOINT:
+            tool = tool[:LONGEST_TEXT]
+            if tool in totals or len(totals) < MOST_TOOLS:
+                totals[tool] = totals.get(tool, CallTotals()).plus(CallTotals(calls=1, at=at))
+                open_calls[path] = (tool, at)
+        elif record.get("kind") == "answer" and path in open_calls:
+            tool, began = open_calls.pop(path)
+            answer = record.get("answer")
+            failed = isinstance(answer, list) and len(answer) == 3 and answer[1] == 0
+            totals[tool] = totals[tool].plus(CallTotals(failures=int(failed), ms=max(0.0, at - began) * 1000, at=at))
+    return totals
+
+
+def note(database: sqlite3.Connection, execution_id: str, records: Iterable[ExecutionRecord], calls: Mapping[str, CallTotals]) -> None:
+    """Keep what an execution came to, instead of what was kept of it."""
+    database.execute("DELETE FROM tries WHERE execution = ?", (execution_id,))
+    database.execute("DELETE FROM tool_calls WHERE execution = ?", (execution_id,))
+    tries = []
+    for number, one in enumerate(records):
+        labels = [storable(text) for text in (one.runtime, one.model, one.role, one.strategy, one.tool, one.day)]
+        tries.append((execution_id, number, *labels, one.success, one.tokens, one.cost_usd, one.duration_ms, one.at))
+    database.executemany("INSERT INTO tries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tries)
+    made = [(execution_id, storable(tool), one.calls, one.failures, one.ms, one.at) for tool, one in calls.items()]
+    database.executemany("INSERT OR REPLACE INTO tool_calls VALUES (?, ?, ?, ?, ?, ?)", made)
+
+
+def totals(database: sqlite3.Connection, by: Grouping, since: float | None) -> dict[str, Totals]:
+    """The sums of what is kept; by tool the calls count too."""
+    given = () if since is None else (since,)
+    recent = "" if since is None else " WHERE at >= ?"
+    found = {}
+    query = f"SELECT coalesce({by}, 'unknown'), {SUMS} FROM tries{recent} GROUP BY 1"  # noqa: S608
+    for name, count, successes, tokens, cost, known, took in database.execute(query, given):
+        found[str(name)] = Totals(
+            count=count,
+            successes=successes,
+            tokens=tokens,
+            cost_usd=cost,
+            costs_known=known,
+            costs_unknown=count - known,
+            duration_ms=took,
+        )
+    query = f"SELECT tool, sum(calls), sum(failures), sum(ms) FROM tool_calls{recent} GROUP BY 1"  # noqa: S608
+    for name, made, failures, ms in database.execute(query, given) if by == "tool" else ():
+        one = found.get(name, Totals())
+        changes = {"count": one.count + made, "successes": one.successes + made - failures, "duration_ms": one.duration_ms + round(ms)}
+        found[str(name)] = one.model_copy(update=changes)
+    return dict(sorted(found.items()))
+
+
+def storable(text: str | None) -> str | None:
+    """Text that a database takes, and not too much of it."""
+    return None if text is None else text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8").replace("\0", "")

@@ -1,0 +1,116 @@
+"""What an execution has done, as a tree: its steps, the calls that they made, and what those started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.executions.state import ExecutionState
+from engine.models import RunResult
+from sandbox.broker import CHECKPOINT
+
+MAX_DEPTH = 20
+MAX_CALLS = 2000  # of an execution that are shown
+
+
+@dataclass(slots=True)
+class Node:
+    """A step or a call. `ms` is None while it is under way, or when that is not known."""
+
+    name: str
+    path: str
+    status: str
+    runtime: str | None = None
+    ms: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+    detail: str = ""
+    children: list[Node] = field(default_factory=list)
+    more: int = 0  # calls that are not shown
+
+
+def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[Node]:
+    """The steps of an execution, each with its calls; those of a run that is its only step are its own children."""
+    nodes = {step: _step(step, result) for step, result in state.results.items()}
+    for step in state.tries:
+        nodes.setdefault(step, Node(name=step, path=step, status="running" if state.status == "running" else "interrupted"))
+    tops = list(nodes)
+    begun: dict[str, float] = {}
+    skipped: set[str] = set()
+    for record in records:
+        kind, path = record["kind"], record.get("path")
+        if kind == "line" and (line := nodes.get(str(record.get("n")))) is not None:
+            line.status = str(record.get("status"))
+        if kind == "status" and isinstance(changes := record.get("changes"), dict) and changes.get("status") == "running":
+            begun |= {one: float(record.get("at", 0.0)) for one in begun if nodes[one].ms is None}  # it rested until now
+        if not isinstance(path, str):
+            continue
+        if path.count("/") > MAX_DEPTH:
+            continue
+        at = float(record.get("at", 0.0))
+        if kind == "guest" and path not in nodes:  # a run that was interrupted before it came to anything, or a line
+            nodes[path] = Node(name=path, path=path, status="running" if state.status == "running" else "interrupted")
+            tops.append(path)
+        elif kind == "call" and record.get("tool") != CHECKPOINT:
+            parent = nodes.get(path.rpartition("/")[0])
+            if parent is None:
+                continue
+            if path not in nodes and len(begun) >= MAX_CALLS:
+                parent.more += 1
+                continue
+            begun[path] = at
+            nodes[path] = Node(name=str(record.get("tool", "")), path=path, status="running", detail=_arguments(record.get("arguments")))
+            parent.children.append(nodes[path])
+        elif kind == "begun" and path in nodes:  # what it waited for before is not its own time
+            begun[path] = at
+        elif kind == "answer" and path in nodes:
+            _answer(nodes[path], record.get("answer"), at - begun.get(path, at))
+            if path in skipped:
+                nodes[path].status = "skipped"
+        elif kind == "unfinished" and record.get("decided") == "skip":
+            skipped.add(path)
+        elif kind == "asked" and path in nodes:
+            nodes[path].status = "waits for approval"
+        elif kind == "decided" and path in nodes:
+            nodes[path].status = "approved" if record.get("approved") else "rejected"
+            begun[path] = at
+    if state.status != "running":
+        for path in begun:
+            if nodes[path].status == "running":
+                nodes[path].status = "unfinished"
+    return [nodes[path] for path in tops]
+
+
+def _step(step: str, result: RunResult) -> Node:
+    return Node(
+        name=step,
+        path=step,
+        status=result.status,
+        ms=result.duration_ms,
+        cost_usd=result.cost_usd,
+        tokens=None if result.tokens is None else result.tokens.total,
+        runtime=result.runtime,
+        detail=result.error or "",
+    )
+
+
+def _answer(node: Node, answer: Any, seconds: float) -> None:
+    node.ms = round(max(0.0, seconds) * 1000, 3)
+    if answer is None:
+        node.status = "cancelled"
+    elif isinstance(answer, list) and len(answer) == 3 and answer[1] != 1:
+        node.status = "failed"
+        said = answer[2].get("message", "") if isinstance(answer[2], dict) else ""
+        node.detail = str(said)[:300]
+    else:
+        node.status = "completed"
+
+
+def _arguments(found: Any) -> str:
+    """Arguments for people, on one line."""
+    if not isinstance(found, list) or len(found) != 2 or not isinstance(found[1], dict) or not isinstance(found[0], list):
+        return ""
+    given = [repr(value) for value in found[0]] + [f"{name}={value!r}" for name, value in found[1].items()]
+    text = ", ".join(given)
+    return text if len(text) <= 160 else text[:160] + "…"
