@@ -41,11 +41,15 @@ bench: image  ## the sandbox's figures as ratios; saved in docs/benchmarks/
 	$(BIN)/python -m benchmarks.sandbox_bench --save
 	$(BIN)/python -m benchmarks.composer_bench --save
 	$(BIN)/python -m benchmarks.engine_bench --save
+	$(BIN)/python -m benchmarks.executions_bench --save
+	$(BIN)/python -m benchmarks.context_bench --save
 
 bench-quick: image
 	$(BIN)/python -m benchmarks.sandbox_bench --quick
 	$(BIN)/python -m benchmarks.composer_bench --quick
 	$(BIN)/python -m benchmarks.engine_bench --quick
+	$(BIN)/python -m benchmarks.executions_bench --quick
+	$(BIN)/python -m benchmarks.context_bench --quick
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -108,11 +108,12 @@ async def conversation(catalogue: Catalogue, grants: Grants) -> int:
     from fastmcp import Client
 
     from composer import Composer
+    from engine import Engine
     from engine.server import make_server
 
     with tempfile.TemporaryDirectory() as folder:
         composer = Composer(Path(folder))
-        async with Client(make_server(composer)) as client:
+        async with Engine(Path(folder), composer=composer) as engine, Client(make_server(composer, engine)) as client:
             listed = await client.list_tools()
         definitions = [t.model_dump_json(by_alias=True, exclude_none=True) for t in listed]
         await composer.close()

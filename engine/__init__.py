@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         Untrusted,
     )
     from engine.executions.state import ExecutionState
+    from engine.executions.tape import Unfinished
+    from engine.guests import GuestOrder
     from engine.history import ExecutionHistory, ExecutionRecord
     from engine.loops import Loop, LoopResult
     from engine.models import (
@@ -68,6 +70,8 @@ _HOMES = {
         "Untrusted",
     ),
     "executions.state": ("ExecutionState",),
+    "executions.tape": ("Unfinished",),
+    "guests": ("GuestOrder",),
     "history": ("ExecutionHistory", "ExecutionRecord"),
     "loops": ("Loop", "LoopResult"),
     "models": (
@@ -111,6 +115,7 @@ __all__ = [
     "ExecutionNotFound",
     "ExecutionRecord",
     "ExecutionState",
+    "GuestOrder",
     "Loop",
     "LoopResult",
     "Metrics",
@@ -137,6 +142,7 @@ __all__ = [
     "TaskResult",
     "Tokens",
     "ToolCheck",
+    "Unfinished",
     "Untrusted",
     "WorkflowState",
     "Workflows",

@@ -8,19 +8,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.budget import Budget, LedgerError, Reservation, tighter
 from engine.config import EngineConfig
+from engine.context.condense import PromptTooLarge
+from engine.context.keeper import LEAST, Fitted, Keeper, Recorded
 from engine.errors import BadTask, BudgetExceeded, EngineError, NeedsApproval, Untrusted
 from engine.executions.state import AgentSession
 from engine.executions.store import Held
+from engine.executions.tape import Tapes
 from engine.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, cost_of
-from engine.prompts import Prompt, Prompts, Role, find_role, find_skills, read_files
+from engine.prompts import Prompt, Prompts, Role, Skill, find_role, find_skills, read_files
 from engine.runners.base import SURVIVABLE, Progress, Runner
 from engine.runners.breaker import Breaker
 from engine.runners.registry import Registry
@@ -32,6 +35,7 @@ from engine.threads import to_the_end
 FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
 GO_ON = "{why} What you did before still stands: look at where it is, and go on with the task."
 MAX_WHY = 2000
+MAX_NOTED = 4000
 OBEYED = (".claude", ".mcp.json", ".opencode", "opencode.json", "opencode.jsonc")
 
 
@@ -47,6 +51,8 @@ class Run:
     adjustments: tuple[str, ...] = ()
     warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
     spending: set[str] = field(default_factory=set)  # the tries for which money is held now
+    tapes: Tapes | None = None  # of its steps that run in a guest
+    context: Recorded | None = None
     broken: str | None = None  # why nothing more can be recorded
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -59,6 +65,15 @@ class Run:
 
     def say(self, kind: Any, step: str | None = None, text: str = "", **data: Any) -> None:
         self.emit(Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data))
+
+    def note(self, step: str, progress: Progress) -> None:
+        """An agent's turn, or its use of a tool, on record."""
+        text = progress.text or str(progress.data.get("name", ""))
+        try:
+            self.held.append("progress", {"step": step, "what": progress.kind, "text": text[:MAX_NOTED]})
+        except OSError as error:
+            self.broken = self.broken or f"{self.held.folder} can't be written: {error.strerror or error}"
+            self.stop.set()
 
     def warn(self, step: str, text: str) -> None:
         self.warnings.setdefault(step, []).append(text)
@@ -111,9 +126,11 @@ class Dispatcher:
         roles: Mapping[str, Role],
         budget: Budget,
         *,
+        keeper: Keeper,
         trusted: bool,
     ) -> None:
         self._project = project
+        self._keeper = keeper
         self._config = config
         self._registry = registry
         self._prompts = prompts
@@ -155,24 +172,46 @@ class Dispatcher:
 
     async def prompt(self, step: Step, adjustments: tuple[str, ...] = ()) -> Prompt:
         """What an agent would be sent."""
-        return await asyncio.to_thread(self._prompt, step, adjustments)
+        return await asyncio.to_thread(self._prompt, Fitted(step, adjustments), self._config.engine.prompt_tokens)
 
-    def _prompt(self, step: Step, adjustments: tuple[str, ...]) -> Prompt:
-        task = step.task
-        role = self._role(task)
-        names = dict.fromkeys((*(role.skills if role is not None else ()), *task.skills))
-        room = self._config.engine.prompt_tokens
-        skills = find_skills(self._project, names)
+    def _skills(self, task: Task, role: Role | None) -> Sequence[Skill]:
+        skills = find_skills(self._project, dict.fromkeys((*(role.skills if role is not None else ()), *task.skills)))
         if not self._trusted and (theirs := [skill.name for skill in skills if skill.scope == "project"]):
             raise Untrusted(f"an agent with the skill {theirs[0]}", str(self._project))
+        return skills
+
+    def _prompt(self, fitted: Fitted, room: int) -> Prompt:
+        task = fitted.step.task
+        role = self._role(task)
         return self._prompts.render(
-            step,
+            fitted.step,
             role=role,
-            skills=skills,
+            skills=self._skills(task, role),
             files=read_files(self._project, task.files, budget_tokens=room),
             budget_tokens=room,
-            adjustments=adjustments,
+            adjustments=fitted.adjustments,
+            summary=fitted.summary,
         )
+
+    async def _prompt_within(self, step: Step, run: Run, role: Role | None, model: str | None) -> Prompt:
+        """The prompt of a step, within the window of the model that it goes to: what would not fit is summarised first."""
+        bare = replace(step, previous=(), dependencies=(), task=step.task.model_copy(update={"files": ()}))
+        alone = (await asyncio.to_thread(self._prompt, Fitted(bare, ()), LEAST)).tokens
+        config = self._config.roles.get(role.name) if role is not None else None
+        threshold = step.task.threshold or (config.threshold if config is not None else None)
+        room = self._keeper.room(model, alone, threshold)
+        if run.context is None:
+            run.context = Recorded(run.held)
+        fitted = await self._keeper.fit(run.context, step, run.adjustments, room, model=model)
+        for note in fitted.notes:
+            run.warn(step.id, note)
+        prompt = await asyncio.to_thread(self._prompt, fitted, min(self._config.engine.prompt_tokens, room.material))
+        for note in prompt.notes:
+            run.warn(step.id, note)
+        if self._keeper.counted(prompt.tokens, model) > room.window:
+            raise PromptTooLarge(prompt.tokens, room.window, model)
+        await run.write(run.held.append, "context", {"step": step.id, "tokens": prompt.tokens, "window": room.window})
+        return prompt
 
     async def run(self, step: Step, run: Run) -> RunResult:
         """One step, to its result. What is finished already, from before an interruption, is not run again."""
@@ -189,6 +228,12 @@ class Dispatcher:
             result = await self._tries(step, run, before)
         except EngineError as error:
             result = failed(run.id, step.id, error)
+        if run.tapes is not None and run.tapes.wrong is not None:  # what it came to is not to be believed, nor to be recorded
+            run.broken = run.broken or f"step {step.id}: {run.tapes.wrong}"
+            run.stop.set()
+            return result
+        if run.tapes is not None and result.failure == "task":
+            run.tapes.ended(step.id)
         took = round((time.monotonic() - started) * 1000)
         observations = (*result.observations, *run.warnings.pop(step.id, ()))
         result = with_earlier(result.model_copy(update={"duration_ms": took, "observations": observations, "role": role}), before)
@@ -205,9 +250,7 @@ class Dispatcher:
         self.check(task, may_start=run.may_start)
         role = self._role(task)
         choice = await choose_runtime(task, role, self._config.engine.runtime, self._config.engine.command, self._registry)
-        prompt = await self.prompt(step, run.adjustments) if task.has_prompt else None
-        for note in prompt.notes if prompt is not None else ():
-            run.warn(step.id, note)
+        prompts: dict[str | None, Prompt | None] = {}  # by model: another may have a smaller window
         candidates = [choice.runtime, *(self._registry.family(choice.runtime) if task.needs_model else ())]
         attempts: list[Attempt] = []
         result: RunResult | None = None
@@ -219,6 +262,9 @@ class Dispatcher:
             session = _session_of(run, step, before, name)
             model = self._model(task, role, name, choice.runtime)
             try:
+                if model not in prompts:
+                    prompts[model] = await self._prompt_within(step, run, role, model) if task.has_prompt else None
+                prompt = prompts[model]
                 result, settled = await self._try(step, run, name, role, model, prompt, session)
                 if session is not None and _never_began(result):
                     attempts.append(settled)
@@ -264,7 +310,8 @@ class Dispatcher:
         runner = self._registry.get(name)
         config = self._config.runners.get(name)
         self.check_runtime(name, task)
-        number = await run.write(run.held.start_try, step.id, name)
+        version = (await self._registry.available(name)).version
+        number = await run.write(run.held.start_try, step.id, name, version)
         key = f"{run.id}/{step.id}/{number}"
         reservation: Reservation | None = None
         result: RunResult | None = None
@@ -296,6 +343,7 @@ class Dispatcher:
                 tool=task.tool,
                 code=task.code,
                 inputs=task.inputs,
+                recording=run.tapes.of_step(step.id) if run.tapes is not None and (task.tool or task.code) else None,
             )
             result = await self._drive(runner, request, run, step)
         finally:
@@ -305,6 +353,8 @@ class Dispatcher:
                 finally:
                     self._settled(run, key)
         assert result is not None
+        if prompt is not None and result.tokens is not None and model is not None:
+            self._keeper.counter.report(model, prompt.tokens, result.tokens.input + result.tokens.cache_read + result.tokens.cache_write)
         if task.needs_model:  # a program that a task names says nothing of the next
             if result.ok or result.failure not in SURVIVABLE:
                 self.breaker.worked(name)
@@ -388,6 +438,7 @@ class Dispatcher:
                     session = AgentSession(runtime=runner.name, id=said[:200])
                     sessions.append(asyncio.ensure_future(run.write(run.held.session, step.id, session)))
                 return
+            run.note(step.id, progress)
             run.say(progress.kind, step.id, progress.text, **progress.data)
 
         running = asyncio.ensure_future(runner.execute(request, emit))

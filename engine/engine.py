@@ -6,13 +6,11 @@ import asyncio
 import contextlib
 import logging
 import os
-import platform
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,31 +19,46 @@ from pydantic import ValidationError
 
 from composer import Approver, Composer
 from composer.folders import find_project
+from composer.owner import VARIABLE as OWNER
 from composer.trust import is_sealed, is_trusted, seal
+from engine.batches import Batch
 from engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
 from engine.caller import ModelFailed, RunnerCaller
 from engine.config import EngineConfig, Mode, read_engine_config
+from engine.context.counting import Counter
+from engine.context.deterministic import Deterministic
+from engine.context.keeper import Keeper, Recorded, message_of
+from engine.context.models import Link, Summarizer
+from engine.context.summarizers import ModelSummarizer, PydanticAISummarizer, Sample, SamplingSummarizer
 from engine.dispatch import Dispatcher, Run, never_asked
 from engine.errors import BadTask, EngineError, ExecutionConflict, StorageFailed, Untrusted
+from engine.executions.ending import Ending
 from engine.executions.ids import new_id
+from engine.executions.index import Row
 from engine.executions.state import FINISHED, BadState, Environment, ExecutionState, Kind, digest_of, sealed_text
 from engine.executions.store import ExecutionStore, Held
+from engine.executions.tape import NOT_SAID, Tapes, Unfinished
+from engine.executions.watch import Watch
 from engine.explaining import explain
+from engine.guests import GuestOrder, Guests, guest_order, make_tapes
 from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, RunResult, StrategyName, Task, TaskResult
 from engine.prompts import Prompt, Prompts, roles
+from engine.prompts.templating import Templates
+from engine.resuming import Changed, changes, damages, environment, refuse, unfinished_calls
 from engine.runners.base import Availability, Runner
 from engine.runners.registry import Registry, Surroundings
-from engine.runners.trees import TAG, reap
+from engine.runners.trees import TAG, reap, reap_now
 from engine.selection import choose_runtime
-from engine.source import EngineSource
+from engine.source import EngineSource, offer_summaries
 from engine.strategies import Output, Plan, RunStep, Step, aggregate, choose, multi, parallel, parse_plan, single
 from engine.threads import to_the_end
+from sandbox import Run as SandboxRun
+from sandbox.tape import Diverged
 
 Work = Task | Sequence[Task] | Plan
 log = logging.getLogger("engine")
 MOST_AT_ONCE = 256
 MOST_REAPED = 100  # tries of a step whose processes are looked for
-LOOK_S = 0.2  # how often other processes' requests to stop are looked for
 PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 
 
@@ -102,18 +115,26 @@ class Engine:
         if composer is not None:
             for source in self._for_guests:
                 composer.catalogue.add(source)
+            offer_summaries(self, composer)
         surroundings = Surroundings(
             project, self.config, self._open_composer, self.trusted, dict(environment if environment is not None else os.environ)
         )
         self.registry = Registry(surroundings, runners)
         self.roles = roles(self.config if self.trusted else EngineConfig())
         self.prompts = Prompts(project, trusted=self.trusted)
-        self.dispatcher = Dispatcher(project, self.config, self.registry, self.prompts, self.roles, self._budget, trusted=self.trusted)
+        self._templates = Templates(project, trusted=self.trusted)
+        self.keeper = Keeper(self.config.context, Counter(), self._summarizers)
+        self.dispatcher = Dispatcher(
+            project, self.config, self.registry, self.prompts, self.roles, self._budget, keeper=self.keeper, trusted=self.trusted
+        )
         self.store = ExecutionStore(project)
+        self.sample: Sample | None = None  # asks the connected client's model, where there is one
         self.listeners: list[Callable[[Event], None]] = []  # told of everything that happens in this engine
         self.stopping = asyncio.Event()  # set by `stop_all`: for what runs several executions, one after the other
         self._running: dict[str, _Running] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._watch = Watch()
+        self._ending = Ending(self.store, lambda: self.config.executions)
+        self.guests = Guests(self.store, self._open_composer, self._watch, self._ending)
 
     @classmethod
     def open(cls, folder: Path | str = ".", **options: Any) -> Self:
@@ -124,15 +145,13 @@ class Engine:
         with self._opening:
             if self._composer is None:
                 self._composer = Composer(self.project, trusted=self.trusted, sources=self._for_guests, approver=self._approver)
+                offer_summaries(self, self._composer)
         return self._composer
 
     async def close(self) -> None:
         """Interrupt what runs, keep what it has done, and let go of everything."""
-        if self.stop_all():
-            await asyncio.wait([running.task for running in self._running.values()])
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        self.stopping.set()
+        await self.guests.close()
         await self.registry.close()
         if self._own_composer and self._composer is not None:
             await self._composer.close()
@@ -154,6 +173,7 @@ class Engine:
         work: Work,
         *,
         parent: str | None = None,
+        parent_call: str | None = None,
         adjustments: Sequence[str] = (),
         concurrency: int | None = None,
         may_start: bool = True,
@@ -164,7 +184,13 @@ class Engine:
         *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv.
         """
         execution_id = await self.start(
-            work, parent=parent, adjustments=adjustments, concurrency=concurrency, may_start=may_start, on_event=on_event
+            work,
+            parent=parent,
+            parent_call=parent_call,
+            adjustments=adjustments,
+            concurrency=concurrency,
+            may_start=may_start,
+            on_event=on_event,
         )
         return await self.wait(execution_id)
 
@@ -173,6 +199,7 @@ class Engine:
         work: Work,
         *,
         parent: str | None = None,
+        parent_call: str | None = None,
         adjustments: Sequence[str] = (),
         concurrency: int | None = None,
         may_start: bool = True,
@@ -190,6 +217,7 @@ class Engine:
         state = ExecutionState(
             id=new_id(),
             parent=parent,
+            parent_call=parent_call,
             kind=_kind(work, chosen),
             title=_title(work),
             strategy=chosen.strategy,
@@ -197,13 +225,13 @@ class Engine:
             work=packed,
             work_digest=digest_of(packed),
             adjustments=tuple(adjustments),
-            environment=await self._environment(),
+            environment=await asyncio.to_thread(self._environment, plan),
             created=now,
             updated=now,
         )
         mark = await asyncio.to_thread(seal, sealed_text(state))
         held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=Held.release)
-        self._begin(held, work, chosen, concurrency, may_start, on_event)
+        self._begin(held, Tapes(held, replay=False), work, chosen, concurrency, may_start, on_event)
         return state.id
 
     async def wait(self, execution_id: str) -> TaskResult:
@@ -241,8 +269,85 @@ class Engine:
                 running.run.stop.set()
                 await asyncio.wait([running.task])
 
-    async def resume(self, execution_id: str, *, may_start: bool = True, on_event: Callable[[Event], None] | None = None) -> TaskResult:
-        """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run again."""
+    async def resume(
+        self,
+        execution_id: str,
+        *,
+        may_start: bool = True,
+        unfinished: Unfinished = NOT_SAID,
+        anyway: bool = False,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> TaskResult:
+        """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run again.
+
+        *unfinished* is what to do about calls of which nobody knows whether they were done; *anyway* goes on although
+        something has changed since.
+        """
+        held = await self._take(execution_id)
+        execution_id = held.id
+        if (order := guest_order(held.state)) is not None:
+            await self._check_one(held, order)
+            await self.guests.resume(held, approver=self._approver, unfinished=unfinished, anyway=anyway)
+            assert held.state.result is not None
+            return _whole(held.state, held.state.result)
+        try:
+            state = held.state
+            work, concurrency = _unpack(state.work)
+            plan = _as_plan(work)
+            for task in plan if isinstance(plan, tuple) else plan.task:
+                self.check(task, may_start=may_start)
+            refuse(state, damages(state), anyway=anyway)
+            tapes = await asyncio.to_thread(make_tapes, held, unfinished)
+            runners = {
+                name: (await self.registry.available(name)).version or ""
+                for name in state.environment.runners
+                if name in self.registry.names
+            }
+            now = await asyncio.to_thread(self._environment, plan, runners)
+            found = changes(state, now) + unfinished_calls(tapes)
+            refuse(state, found, anyway=anyway)
+            for step, tries in state.tries.items():
+                if step not in state.results or not state.results[step].ok:  # a child of a process that was killed may live on
+                    for number in range(max(1, tries - MOST_REAPED), tries + 1):
+                        await reap(f"{execution_id}/{step}/{number}")
+            run = self._begin(held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event)
+            for one in found:
+                run.say("warning", text=one.text)
+        except BaseException:
+            held.release()
+            raise
+        return await self.wait(execution_id)
+
+    async def resume_run(
+        self, execution_id: str, *, unfinished: Unfinished = NOT_SAID, anyway: bool = False, timeout_s: float | None = None
+    ) -> tuple[SandboxRun, list[Changed]]:
+        """`resume`, of a run of code or of a composed tool: the run itself, and what has changed since it was begun."""
+        held = await self._take(execution_id)
+        order = guest_order(held.state)
+        if order is None:
+            await asyncio.to_thread(held.release)
+            raise ExecutionConflict(f"execution {held.id} is no run of code or of a tool: it is a {held.state.kind}")
+        await self._check_one(held, order)
+        return await self.guests.resume(held, approver=self._approver, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s)
+
+    @staticmethod
+    async def _check_one(held: Held, order: GuestOrder) -> None:
+        if order.each:
+            await asyncio.to_thread(held.release)
+            raise ExecutionConflict(
+                f"execution {held.id} goes over the lines of stdin: give it the same again: go-ent resume {held.id} < LINES"
+            )
+
+    async def resume_batch(
+        self, execution_id: str, *, unfinished: Unfinished = NOT_SAID, anyway: bool = False
+    ) -> tuple[Batch, list[Changed]]:
+        """A tool over many lines, to be given the same lines again; what has changed since it was begun."""
+        composer = await asyncio.to_thread(self._open_composer)
+        held = await self._take(execution_id)
+        return await Batch.resume(self.guests, held, composer, unfinished=unfinished, anyway=anyway)
+
+    async def _take(self, execution_id: str) -> Held:
+        """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder."""
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         held = await to_the_end(self.store.hold, execution_id, undo=Held.release)
         try:
@@ -251,33 +356,45 @@ class Engine:
                 raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
             if digest_of(state.work) != state.work_digest:
                 raise ExecutionConflict(f"execution {execution_id} can't be resumed: its work is not what it was")
-            if not self.trusted and not await asyncio.to_thread(is_sealed, sealed_text(state), state.seal):
-                raise Untrusted(f"execution {execution_id}, which somebody else has begun,", str(self.project))
-            work, concurrency = _unpack(state.work)
-            plan = _as_plan(work)
-            for task in plan if isinstance(plan, tuple) else plan.task:
-                self.check(task, may_start=may_start)
-            for step, tries in state.tries.items():
-                if step not in state.results or not state.results[step].ok:  # a child of a process that was killed may live on
-                    for number in range(max(1, tries - MOST_REAPED), tries + 1):
-                        await reap(f"{execution_id}/{step}/{number}")
+            await asyncio.to_thread(self._check_owner, state)
+            if held.before is not None:  # the servers that a killed process had started may still be at its calls
+                await asyncio.to_thread(partial(reap_now, held.before, variable=OWNER))
             if state.status == "running":
                 await asyncio.to_thread(held.move, "interrupted")
-            self._begin(held, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event)
         except BaseException:
             held.release()
             raise
-        return await self.wait(execution_id)
+        return held
+
+    def _check_owner(self, state: ExecutionState) -> None:
+        """Refuse what somebody else has begun, in a folder that nobody trusts. Blocks."""
+        if not self.trusted and not is_sealed(sealed_text(state), state.seal):
+            raise Untrusted(f"execution {state.id}, which somebody else has begun,", str(self.project))
+
+    async def decide(self, execution_id: str, call: str | None, *, approved: bool) -> ExecutionState:
+        """Approve or reject calls that wait for it: one, or all of an execution. `resume` then goes on."""
+        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        return await asyncio.to_thread(self.store.decide, execution_id, call, approved, self._check_owner)
+
+    async def checkpoint(self, execution_id: str, label: str, value: Any = None) -> ExecutionState:
+        """Mark where an execution stands now, here or wherever it runs."""
+        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        running = self._watch.get(execution_id)
+        if running is not None:
+            await asyncio.to_thread(running.held.checkpoint, label, value)
+            return running.held.state
+        return await asyncio.to_thread(self.store.checkpoint, execution_id, label, value)
 
     def _begin(
         self,
         held: Held,
+        tapes: Tapes,
         work: Work,
         chosen: Chosen,
         concurrency: int | None,
         may_start: bool,
         on_event: Callable[[Event], None] | None,
-    ) -> None:
+    ) -> Run:
         def emit(event: Event) -> None:
             for listener in (*self.listeners, *((on_event,) if on_event is not None else ())):
                 try:
@@ -286,11 +403,11 @@ class Engine:
                     log.exception("a listener failed, and the execution goes on")
 
         limit = tighter(_limit(work), self.config.budget.execution)
-        run = Run(held, emit, limit=limit, may_start=may_start, adjustments=held.state.adjustments)
+        run = Run(held, emit, limit=limit, may_start=may_start, adjustments=held.state.adjustments, tapes=tapes)
         task = asyncio.create_task(self._go(run, work, chosen, concurrency))
         self._running[held.id] = _Running(run, task)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+        self._watch.add(held, run.stop.set, task)
+        return run
 
     async def _go(self, run: Run, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
         """An execution from its beginning to its end. Whatever happens, its state says so."""
@@ -301,6 +418,8 @@ class Engine:
             try:
                 results = await self._strategy(run.id, work, chosen, partial(self.dispatcher.run, run=run), concurrency, run.stop)
                 if run.broken is not None:
+                    if run.tapes is not None and isinstance(run.tapes.wrong, Diverged):
+                        raise ExecutionConflict(f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}")
                     raise StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
                 for step in results:
                     if step.task_id not in run.held.state.results:  # it never came to be run, and who watches should know
@@ -320,7 +439,8 @@ class Engine:
             return result
         finally:
             self._running.pop(run.id, None)
-            await asyncio.to_thread(run.held.release)
+            self._watch.remove(run.id)
+            await asyncio.to_thread(self.guests.let_go, run.held)
 
     async def _end(self, run: Run, result: TaskResult, status: Any) -> None:
         def end() -> None:
@@ -353,33 +473,50 @@ class Engine:
     def stop_all(self) -> int:
         """Ask everything that runs here to stop, and say how much that is. What was done is kept."""
         self.stopping.set()
-        for running in self._running.values():
-            running.run.stop.set()
-        return len(self._running)
+        return self._watch.stop_all()
 
     # -- looking
 
     async def status(self, execution_id: str) -> ExecutionState:
         """What is known of an execution, by its id or the beginning of it."""
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
-        running = self._running.get(execution_id)
+        running = self._watch.get(execution_id)
         if running is not None:
-            return running.run.held.state
+            return running.held.state
         return await asyncio.to_thread(self.store.load, execution_id)
 
-    async def executions(self, limit: int = 50) -> list[ExecutionState]:
-        """The newest executions first."""
-        return await asyncio.to_thread(lambda: list(self.store.newest(limit)))
+    async def executions(self, *, limit: int = 50, **filters: Any) -> list[Row]:
+        """The newest executions first; *filters* are status, kind, parent, since and before."""
+        return await asyncio.to_thread(partial(self.store.rows, limit=limit, **filters))
 
-    async def interrupt(self, execution_id: str) -> ExecutionState:
-        """Stop an execution, here or in another process; its state once it has stopped. `resume` goes on with it."""
+    async def interrupt(self, execution_id: str, *, cancel: bool = False) -> ExecutionState:
+        """Stop an execution, here or in another process; its state once it has stopped. `resume` goes on with it.
+
+        With *cancel* nobody goes on with it: it is given up, also if it has stopped before.
+        """
+        if not cancel:
+            return await self._interrupt(execution_id)
+        state = await self.status(execution_id)
+        if state.status in ("running", "pending"):
+            await self._interrupt(state.id)
+
+        def give_up() -> ExecutionState:
+            with self.store.hold(state.id) as held:
+                held.move("cancelled")
+                return held.state
+
+        return await asyncio.to_thread(give_up)
+
+    async def _interrupt(self, execution_id: str) -> ExecutionState:
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
-        running = self._running.get(execution_id)
+        running = self._watch.get(execution_id)
         if running is not None:
-            running.run.stop.set()
+            running.stop()
             await asyncio.wait([running.task])
             return await self.status(execution_id)
-        await asyncio.to_thread(self.store.ask_to_interrupt, execution_id)
+        resting = await asyncio.to_thread(self.store.ask_to_interrupt, execution_id)
+        if resting is not None:
+            return resting
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             await asyncio.sleep(0.05)
@@ -449,6 +586,44 @@ class Engine:
                     )
                 )
 
+    def _summarizers(self, execution_id: str, model: str | None) -> list[Summarizer]:
+        """Those that the configuration names, in its order; one that needs no model is always behind them."""
+        config = self.config.context
+        templates, made = self._templates, list[Summarizer]()
+        for name in config.summarizers:
+            if name == "runner":
+                call = partial(self.call_model, parent=execution_id)
+                made.append(ModelSummarizer(call, templates, "runner", model or config.model, config.timeout_s, self.keeper.counter))
+            elif name == "pydantic-ai" and (chosen := model or config.model):
+                made.append(PydanticAISummarizer(chosen, templates, timeout_s=config.timeout_s, prices=self.prices))
+            elif name == "sampling" and self.sample is not None:
+                made.append(SamplingSummarizer(self.sample, templates, timeout_s=config.timeout_s))
+            elif name == "deterministic":
+                made.append(Deterministic(self.keeper.counter))
+        return made
+
+    async def summarize(self, execution_id: str, *, model: str | None = None) -> Link | None:
+        """Summarise what an execution has come to, now; what it does later is told the summary instead. None: it is short enough."""
+        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        running = self._watch.get(execution_id)
+        held = running.held if running is not None else await to_the_end(self.store.hold, execution_id, undo=Held.release)
+        try:
+            if running is None:
+                await asyncio.to_thread(self._check_owner, held.state)
+            handed = held.state.strategy == "multi"  # there it is the role's word that is handed on, else the step's
+            messages = [
+                message_of("previous", result.role or step, result.output) if handed else message_of("dependencies", step, result.output)
+                for step, result in held.state.results.items()
+                if result.output
+            ]
+            mine = self._running.get(execution_id)
+            context = (mine.run.context if mine is not None else None) or Recorded(held)
+            return await self.keeper.summarize(context, messages, purpose=held.state.title, model=model)
+        finally:
+            if running is None:
+                await asyncio.to_thread(held.write)
+                await asyncio.to_thread(held.release)
+
     async def dry_run(self, work: Work, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
         """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
         chosen = self._choose(work)
@@ -479,17 +654,11 @@ class Engine:
             await look(Step(task.id, task, dependencies=tuple(Output(one, f"[what {one} answers]") for one in others)))
         return seen
 
-    async def _environment(self) -> Environment:
-        return Environment(go_ent=version("go-ent"), python=platform.python_version())
-
-    async def _look(self) -> None:
-        """While anything runs here: whether another process wants it stopped."""
-        while self._running:
-            for running in list(self._running.values()):
-                with contextlib.suppress(OSError):
-                    if running.run.held.interrupt_requested():
-                        running.run.stop.set()
-            await asyncio.sleep(LOOK_S)
+    def _environment(self, plan: tuple[Task, ...] | Plan, runners: dict[str, str] | None = None) -> Environment:
+        """What runs an execution; with the image, if any of it runs in a guest."""
+        tasks = plan if isinstance(plan, tuple) else plan.task
+        box = self._open_composer().box if any(task.tool or task.code for task in tasks) else None
+        return environment(self.project, box, runners)
 
 
 async def _first(next_event: Coroutine[Any, Any, Event], task: asyncio.Task[TaskResult]) -> Event | None:

@@ -1,4 +1,4 @@
-"""The engine's own tools for guest code: `tools.engine.execute(...)`, where a project grants `engine.*`.
+"""The engine's own tools for guest code: `tools.engine.execute(...)`, where a project grants `engine.*`, and `tools.summarize(...)`.
 
 Guest code may ask an agent or a command that the configuration names; it can't name a program, and it runs composed tools
 by calling them, not by way of the engine: so nothing here can call itself for ever.
@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from composer import CallContext, CallError, Hints, ToolSpec
+from engine.config import read_engine_config
 from engine.errors import EngineError
+from engine.executions.ending import Ending
+from engine.executions.ids import new_id
+from engine.executions.state import ExecutionState
+from engine.executions.store import ExecutionStore
+from engine.executions.watch import Watch
 from engine.explaining import explain
-from engine.models import BudgetLimit, Task
+from engine.guests import Guests
+from engine.models import BudgetLimit, Task, TaskResult
+from engine.runners.trees import TAG
 
 if TYPE_CHECKING:
     from composer import Composer
@@ -55,18 +64,43 @@ RESULT: dict[str, Any] = {
     "required": ["execution_id", "status", "output"],
 }
 BUDGET: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+SUMMARIZE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": TEXT,
+        "max_tokens": {"type": "integer", "minimum": 100, "maximum": 100_000, "default": 1000, "description": "the summary has no more"},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+def _begun_by(store: ExecutionStore, execution_id: str, call: str) -> ExecutionState | None:
+    """The execution that a call has begun before."""
+    for row in store.rows(1000, parent=execution_id):
+        with contextlib.suppress(EngineError, OSError):
+            state = store.load(row.id)
+            if state.parent_call == call:
+                return state
+    return None
 
 
 @contextlib.asynccontextmanager
-async def engine_for(composer: Composer) -> AsyncIterator[None]:
-    """The engine's tools for a composer, if its project grants them; else nothing, which costs nothing."""
-    if not composer.grants.may_reach("engine"):
-        yield
-        return
-    from engine.engine import Engine
+async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
+    """What a composer runs, on record; with the engine's own tools for it if its project grants them."""
+    if composer.grants.may_reach("engine") or SummarySource.name in composer.config.allow:
+        from engine.engine import Engine
 
-    async with await asyncio.to_thread(Engine, composer.project, composer=composer, mode="cli"):
-        yield
+        async with await asyncio.to_thread(Engine, composer.project, composer=composer, mode="cli") as engine:
+            offer_summaries(engine, composer)
+            yield engine.guests
+        return
+    store = ExecutionStore(composer.project)
+    guests = Guests(store, lambda: composer, Watch(), Ending(store, lambda: read_engine_config(composer.project).executions))
+    try:
+        yield guests
+    finally:
+        await guests.close()
 
 
 class EngineSource:
@@ -82,7 +116,13 @@ class EngineSource:
     async def tools(self) -> list[ToolSpec]:
         return [
             ToolSpec(
-                "engine.execute", "Have an agent, or a configured command, do a task.", EXECUTE, RESULT, Hints(read_only=False), self.origin
+                "engine.execute",
+                "Have an agent, or a configured command, do a task.",
+                EXECUTE,
+                RESULT,
+                Hints(read_only=False),
+                self.origin,
+                resumes=True,
             ),
             ToolSpec("engine.budget", "What was spent, and what the limits are.", BUDGET, None, Hints(read_only=True), self.origin),
         ]
@@ -96,7 +136,7 @@ class EngineSource:
             task = Task(description=given.pop("task", ""), budget=None if usd is None else BudgetLimit(usd=usd), **given)
             if task.tool or task.code:
                 raise CallError("call a composed tool as tools.NAME(...), not by way of the engine")
-            result = await self._engine.execute(task, may_start=False)
+            result = await self._execute(task, context)
         except ValidationError as error:
             raise CallError(explain(error)) from None
         except EngineError as error:
@@ -111,5 +151,53 @@ class EngineSource:
             "tokens_used": metrics.tokens_used if metrics is not None else 0,
         }
 
+    async def _execute(self, task: Task, context: CallContext) -> TaskResult:
+        """A task for a guest. One that was begun by the same call, before that was interrupted, is gone on with."""
+        engine, before = self._engine, None
+        if context.execution is not None and context.call is not None:
+            before = await asyncio.to_thread(_begun_by, engine.store, context.execution, context.call)
+        if before is None:
+            return await engine.execute(task, parent=context.execution, parent_call=context.call, may_start=False)
+        if before.status == "completed":
+            return await engine.wait(before.id)
+        return await engine.resume(before.id, may_start=False)
+
     async def close(self) -> None:
         pass
+
+
+class SummarySource:
+    """A source of one tool, which stands at the top level. Used from the engine's own loop."""
+
+    name = "summarize"
+    namespace = ""
+    origin = "the engine"
+    local = True
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        said = "A summary of a text: by a model where the configuration has one for that, and never longer than max_tokens."
+        self._tools = [ToolSpec(self.name, said, SUMMARIZE, TEXT, Hints(read_only=True), self.origin)]
+
+    async def tools(self) -> list[ToolSpec]:
+        return self._tools
+
+    async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
+        try:
+            return await self._engine.keeper.shorten(context.execution or new_id(), arguments["text"], arguments.get("max_tokens", 1000))
+        except EngineError as error:
+            raise CallError(str(error)) from None
+
+    async def close(self) -> None:
+        pass
+
+
+def offer_summaries(engine: Engine, composer: Composer) -> None:
+    """Have `tools.summarize` in a composer, where its project names it under `[grants] allow`.
+
+    What has no namespace is granted by default, and `*` grants everything: but a summary may cost money, so that neither will do.
+    Nor is it there in a folder that nobody trusts, or for an agent that an engine has started.
+    """
+    offered = any(isinstance(source, SummarySource) for source in composer.catalogue.sources)
+    if SummarySource.name in composer.config.allow and engine.trusted and TAG not in os.environ and not offered:
+        composer.catalogue.add(SummarySource(engine))

@@ -21,7 +21,6 @@ from engine.outcomes import EXIT_CODES, TASK_EXIT_CODES
 
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 YesFlag = Annotated[bool, Parameter(negative="", help="Approve: spending beyond the budget, and calls of tools that need approval.")]
-APPROVE = "a call waits for approval: run it again, or resume it, with --yes to approve"
 MAX_ANSWER = 4096
 
 
@@ -161,7 +160,9 @@ def finish(engine: Engine, result: TaskResult, *, json_: bool) -> int:
         if result.error:
             say(f"{result.status}: {result.error}", err=True)
         if paused:
-            say(f"{APPROVE}: go-ent resume {result.execution_id} --yes", err=True)
+            say(f"a call waits for approval: go-ent status {result.execution_id} shows it", err=True)
+            say(f"decide: go-ent approve {result.execution_id}, or go-ent reject {result.execution_id}", err=True)
+            say(f"then go on: go-ent resume {result.execution_id} (--yes approves all)", err=True)
         elif not result.ok:
             say(f"go on with it: go-ent resume {result.execution_id}", err=True)
         say(_account(result), err=True)

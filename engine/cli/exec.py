@@ -13,6 +13,7 @@ from pydantic_core import to_json
 
 from engine.cli import UsageError
 from engine.cli.signals import interrupted_by_signals
+from engine.cli.texts import say
 from engine.outcomes import EXIT_CODES
 from sandbox import Limits, Run, Sandbox
 from sandbox.images.project import project_image
@@ -46,13 +47,10 @@ def exec_code(
     chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory, "fuel": fuel}
     limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
     try:
-        run = asyncio.run(_run(source, inputs, limits, grant, yes))
+        run, recorded = asyncio.run(_run(source, inputs, limits, grant, yes))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    if json_:
-        print(run.model_dump_json())
-    else:
-        print_run(run)
+    print_run(run, whole=json_, recorded=recorded)
     return EXIT_CODES[run.status]
 
 
@@ -92,17 +90,18 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> Run:
+async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> tuple[Run, bool]:
+    """The run, and whether it is on record: it is in a project."""
     from composer.folders import STATE, find_project
 
     project = find_project(".")
     if (project / STATE).is_dir():
-        return await _run_in(project, source, inputs, limits, grant, yes)
+        return await _run_in(project, source, inputs, limits, grant, yes), True
     image = await asyncio.to_thread(project_image, Path.cwd())
     box = Sandbox(limits=limits, workers=1, image=image)
     with interrupted_by_signals(box):
         async with box:
-            return await box.run(source, inputs)
+            return await box.run(source, inputs), False
 
 
 async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> Run:
@@ -111,22 +110,35 @@ async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], li
 
     from composer import Composer
     from composer.config import read_config
-    from engine.source import engine_for
+    from engine.guests import GuestOrder
+    from engine.source import guests_for
 
     config = read_config(project)
     chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
     config = replace(config, limits=config.limits.model_copy(update=chosen))
     composer = await asyncio.to_thread(Composer, project, config=config, workers=1)
-    async with composer, engine_for(composer):
+    approver = approve_all if yes else None
+    async with composer, guests_for(composer) as guests:
         with interrupted_by_signals(composer.box):
-            return await composer.code.execute(source, inputs, grants=grant, approver=approve_all if yes else None, cut=False)
+            try:
+                code = source if isinstance(source, str) else source.decode()
+                order = GuestOrder(
+                    code=code, inputs=inputs, grants=None if grant is None else tuple(grant), limits=chosen or None, cut=False
+                )
+            except ValueError:  # no text, so no code: the sandbox says what is wrong with it
+                return await composer.code.execute(source, inputs, cut=False)
+            return await guests.run(order, approver=approver)
 
 
 async def approve_all(spec: object, arguments: object) -> bool:
     return True
 
 
-def print_run(run: Run) -> None:
+def print_run(run: Run, *, whole: bool = False, recorded: bool = False) -> None:
+    """A run for people, or *whole* as JSON. One that is *recorded* can be gone on with."""
+    if whole:
+        print(run.model_dump_json())
+        return
     sys.stdout.write(run.stdout)
     if run.result is not None:
         if run.stdout and not run.stdout.endswith("\n"):
@@ -135,13 +147,18 @@ def print_run(run: Run) -> None:
     sys.stdout.flush()
     for pending in run.pending:
         arguments = to_json(pending.arguments).decode()
-        print(f"waits for approval: {pending.tool} with {arguments[:500]}: {pending.reason}", file=sys.stderr)
-    if run.pending:
-        print("nothing goes on by itself: run it again with --yes to approve these calls", file=sys.stderr)
+        say(f"waits for approval: {pending.tool} with {arguments[:500]}: {pending.reason}", err=True)
+    if run.pending and recorded:
+        say(f"decide: go-ent approve {run.id}, or go-ent reject {run.id}", err=True)
+        say(f"then go on: go-ent resume {run.id} (--yes approves all)", err=True)
+    elif run.pending:
+        say("nothing goes on by itself: run it again with --yes to approve these calls", err=True)
     if run.error is not None:
         error = run.error
-        print(error.traceback if error.traceback and error.line is not None else f"{error.kind}: {error.message}", file=sys.stderr)
+        say(error.traceback if error.traceback and error.line is not None else f"{error.kind}: {error.message}", err=True)
         if run.status not in ("error", error.kind):
-            print(f"status: {run.status}" + (f", line {error.line}" if error.line is not None else ""), file=sys.stderr)
+            say(f"status: {run.status}" + (f", line {error.line}" if error.line is not None else ""), err=True)
         if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+            say(f"hint: {error.hint}", err=True)
+    if recorded and run.status in ("interrupted", "timeout", "cpu_limit", "crashed"):
+        say(f"go on with it: go-ent resume {run.id}", err=True)

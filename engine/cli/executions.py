@@ -1,103 +1,322 @@
-"""`go-ent ps`, `status`, `interrupt`, `resume`: executions, wherever they run."""
+"""`go-ent ps`, `status`, `logs`, `interrupt`, `resume`, `approve`, `reject`, `checkpoint`: executions, wherever they run."""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from pydantic_core import to_json
 
+from composer.folders import find_project
+from engine.cli import SETUP_ERROR, UsageError
 from engine.cli.engine import JsonFlag, Telling, YesFlag, dollars, finish, table, with_engine
-from engine.cli.texts import say, short, show
+from engine.cli.exec import approve_all, print_run
+from engine.cli.texts import plain, say, short, show
 from engine.engine import Engine
-from engine.executions.state import ExecutionState
+from engine.executions.index import Row
+from engine.executions.state import ExecutionState, ExecutionStatus, Kind
+from engine.executions.store import ExecutionStore
+from engine.executions.tape import Unfinished
+from engine.executions.tree import Node, tree
+from engine.guests import guest_order
+from engine.outcomes import EXIT_CODES
 
 Id = Annotated[str, Parameter(help="The id of an execution, or the beginning of it.")]
+Call = Annotated[str | None, Parameter(help="The call, as status shows it; without one, all that wait.")]
+FOLLOW_S = 0.2
+MOST_SHOWN = 4000  # characters of arguments
 
 
 def ps_command(
     *,
     limit: Annotated[int, Parameter(help="How many, the newest first.")] = 20,
+    status: Annotated[ExecutionStatus | None, Parameter(help="Only those that are so now.")] = None,
+    kind: Annotated[Kind | None, Parameter(help="Only those of a kind.")] = None,
+    parent: Annotated[str | None, Parameter(help="Only those that this execution started.")] = None,
     json_: JsonFlag = False,
 ) -> int:
     """The executions of this project, the newest first."""
-
-    async def work(engine: Engine) -> int:
-        found = await engine.executions(max(1, limit))
-        if json_:
-            show(to_json([_row(state) for state in found]).decode())
-            return 0
-        if not found:
-            say("no executions yet", err=True)
-            return 0
-        rows = []
-        for state in found:
-            rows.append([state.id, state.status, state.kind, _ago(state.created), dollars(state.spent_usd), short(state.title)[:60]])
-        table(rows, ["id", "status", "kind", "begun", "spent", "title"])
+    store = ExecutionStore(find_project("."))
+    above = None if parent is None else store.find(parent)
+    found = store.rows(limit=max(1, limit), status=status, kind=kind, parent=above)
+    if json_:
+        show(to_json([_row(row) for row in found]).decode())
         return 0
-
-    return with_engine(work)
+    if not found:
+        say("no executions" + (" of that kind" if status or kind or parent else " yet"), err=True)
+        return 0
+    rows = [[row.id, row.status, row.kind, _ago(row.created), dollars(row.spent_usd), short(row.title)[:60]] for row in found]
+    table(rows, ["id", "status", "kind", "begun", "spent", "title"])
+    return 0
 
 
 def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
-    """One execution: its steps, what they cost, where it stands."""
-
-    async def work(engine: Engine) -> int:
-        state = await engine.status(execution)
-        if json_:
-            show(state.model_dump_json())
-            return 0
-        say(f"{state.title}\n  id        {state.id}\n  status    {state.status}\n  strategy  {state.strategy}: {state.strategy_reason}")
-        say(f"  begun     {_ago(state.created)}\n  spent     {dollars(state.spent_usd)}, {state.spent_tokens:,} tokens")
-        done = {one.task_id: state.results.get(one.task_id, one) for one in (state.result.steps if state.result is not None else ())}
-        for step, result in {**done, **state.results}.items():
-            if result.status in ("skipped", "interrupted") and not result.attempts:
-                say(f"  {step}: {result.status}: {result.error or ''}")
-                continue
-            runtime = f" on {result.runtime}" if result.runtime else ""
-            say(f"  {step}: {result.status}{runtime}, {result.duration_ms / 1000:.1f} s, {dollars(result.cost_usd)}")
-            for attempt in result.attempts[:-1]:
-                say(f"    {attempt.runtime} before: {attempt.failure}: {(attempt.error or '')[:120]}")
-            if result.error:
-                say(f"    {result.error[:300]}")
-        for step in state.running:
-            say(f"  {step}: running")
-        if state.result is not None and state.result.output:
-            say(f"  output    {short(state.result.output)}")
-        if state.error:
-            say(f"  error     {state.error[:500]}")
+    """One execution: the tree of its steps and calls, how long they took, what they cost, where it stands."""
+    store = ExecutionStore(find_project("."))
+    state = store.load(store.find(execution))
+    nodes = tree(state, store.records(state.id))
+    if json_:
+        show(to_json({**state.model_dump(mode="json"), "tree": [asdict(node) for node in nodes]}).decode())
         return 0
+    say(f"{short(state.title)}\n  id        {state.id}\n  status    {state.status}")
+    say(f"  strategy  {state.strategy}: {short(state.strategy_reason)}")
+    if state.parent is not None:
+        say(f"  parent    {short(state.parent)}")
+    say(f"  begun     {_ago(state.created)}\n  spent     {dollars(state.spent_usd)}, {state.spent_tokens:,} tokens")
+    if state.lines is not None:
+        say(f"  lines     {state.lines.done} done, {state.lines.failed} failed")
+    if state.fill is not None:
+        share = f"{state.fill.tokens:,} of {state.fill.window:,} tokens for {short(state.fill.step)}"
+        say(f"  context   {share}; {len(state.context)} summaries: go-ent context {state.id}")
+    for line in state.damage:
+        say(f"  damaged   {short(line)}")
+    for node in nodes[:200]:
+        _say_node(node, 1)
+        for attempt in state.results[node.path].attempts[:-1] if node.path in state.results else ():
+            if attempt.failure is not None:
+                say(f"    {short(attempt.runtime)} before: {attempt.failure}: {short(attempt.error or '')[:120]}")
+    if len(nodes) > 200:
+        say(f"  … and {len(nodes) - 200} more: --json has them")
+    for checkpoint in state.checkpoints[-20:]:
+        value = json.dumps(checkpoint.value, ensure_ascii=False) if checkpoint.kept else "(too long to be shown)"
+        say(f"  checkpoint {short(checkpoint.label)}: {short(value)[:200]}")
+    if state.result is not None and state.result.output:
+        say(f"  output    {short(state.result.output)}")
+    if state.error:
+        say(f"  error     {short(state.error)}")
+    _say_requests(state)
+    return 0
 
-    return with_engine(work)
+
+def _say_node(node: Node, depth: int) -> None:
+    took = "" if node.ms is None else f", {node.ms / 1000:.1f} s" if node.ms >= 100 else f", {node.ms:.1f} ms"
+    cost = f", {dollars(node.cost_usd)}" if node.cost_usd is not None else ""
+    detail = f"  {short(node.detail)[:300]}" if node.detail else ""
+    name = short(node.name if depth == 1 else f"{node.path.rpartition('/')[2]} {node.name}")
+    runtime = f" on {short(node.runtime)}" if node.runtime else ""
+    say(f"{'  ' * depth}{name}: {short(node.status)}{runtime}{took}{cost}{detail}")
+    for child in node.children[:200]:
+        _say_node(child, depth + 1)
+    if more := node.more + max(0, len(node.children) - 200):
+        say(f"{'  ' * (depth + 1)}… and {more} more calls")
 
 
-def interrupt_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
+def _say_requests(state: ExecutionState) -> None:
+    for path, request in state.requests.items():
+        say(f"  waits     call {short(path)}: {short(request.tool)} with {_whole(request.arguments)}: {short(request.reason)}")
+    if state.requests:
+        say(f"decide: go-ent approve {state.id}, or go-ent reject {state.id}; then go on: go-ent resume {state.id}")
+    elif state.status in ("paused", "interrupted"):
+        say(f"go on: go-ent resume {state.id}")
+
+
+def _whole(arguments: dict[str, Any] | None) -> str:
+    """Arguments that somebody has to decide about: nothing of them goes unseen without being said."""
+    if arguments is None:
+        return "arguments that are too long to be shown (name the call to approve it)"
+    text = plain(json.dumps(arguments, ensure_ascii=True))
+    if len(text) <= MOST_SHOWN:
+        return text
+    half = MOST_SHOWN // 2
+    return f"{text[:half]} …[{len(text) - 2 * half} characters are not shown here: --json has them]… {text[-half:]}"
+
+
+def logs_command(
+    execution: Id,
+    /,
+    *,
+    follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative="", help="Go on until the execution has ended.")] = False,
+    json_: JsonFlag = False,
+) -> int:
+    """What an execution has done, record by record, as its journal has it."""
+    store = ExecutionStore(find_project("."))
+    execution_id = store.find(execution)
+    for record in _records(store, execution_id, follow=follow):
+        try:
+            line = to_json(record).decode() if json_ else _log_line(record)
+        except (ValueError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError) as error:
+            said = f"record {record['seq']} can't be shown: {type(error).__name__}"
+            line = json.dumps({"seq": record["seq"], "kind": "unreadable", "text": said}) if json_ else said
+        show(line) if json_ else say(line)
+        sys.stdout.flush()
+    return 0
+
+
+def _records(store: ExecutionStore, execution_id: str, *, follow: bool) -> Iterator[dict[str, Any]]:
+    offset = 0
+    while True:
+        over = not follow or store.load(execution_id).status not in ("running", "pending")
+        before = offset
+        found, offset = store.read_from(execution_id, offset)
+        if offset <= before:  # nothing new, or a journal that begins anew: what of it was told is not told again
+            found, offset = [], before
+        yield from found
+        if over and not found:
+            return
+        if found:
+            continue
+        time.sleep(FOLLOW_S)
+
+
+def _log_line(record: dict[str, Any]) -> str:
+    at = time.strftime("%H:%M:%S", time.localtime(record.get("at", 0)))
+    kind = record["kind"]
+    rest = {name: value for name, value in record.items() if name not in ("seq", "at", "kind", "crc", "heard", "seed", "digest", "state")}
+    match kind:
+        case "status":
+            changes = rest.get("changes", {})
+            said = str(changes.get("status", "")) + (f": {changes['error']}" if changes.get("error") else "")
+        case "step_finished":
+            result = rest.get("result", {})
+            said = f"{rest.get('step')}: {result.get('status')}" + (f": {result['error']}" if result.get("error") else "")
+        case _:
+            where = rest.pop("path", None) or rest.pop("step", None)
+            text = "" if not rest else json.dumps(rest, ensure_ascii=False, default=str)
+            said = f"{where} {text}" if where is not None else text
+    return f"{at}  {kind:<13} {short(said)[:400]}"
+
+
+def interrupt_command(
+    execution: Id,
+    /,
+    *,
+    cancel: Annotated[bool, Parameter(negative="", help="Give it up: nobody goes on with it.")] = False,
+    json_: JsonFlag = False,
+) -> int:
     """Stop an execution, also one of another process. It keeps what it has done: resume goes on."""
 
     async def work(engine: Engine) -> int:
-        state = await engine.interrupt(execution)
+        state = await engine.interrupt(execution, cancel=cancel)
+        stopped = state.status in ("interrupted", "cancelled")
         if json_:
             show(to_json(_row(state)).decode())
+        elif not stopped:
+            say(f"{state.id} could not be stopped any more: it is {state.status}", err=True)
         else:
-            say(f"{state.id} is {state.status}; go on with it: go-ent resume {state.id}")
-        return 0
+            say(f"{state.id} is {state.status}" + ("" if cancel else f"; go on with it: go-ent resume {state.id}"))
+        return 0 if stopped else SETUP_ERROR
 
     return with_engine(work)
 
 
-def resume_command(execution: Id, /, *, yes: YesFlag = False, json_: JsonFlag = False) -> int:
-    """Go on with an execution that was interrupted or has failed. What it has finished is not run again."""
+def resume_command(
+    execution: Id,
+    /,
+    *,
+    unfinished: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Calls of which nobody knows whether they were done: retry makes them again, skip takes them as done, fail raises "
+            "in the code; CALL=retry is for one. May be given more than once."
+        ),
+    ] = None,
+    timeout: Annotated[float | None, Parameter(help="For code and composed tools: wall time in seconds from now on.")] = None,
+    anyway: Annotated[bool, Parameter(negative="", help="Go on although something that matters has changed.")] = False,
+    yes: YesFlag = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Go on with an execution that was interrupted, is paused or has failed. What it has finished is not run again.
+
+    One over the lines of stdin is given the same lines again.
+    """
 
     async def work(engine: Engine) -> int:
-        return finish(engine, await engine.resume(execution, on_event=Telling(quiet=json_)), json_=json_)
+        return await _resume(
+            engine, execution, unfinished=Unfinished.parse(unfinished or ()), anyway=anyway, yes=yes, json_=json_, timeout_s=timeout
+        )
 
     return with_engine(work, yes=yes)
 
 
-def _row(state: ExecutionState) -> dict[str, Any]:
-    whole = state.model_dump(mode="json", include={"id", "parent", "kind", "status", "title", "strategy", "created", "updated", "finished"})
-    return {**whole, "spent_usd": state.spent_usd, "spent_tokens": state.spent_tokens}
+async def _resume(
+    engine: Engine, execution: str, *, unfinished: Unfinished, anyway: bool, yes: bool, json_: bool, timeout_s: float | None = None
+) -> int:
+    order = guest_order(await engine.status(execution))
+    if order is None:
+        result = await engine.resume(execution, unfinished=unfinished, anyway=anyway, on_event=Telling(quiet=json_))
+        return finish(engine, result, json_=json_)
+    if order.each:
+        from engine.cli.pipeline import run_batch
+
+        if sys.stdin.isatty():
+            raise UsageError(f"this execution went over the lines of stdin: give it the same again: go-ent resume {execution} < LINES")
+        batch, changes = await engine.resume_batch(execution, unfinished=unfinished, anyway=anyway)
+        for change in changes:
+            say(change.text, err=True)
+        return await run_batch(batch, approve_all if yes else None, whole=json_)
+    run, changes = await engine.resume_run(execution, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s)
+    for change in changes:
+        say(change.text, err=True)
+    print_run(run, whole=json_, recorded=True)
+    return EXIT_CODES[run.status]
+
+
+def approve_command(execution: Id, call: Call = None, /, *, resume: ResumeFlag = False, json_: JsonFlag = False) -> int:
+    """Approve calls that wait for it. The execution goes on with resume."""
+    return _decide(execution, call, approved=True, resume=resume, json_=json_)
+
+
+def reject_command(execution: Id, call: Call = None, /, *, resume: ResumeFlag = False, json_: JsonFlag = False) -> int:
+    """Reject calls that wait for approval: they fail, and the code may catch that. The execution goes on with resume."""
+    return _decide(execution, call, approved=False, resume=resume, json_=json_)
+
+
+ResumeFlag = Annotated[bool, Parameter(negative="", help="Go on at once, if nothing else waits.")]
+
+
+def _decide(execution: str, call: str | None, *, approved: bool, resume: bool, json_: bool) -> int:
+    async def work(engine: Engine) -> int:
+        before = await engine.status(execution)
+        state = await engine.decide(execution, call, approved=approved)
+        if resume and not state.requests:
+            return await _resume(engine, state.id, unfinished=Unfinished(), anyway=False, yes=False, json_=json_)
+        decided = [path for path in before.requests if path not in state.requests]
+        if json_:
+            said = {"id": state.id, "status": state.status, "approved": approved, "calls": decided, "waiting": list(state.requests)}
+            show(to_json(said).decode())
+            return 0
+        for path in decided:
+            say(f"{'approved' if approved else 'rejected'}: call {path}, {before.requests[path].tool}")
+        waits = f"{len(state.requests)} more wait: go-ent status {state.id}" if state.requests else f"go on: go-ent resume {state.id}"
+        say(waits)
+        return 0
+
+    return with_engine(work)
+
+
+def checkpoint_command(
+    execution: Id,
+    /,
+    *,
+    label: Annotated[str, Parameter(help="What to call it.")] = "by hand",
+    value: Annotated[str | None, Parameter(help="JSON to keep with it.", allow_leading_hyphen=True)] = None,
+    json_: JsonFlag = False,
+) -> int:
+    """Mark where an execution stands now: its state is written, and everything of it is on disk."""
+    try:
+        given = None if value is None else json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--value is not JSON: {error}") from None
+
+    async def work(engine: Engine) -> int:
+        state = await engine.checkpoint(execution, label, given)
+        if json_:
+            show(to_json([one.model_dump(mode="json") for one in state.checkpoints]).decode())
+        else:
+            say(f"{state.id}: checkpoint {label}, the {len(state.checkpoints)}. that is kept")
+        return 0
+
+    return with_engine(work)
+
+
+def _row(found: Row | ExecutionState) -> dict[str, Any]:
+    names = ("id", "parent", "kind", "status", "title", "strategy", "created", "updated", "finished", "spent_usd", "spent_tokens")
+    return {**{name: getattr(found, name) for name in names}, "resumable": found.resumable}
 
 
 def _ago(at: float) -> str:

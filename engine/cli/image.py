@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from sandbox.images import Image, cache_folder, list_images, prune_images
+from sandbox.images import Image, cache_folder, list_images, projects_of, prune_images
 from sandbox.images.project import project_image, project_packages, wanted_key
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
@@ -76,12 +77,42 @@ def build_command(*, json_: Json = False) -> int:
 
 
 def prune_command(
-    *, all_: Annotated[bool, Parameter(name="--all", negative="", help="Remove this folder's image and the standard one too.")] = False
+    *,
+    all_: Annotated[bool, Parameter(name="--all", negative="", help="Remove this folder's image and the standard one too.")] = False,
+    resumable: Annotated[bool, Parameter(negative="", help="Remove also those that executions need to be resumed.")] = False,
 ) -> int:
-    """Remove the images that neither this folder nor an unconfigured one uses."""
+    """Remove the images that neither this folder nor an unconfigured one uses, and that no execution needs to be resumed."""
     from sandbox.images.ensure import source_key
 
-    keep = set() if all_ else {source_key(), wanted_key(Path.cwd())}
-    removed, freed = prune_images(keep)
+    needed = set() if resumable else {image.key for image in list_images() if _is_needed(image)}
+    used = set() if all_ else {source_key(), wanted_key(Path.cwd())}
+    removed, freed = prune_images(used | needed)
     print(f"removed {len(removed)} images, {freed / 1e6:.0f} MB, from {cache_folder()}")
+    if needed - used:
+        print(f"kept {len(needed - used)} that executions need to be resumed; --resumable removes them too", file=sys.stderr)
     return 0
+
+
+def _is_needed(image: Image) -> bool:
+    """Whether an execution of any project that has used it can be resumed. Where that can't be known, it is."""
+    from composer.folders import STATE
+    from engine.executions.index import Index
+
+    projects = projects_of(image)
+    if projects is None:
+        return True
+    for project in projects:
+        folder = project / STATE / "executions"
+        try:
+            folder.lstat()
+        except (FileNotFoundError, NotADirectoryError):  # the project is gone, or its executions are
+            continue
+        except OSError:
+            return True
+        index = Index(folder)
+        try:
+            if not os.access(folder, os.R_OK | os.X_OK) or image.digest in index.needs_image():
+                return True
+        finally:
+            index.close()
+    return False

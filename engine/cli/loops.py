@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from engine.checks import CommandCheck, ModelCheck, ToolCheck
 from engine.cli import UsageError
-from engine.cli.engine import APPROVE, JsonFlag, Telling, YesFlag, dollars, table, with_engine
+from engine.cli.engine import JsonFlag, Telling, YesFlag, dollars, table, with_engine
 from engine.cli.exec import read_inputs
 from engine.cli.run import Access, FileName, Kind, ModelName, Role, Runtime, Skill, TaskText, Timeout, TokenCount, Usd, budget_of, make_task
 from engine.cli.texts import say, short, show
@@ -143,7 +143,8 @@ def _finish(result: LoopResult, *, json_: bool) -> int:
         for warning in result.warnings:
             say(f"warning: {warning}", err=True)
         if result.state == "paused":
-            how = f"{APPROVE}: go-ent loop --yes --resume" if paused else "go on with it: go-ent loop --resume"
+            approving = "a call waits for approval; go on, approving: go-ent loop --yes --resume"
+            how = approving if paused else "go on with it: go-ent loop --resume"
             say(f"{how} {result.loop_id}", err=True)
     if result.state == "paused":
         return EXIT_CODES["paused" if paused else "interrupted"]

@@ -10,13 +10,18 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any, TypeVar, cast
 
 from pydantic_core import to_json
 
+from composer import Approver
 from composer.composed import Composed
+from engine.batches import Batch
 from engine.cli import UsageError
+from engine.cli.texts import say
+from engine.executions.state import ExecutionStatus
 from engine.outcomes import EXIT_CODES
 from sandbox import Run
 
@@ -24,7 +29,20 @@ MAX_LINE = 32 << 20
 MAX_SLURPED = 256 << 20
 MOST_AHEAD = 256
 T = TypeVar("T")
-Once = Callable[[dict[str, Any]], Awaitable[Run]]
+Once = Callable[[int, bytes, dict[str, Any]], Awaitable[Run]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piped:
+    """How a pipeline over lines ended."""
+
+    done: int
+    failed: int
+    interrupted: bool
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES["interrupted"] if self.interrupted else 1 if self.failed else 0
 
 
 def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = False) -> dict[str, Any]:
@@ -93,15 +111,15 @@ def _stdin() -> Lines:
     return Lines(cast(BufferedReader, sys.stdin.buffer))
 
 
-async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: int | None, fail_fast: bool, whole: bool) -> int:
+async def run_each(
+    tool: Composed, inputs: dict[str, Any], once: Once, stop: asyncio.Event, *, jobs: int | None, fail_fast: bool, whole: bool
+) -> Piped:
     """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed over.
 
     A result is written as soon as those before it are, whether or not more lines have come; a slow line holds back the
     writing of those after it, not their running, up to a bound.
     """
-    most = jobs if jobs is not None else max(2, os.cpu_count() or 1)
-    if most < 1:
-        raise UsageError("--jobs must be at least 1")
+    most = _at_once(jobs)
     feed(tool, inputs, None)  # a tool that takes nothing is said to, once
     stdin = _stdin()
     reading: asyncio.Future[list[tuple[int, bytes]]] | None = in_background(stdin.read)
@@ -110,12 +128,15 @@ async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: 
     running: set[asyncio.Task[Run | str]] = set()
     failed = done = 0
     interrupted = False
+    stopping = asyncio.ensure_future(stop.wait())
     try:
         with _progress() as advance:
             while reading is not None or lines or window:
+                if stopping.done():  # what runs ends by itself, soon
+                    interrupted, reading, lines = True, None, deque()
                 while lines and len(running) < most and len(window) < MOST_AHEAD:
                     number, line = lines.popleft()
-                    task = asyncio.create_task(_line(tool, inputs, line, once))
+                    task = asyncio.create_task(_line(tool, inputs, number, line, once))
                     running.add(task)
                     task.add_done_callback(running.discard)
                     window.append((number, task))
@@ -126,7 +147,7 @@ async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: 
                     ok = _emit(number, outcome, whole)
                     failed += not ok
                     advance(done, failed)
-                    interrupted = isinstance(outcome, Run) and outcome.status == "interrupted"
+                    interrupted = interrupted or (isinstance(outcome, Run) and outcome.status == "interrupted")
                     if not ok and (fail_fast or interrupted):
                         reading, lines = None, deque()
                         await _cancel(window)
@@ -140,13 +161,47 @@ async def run_each(tool: Composed, inputs: dict[str, Any], once: Once, *, jobs: 
                 ready = lines and len(running) < most and len(window) < MOST_AHEAD
                 if waiting and not ready:
                     sys.stdout.flush()
-                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(waiting if stopping.done() else {*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        stopping.cancel()
         await _cancel(window)
         sys.stdout.flush()
-    if failed:
-        print(f"{failed} of {done} lines failed", file=sys.stderr)
-    return EXIT_CODES["interrupted"] if interrupted else 1 if failed else 0
+    return Piped(done, failed, interrupted)
+
+
+def _at_once(jobs: int | None) -> int:
+    if jobs is not None and jobs < 1:
+        raise UsageError("--jobs must be at least 1")
+    return jobs if jobs is not None else max(2, os.cpu_count() or 1)
+
+
+async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool) -> int:
+    """`run_each` for an execution, which ends with it."""
+
+    async def once(number: int, line: bytes, given: dict[str, Any]) -> Run:
+        return await batch.line(number, line, given, approver)
+
+    piped, order = Piped(0, 0, interrupted=True), batch.order
+    try:
+        piped = await run_each(batch.tool, order.inputs, once, batch.stopping, jobs=order.jobs, fail_fast=order.fail_fast, whole=whole)
+    finally:
+        over = "interrupted" if piped.interrupted or batch.missing else "completed"
+        if over == "completed" and batch.held.state.requests:
+            over = "paused"
+        elif over == "completed" and (batch.left or (piped.failed and order.fail_fast)):
+            over = "failed"
+        await batch.end(cast(ExecutionStatus, over), done=piped.done, failed=piped.failed)
+    if piped.failed:
+        print(f"{piped.failed} of {piped.done} lines failed", file=sys.stderr)
+    if over == "paused":
+        decide = f"go-ent approve {batch.held.id}, or go-ent reject {batch.held.id}; then go-ent resume {batch.held.id} < LINES"
+        print(f"{len(batch.held.state.requests)} calls wait for approval: {decide}", file=sys.stderr)
+        return EXIT_CODES["paused"]
+    if batch.missing and not piped.interrupted:
+        print(f"stdin ended before line {batch.missing}, which was begun before: give it all the lines again", file=sys.stderr)
+    if over in ("interrupted", "failed"):
+        print(f"go on with it, over the same lines: go-ent resume {batch.held.id} < LINES", file=sys.stderr)
+    return EXIT_CODES["interrupted"] if over == "interrupted" else piped.exit_code
 
 
 async def _cancel(window: deque[tuple[int, asyncio.Task[Run | str]]]) -> None:
@@ -182,12 +237,12 @@ def in_background(work: Callable[[], T]) -> asyncio.Future[T]:
     return future
 
 
-async def _line(tool: Composed, inputs: dict[str, Any], line: bytes, once: Once) -> Run | str:
+async def _line(tool: Composed, inputs: dict[str, Any], number: int, line: bytes, once: Once) -> Run | str:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
-    return await once(feed(tool, inputs, value))
+    return await once(number, line, feed(tool, inputs, value))
 
 
 def _emit(number: int, outcome: Run | str, whole: bool) -> bool:
@@ -202,10 +257,8 @@ def _emit(number: int, outcome: Run | str, whole: bool) -> bool:
         print(to_json(outcome.result, inf_nan_mode="null").decode())
     if outcome.status != "completed":
         error = outcome.error
-        print(
-            f"line {number}: {outcome.status}: {error.kind}: {error.message}" if error else f"line {number}: {outcome.status}",
-            file=sys.stderr,
-        )
+        why = "" if error is None or error.kind == outcome.status else f": {error.kind}: {error.message}"
+        say(f"line {number}: {outcome.status}{why}", err=True)
     return outcome.status == "completed"
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import time
-import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,8 +21,9 @@ from composer.usage import Used
 from engine.cli import UsageError
 from engine.cli.exec import approve_all, print_run, read_inputs
 from engine.cli.signals import interrupted_by_signals
+from engine.guests import GuestOrder, Guests
 from engine.outcomes import EXIT_CODES
-from engine.source import engine_for
+from engine.source import guests_for
 from sandbox import Limits
 
 T = TypeVar("T")
@@ -31,14 +31,19 @@ JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSO
 GlobalFlag = Annotated[bool, Parameter(name="--global", negative="", help="In the user's own store, for all projects.")]
 
 
-def with_composer(work: Callable[[Composer], Awaitable[int]], **options: Any) -> int:
+def with_composer(work: Callable[[Composer], Awaitable[int]]) -> int:
     """Do something with the composer of the project that this folder is in."""
+    return with_guests(lambda composer, guests: work(composer))
+
+
+def with_guests(work: Callable[[Composer, Guests], Awaitable[int]]) -> int:
+    """Do something with the composer of the project that this folder is in, and what it runs on record."""
 
     async def main() -> int:
-        composer = await asyncio.to_thread(Composer.open, ".", **options)
-        async with composer, engine_for(composer):
+        composer = await asyncio.to_thread(Composer.open, ".")
+        async with composer, guests_for(composer) as guests:
             with interrupted_by_signals(composer.box):
-                return await work(composer)
+                return await work(composer, guests)
 
     try:
         return asyncio.run(main())
@@ -204,29 +209,23 @@ def run_command(
     limits = Limits(**{key: value for key, value in chosen.items() if value is not None})
     narrower = {key: getattr(limits, key) for key in limits.model_fields_set}
 
-    async def work(composer: Composer) -> int:
-        from engine.cli.pipeline import feed, in_background, run_each, slurped
+    async def work(composer: Composer, guests: Guests) -> int:
+        from engine.batches import Batch
+        from engine.cli.pipeline import feed, in_background, run_batch, slurped
 
         tool = await composer.composed.get(name)
         composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
-
-        batch = uuid.uuid4().hex if each else None
-
-        async def once(given: dict[str, Any]) -> Any:
-            approver = approve_all if yes else None
-            return await composer.run(tool, given, grants=grant, limits=narrower, approver=approver, batch=batch)
-
+        order = GuestOrder(tool=name, inputs=inputs, grants=None if grant is None else tuple(grant), limits=narrower, cut=False)
+        approver = approve_all if yes else None
         if each:
-            return await run_each(tool, inputs, once, jobs=jobs, fail_fast=fail_fast, whole=json_)
+            lines = order.model_copy(update={"each": True, "jobs": jobs, "fail_fast": fail_fast})
+            return await run_batch(await Batch.begin(guests, lines, composer), approver, whole=json_)
         given = feed(tool, inputs, await in_background(slurped), as_list=True) if slurp else inputs
-        run = await once(given)
-        if json_:
-            print(run.model_dump_json())
-        else:
-            print_run(run)
+        run = await guests.run(order.model_copy(update={"inputs": given}), approver=approver)
+        print_run(run, whole=json_, recorded=True)
         return EXIT_CODES[run.status]
 
-    return with_composer(work)
+    return with_guests(work)
 
 
 def examples_command(*names: str, json_: JsonFlag = False) -> int:

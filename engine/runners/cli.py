@@ -7,19 +7,15 @@ import time
 import uuid
 from typing import Any
 
-from pydantic_core import to_json
-
-from composer import ComposerError
+from composer import Composer, ComposerError
 from engine.config import CommandConfig
 from engine.models import RunRequest, RunResult
-from engine.outcomes import OUTCOMES
+from engine.outcomes import MAX_OUTPUT, run_result
 from engine.runners.base import Availability, Emit, Progress
 from engine.runners.commands import run_command
+from engine.runners.driving import drive
 from engine.runners.registry import Surroundings
-from sandbox import Run, SandboxError
-
-MAX_OUTPUT = 4 << 20
-GRACE_S = 2.0
+from sandbox import Run, Sandbox, SandboxError
 
 
 class CliRunner:
@@ -72,57 +68,28 @@ class CliRunner:
     async def _in_sandbox(self, request: RunRequest, emit: Emit, stop: asyncio.Event) -> RunResult:
         started = time.monotonic()
         run_id = uuid.uuid4().hex
-        running = asyncio.ensure_future(self._run(request, run_id))
-        stopping = asyncio.ensure_future(stop.wait())
         try:
-            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                (await asyncio.to_thread(self._surroundings.composer)).box.end(run_id, "interrupted")
-                await asyncio.wait([running], timeout=GRACE_S)
-            if not running.done():  # it waits for something on the host
-                running.cancel()
-                await asyncio.wait([running])
-            if running.cancelled():
-                return self._result(request, started, status="interrupted", failure="interrupted", error="the run was interrupted")
-            run = running.result()
+            composer = await asyncio.to_thread(self._surroundings.composer)
+            before = None if request.recording is None else request.recording.start
+            box = await asyncio.to_thread(composer.box_of, "" if before is None else before.image)
+            run = await drive(box, run_id, self._run(composer, box, request, run_id), stop)
         except (ComposerError, SandboxError) as error:
             return self._failed(request, str(error), replan=isinstance(error, ValueError | KeyError))
-        finally:
-            stopping.cancel()
-            if not running.done():
-                running.cancel()
+        if run is None:
+            return self._result(request, started, status="interrupted", failure="interrupted", error="the run was interrupted")
         if run.stdout:
             emit(Progress("text", run.stdout[:MAX_OUTPUT]))
-        return self._of(request, run, started)
+        return run_result(run, request.execution_id, request.task_id, round((time.monotonic() - started) * 1000))
 
-    async def _run(self, request: RunRequest, run_id: str) -> Run:
-        composer = await asyncio.to_thread(self._surroundings.composer)
+    async def _run(self, composer: Composer, box: Sandbox, request: RunRequest, run_id: str) -> Run:
         limits: dict[str, Any] | None = None
         timeout_s = composer.box.limits.timeout_s
         if request.timeout_s is not None and (timeout_s is None or request.timeout_s < timeout_s):
             limits = {"timeout_s": request.timeout_s}
+        options: dict[str, Any] = {"limits": limits, "run_id": run_id, "recording": request.recording, "box": box}
         if request.tool is not None:
-            return await composer.run(request.tool, request.inputs, limits=limits, run_id=run_id)
-        return await composer.code.execute(request.code or "", request.inputs, limits=limits, run_id=run_id, cut=False)
-
-    def _of(self, request: RunRequest, run: Run, started: float) -> RunResult:
-        outcome = OUTCOMES[run.status]
-        value = run.stdout if run.result is None else run.result
-        output = value if isinstance(value, str) else to_json(value, inf_nan_mode="null").decode()
-        said = None if run.error is None else str(run.error)
-        if run.pending:
-            said = f"{run.pending[0].tool} needs approval: {run.pending[0].reason}"
-        return self._result(
-            request,
-            started,
-            status=outcome.run,
-            failure=outcome.failure,
-            error=said,
-            output=output[:MAX_OUTPUT],
-            structured=run.result,
-            replan=outcome.task == "NEEDS_REPLAN",
-            observations=(f"{run.usage.tool_calls} tool calls",) if run.usage.tool_calls else (),
-        )
+            return await composer.run(request.tool, request.inputs, **options)
+        return await composer.code.execute(request.code or "", request.inputs, cut=False, **options)
 
     def _failed(self, request: RunRequest, error: str, *, replan: bool = False) -> RunResult:
         return self._result(request, time.monotonic(), status="failed", failure="task", error=error, replan=replan)

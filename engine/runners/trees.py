@@ -45,10 +45,10 @@ async def reap(tag: str, pgid: int | None = None) -> int:
     return await asyncio.to_thread(reap_now, tag, pgid)
 
 
-def reap_now(tag: str, pgid: int | None = None, known: Iterable[Process] = ()) -> int:
+def reap_now(tag: str, pgid: int | None = None, known: Iterable[Process] = (), variable: str = TAG) -> int:
     """The same, blocking. `known` are members seen earlier, which may have lost all that marks them."""
     # Stopped first: what can't run can't start another while the rest is being looked for.
-    watch = _Watch(tag, pgid, known, lambda one: _send(one, signal.SIGSTOP))
+    watch = _Watch(tag, pgid, known, lambda one: _send(one, signal.SIGSTOP), variable)
     watch.look_for(HUNT_S)
     for one in watch.members:
         _send(one, signal.SIGKILL)
@@ -69,9 +69,14 @@ class _Watch:
     """What is known of the processes of the machine. Each look adds the new ones, and is quick therefore."""
 
     def __init__(
-        self, tag: str, pgid: int | None, known: Iterable[Process] = (), found: Callable[[Process], None] = lambda _: None
+        self,
+        tag: str,
+        pgid: int | None,
+        known: Iterable[Process] = (),
+        found: Callable[[Process], None] = lambda _: None,
+        variable: str = TAG,
     ) -> None:
-        self._mark, self._pgid, self._known, self._found = os.fsencode(f"{TAG}={tag}"), pgid, set(known), found
+        self._mark, self._pgid, self._known, self._found = os.fsencode(f"{variable}={tag}"), pgid, set(known), found
         self._spared = _above(os.getpid())
         first = _look(pgid) if pgid else None
         self._since = first.started if first is not None else 0

@@ -11,18 +11,20 @@ if TYPE_CHECKING:
     from engine.engine import Engine
 
 
-def make_server(composer: Composer, engine: Engine | None = None) -> FastMCP:
-    """A server over one project's composer, and its engine if there is to be one. Whoever makes it closes both."""
+def make_server(composer: Composer, engine: Engine) -> FastMCP:
+    """A server over one project's composer and engine. Whoever makes it closes both."""
     from fastmcp import FastMCP
 
-    from engine.server import code, composed
+    from engine.server import code, composed, context
     from engine.server import engine as engine_tools
+    from engine.source import offer_summaries
 
+    offer_summaries(engine, composer)
     server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS)
-    code.add(server, composer)
-    composed.add(server, composer)
-    if engine is not None:
-        engine_tools.add(server, engine)
+    code.add(server, composer, engine.guests)
+    composed.add(server, composer, engine.guests)
+    engine_tools.add(server, engine, composer)
+    context.add(server, engine)
     return server
 
 

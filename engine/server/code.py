@@ -6,12 +6,15 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastmcp.tools.base import ToolResult
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from composer import Composer, ComposerError
 from composer.catalogue import show
 from composer.codemode import CodeRun
 from composer.errors import did_you_mean
+from engine.errors import EngineError
+from engine.explaining import explain
+from engine.guests import GuestOrder, Guests
 from engine.outcomes import OUTCOMES
 from sandbox import SandboxError
 
@@ -40,7 +43,7 @@ def text(value: str, **more: Any) -> ToolResult:
 
 def of_run(run: CodeRun) -> ToolResult:
     """A run as a result: what a model needs of it, and no more. Every field is bounded."""
-    made: dict[str, Any] = {"status": run.status}
+    made: dict[str, Any] = {"status": run.status, "execution_id": run.id}
     if run.status == "completed":
         made["result"] = run.result
     if run.stdout:
@@ -51,7 +54,7 @@ def of_run(run: CodeRun) -> ToolResult:
             made["hint"] = cut(run.error.hint)
     if run.pending:
         made["pending"] = [{**pending.model_dump(mode="json"), "arguments": _short(pending.arguments)} for pending in run.pending]
-        made["hint"] = "a person must approve these calls: at the command line with --yes, or in a program with an approver"
+        made["hint"] = f"a person must decide: engine_approve, or go-ent approve {run.id}; then engine_resume goes on"
     if run.help:
         made["help"] = run.help
     made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
@@ -70,7 +73,7 @@ def _short(arguments: dict[str, Any]) -> Any:
     return arguments if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"
 
 
-def add(server: FastMCP, composer: Composer) -> None:
+def add(server: FastMCP, composer: Composer, guests: Guests) -> None:
     """Add the tools to *server*."""
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
@@ -116,6 +119,10 @@ def add(server: FastMCP, composer: Composer) -> None:
     ) -> ToolResult:
         """Run Python over the granted tools in a sandbox: fresh each time, or in a named session."""
         try:
-            return of_run(await composer.code.execute(code, inputs, session=session, limits=limits))
-        except (ComposerError, SandboxError) as error:
+            order = GuestOrder(code=code, inputs=inputs or {}, session=session, limits=limits)
+            run = await guests.run(order)
+            return of_run(run if isinstance(run, CodeRun) else composer.code.present(run))
+        except (ComposerError, SandboxError, EngineError) as error:
             return failed(str(error))
+        except ValidationError as error:
+            return failed(explain(error))

@@ -8,6 +8,8 @@ from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
 from composer import Broken, Composer, ComposeRefused, ComposerError
+from engine.errors import EngineError
+from engine.guests import GuestOrder, Guests
 from engine.server.code import READ_ONLY, RUN, TEXT, cut, failed, of_run, text
 from sandbox import SandboxError
 
@@ -20,7 +22,7 @@ objects {"inputs", "result", "calls": [{"tool", "arguments", "result"}]}; then t
 the return typed, with a docstring. It calls tools as `await tools.namespace.name(...)`."""
 
 
-def add(server: FastMCP, composer: Composer) -> None:
+def add(server: FastMCP, composer: Composer, guests: Guests) -> None:
     """Add the tools that save, run and show composed tools."""
 
     @server.tool(annotations={"idempotentHint": True, "destructiveHint": False, "openWorldHint": False}, output_schema=TEXT)
@@ -41,8 +43,8 @@ def add(server: FastMCP, composer: Composer) -> None:
     async def tool_run(name: str, inputs: dict[str, Any] | None = None) -> ToolResult:
         """Run a composed tool."""
         try:
-            return of_run(composer.code.present(await composer.run(name, inputs)))
-        except (ComposerError, SandboxError) as error:
+            return of_run(composer.code.present(await guests.run(GuestOrder(tool=name, inputs=inputs or {}))))
+        except (ComposerError, SandboxError, EngineError) as error:
             return failed(str(error))
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)

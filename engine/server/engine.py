@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastmcp.tools.base import ToolResult
 from pydantic import Field, ValidationError
 
-from composer import ComposerError
+from composer import Composer, ComposerError
+from composer.codemode import CodeRun
 from engine.engine import Engine, Work
 from engine.errors import BadTask, EngineError
 from engine.executions.state import ExecutionState
+from engine.executions.tape import Unfinished
 from engine.explaining import explain
+from engine.guests import guest_order
 from engine.models import Task, TaskResult
 from engine.runners.trees import TAG
-from engine.server.code import READ_ONLY, cut, failed
+from engine.server.code import READ_ONLY, cut, failed, of_run
 from engine.strategies import parse_plan
+from sandbox import SandboxError
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -29,10 +33,10 @@ RESULT = {
 REPORT = {"type": "object", "properties": {"day": {"type": "object"}, "month": {"type": "object"}}}
 
 
-def add(server: FastMCP, engine: Engine) -> None:
+def add(server: FastMCP, engine: Engine, composer: Composer) -> None:
     """Add the tools to *server*. An agent that go-ent itself has started may look, but starts no further agents."""
     if TAG not in os.environ:
-        _add_running(server, engine)
+        _add_running(server, engine, composer)
 
     @server.tool(annotations=READ_ONLY, output_schema=RESULT)
     async def engine_status(
@@ -42,7 +46,7 @@ def add(server: FastMCP, engine: Engine) -> None:
         try:
             if execution_id is not None:
                 return _of_state(await engine.status(execution_id))
-            rows = [{"execution_id": one.id, "status": one.status, "title": one.title} for one in await engine.executions(20)]
+            rows = [{"execution_id": one.id, "status": one.status, "title": one.title} for one in await engine.executions(limit=20)]
         except EngineError as error:
             return failed(str(error))
         return ToolResult(structured_content={"execution_id": "", "status": f"{len(rows)} executions", "executions": rows})
@@ -56,7 +60,7 @@ def add(server: FastMCP, engine: Engine) -> None:
             return failed(str(error))
 
 
-def _add_running(server: FastMCP, engine: Engine) -> None:
+def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
     @server.tool(annotations={"openWorldHint": True, "destructiveHint": True}, output_schema=RESULT)
     async def engine_execute(
         task: Annotated[str, Field(description="What to do; `composed:NAME {…}` runs a composed tool.")] = "",
@@ -110,10 +114,35 @@ def _add_running(server: FastMCP, engine: Engine) -> None:
             return failed(str(error))
 
     @server.tool(annotations={"openWorldHint": True}, output_schema=RESULT)
-    async def engine_resume(execution_id: str) -> ToolResult:
+    async def engine_resume(
+        execution_id: str,
+        unfinished: Annotated[
+            list[str] | None,
+            Field(description="For calls of which nobody knows whether they were done: retry, skip, fail, or CALL=retry …"),
+        ] = None,
+    ) -> ToolResult:
         """Go on with an execution that was interrupted or has failed; what it has finished is not run again."""
         try:
-            return of_result(await engine.resume(execution_id, may_start=False))
+            decided = Unfinished.parse(unfinished or ())
+            if guest_order(await engine.status(execution_id)) is None:
+                return of_result(await engine.resume(execution_id, may_start=False, unfinished=decided))
+            run, changes = await engine.resume_run(execution_id, unfinished=decided)
+            made = of_run(run if isinstance(run, CodeRun) else composer.code.present(run))
+            if changes and made.structured_content is not None:
+                made.structured_content["changed"] = [cut(change.text) for change in changes[:20]]
+        except (EngineError, ComposerError, SandboxError) as error:
+            return failed(str(error))
+        return made
+
+    @server.tool(annotations={"destructiveHint": True, "openWorldHint": False}, output_schema=RESULT)
+    async def engine_approve(
+        execution_id: str,
+        approve: Annotated[bool, Field(description="False rejects: the call fails.")] = True,
+        call: Annotated[str | None, Field(description="One of those that wait; else all.")] = None,
+    ) -> ToolResult:
+        """Say what the user decided about calls that wait for approval; then engine_resume goes on."""
+        try:
+            return _of_state(await engine.decide(execution_id, call, approved=approve))
         except EngineError as error:
             return failed(str(error))
 
@@ -134,6 +163,8 @@ def of_result(result: TaskResult) -> ToolResult:
         for step in result.steps[:100]
     ]
     paused = any(step.status == "paused" for step in result.steps)
+    if paused:
+        made["hint"] = "a call waits for approval: engine_status shows it, engine_approve decides, engine_resume goes on"
     return ToolResult(structured_content=made, is_error=not result.ok and not paused)
 
 
@@ -145,6 +176,13 @@ def _of_state(state: ExecutionState) -> ToolResult:
         made["error"] = cut(state.error)
     if state.result is not None:
         made["output"] = cut(state.result.output)
+    if state.requests:
+        made["waiting"] = [
+            {"call": path, "tool": one.tool, "arguments": one.arguments, "reason": one.reason}
+            for path, one in list(state.requests.items())[:20]
+        ]
+    if state.checkpoints:
+        made["checkpoints"] = [{"label": one.label, "value": one.value} for one in state.checkpoints[-10:]]
     made["steps"] = [{"id": step, "status": one.status, "error": cut(one.error or "")} for step, one in list(state.results.items())[:100]]
     made["steps"] += [{"id": step, "status": "running"} for step in state.running[:100]]
     return ToolResult(structured_content=made)

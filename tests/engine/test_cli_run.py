@@ -161,7 +161,8 @@ class TestRun:
         folder = shell.folder / ".go-ent" / "executions" / broken
         (folder / "state.json").write_text("{")
         (folder / "journal.jsonl").write_text('{"seq": 1, "kind": "status", "at": 0, "changes": {"status": 7}}\n')
-        assert [row["id"] for row in shell.json("ps")] == [kept]
+        assert [row["id"] for row in shell.json("ps")] == [broken, kept]
+        assert "damaged" in shell.error("status", broken, code=12)
 
     def test_a_dry_run_refuses_what_could_not_run(self, shell: Shell) -> None:
         assert "nope" in shell.error("run", "x", "--skill", "nope", "--dry-run")
@@ -180,7 +181,7 @@ class TestApproval:
 
     def test_what_waits_is_resumed_with_yes(self, shell: Shell) -> None:
         said = shell.error("run", 'composed:deploy {"n": 4}', code=10)
-        assert "run it again, or resume it, with --yes to approve: go-ent resume" in said
+        assert "decide: go-ent approve" in said
         execution_id = said.split()[1]
         shell.error("resume", execution_id, code=10)
         assert shell.text("resume", execution_id, "--yes") == "4\n"

@@ -916,7 +916,7 @@ class TestWhoseItIs:
                 failed = await engine.execute(Task(command=("false",)))
                 held = engine.store.hold(failed.execution_id)
                 held.state = held.state.model_copy(update=change)
-                held._write()
+                held.write()
                 held.release()
                 with pytest.raises((Untrusted, ExecutionConflict)):
                     await engine.resume(failed.execution_id)

@@ -15,10 +15,11 @@ from engine import Tokens
 from engine.server import make_server
 from engine.tokens import count
 from sandbox import Limits, Sandbox
+from tests.composer.conftest import tool
 from tests.engine.scripted import Scripted, engine_of, fails, says
 from tests.engine.test_server import say
 
-ENGINE = {"engine_execute", "engine_status", "engine_budget", "engine_interrupt", "engine_resume"}
+ENGINE = {"engine_execute", "engine_status", "engine_budget", "engine_interrupt", "engine_resume", "engine_approve", "engine_summarize"}
 
 
 @pytest.fixture
@@ -200,5 +201,28 @@ def test_the_definitions_cost_few_tokens(project: Path, box: Sandbox) -> None:
         tools = await client.list_tools()
         definitions = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
         assert count(json.dumps(definitions, separators=(",", ":"))) <= 2500
+
+    talk(project, box, work)
+
+
+@pytest.mark.parametrize(("approve", "result"), [(True, "dropped b"), (False, "no: the call was not approved")])
+def test_a_call_that_waits_is_decided_and_the_run_goes_on(project: Path, box: Sandbox, approve: bool, result: str) -> None:
+    (project / ".go-ent").mkdir(exist_ok=True)
+    (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop"]\n')
+    drop = tool("drop", 'def drop(name: str) -> str:\n    """Drop."""\n    return f"dropped {name}"\n')
+
+    async def work(client: Client[Any]) -> None:
+        assert not (await say(client, "tool_compose", source=drop))[0]
+        code = "try:\n    a = await tools.drop(name='b')\nexcept ToolError as error:\n    a = 'no: ' + error.message\na"
+        failed, said = await say(client, "code_execute", code=code)
+        assert (failed, said["status"], said["pending"][0]["tool"]) == (False, "paused", "drop")
+        failed, state = await say(client, "engine_status", execution_id=said["execution_id"])
+        assert [(one["call"], one["tool"], one["arguments"]) for one in state["waiting"]] == [("run/1", "drop", {"name": "b"})]
+        failed, state = await say(client, "engine_approve", execution_id=said["execution_id"], approve=approve)
+        assert (failed, state["status"]) == (False, "paused")
+        failed, said = await say(client, "engine_resume", execution_id=said["execution_id"])
+        assert (failed, said["status"], said["result"]) == (False, "completed", result)
+        failed, said = await say(client, "engine_approve", execution_id=said["execution_id"])
+        assert failed
 
     talk(project, box, work)

@@ -13,6 +13,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from composer import Composer
+from engine import Engine
 from engine.server import make_server
 from sandbox import Limits, Sandbox
 
@@ -57,7 +58,11 @@ def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto", "lega
     """Search, look, run, fail, mend, save, call: in a folder that was never set up."""
 
     async def main() -> None:
-        async with Composer(project, tools=[search], box=box) as composer, Client(make_server(composer), mode=mode) as client:
+        async with (
+            Composer(project, tools=[search], box=box) as composer,
+            Engine(project, composer=composer) as engine,
+            Client(make_server(composer, engine), mode=mode) as client,
+        ):
             listed = {tool.name: tool for tool in await client.list_tools()}
             assert {"tool_search", "tool_schema", "code_execute", "tool_compose", "tool_run", "tool_list", "tool_show"} <= set(listed)
             assert all(tool.description and tool.output_schema and tool.annotations for tool in listed.values())
@@ -98,7 +103,11 @@ def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto", "lega
 
 def test_failures_are_errors_that_can_be_acted_on(project: Path, box: Sandbox) -> None:
     async def main() -> None:
-        async with Composer(project, tools=[search], box=box) as composer, Client(make_server(composer)) as client:
+        async with (
+            Composer(project, tools=[search], box=box) as composer,
+            Engine(project, composer=composer) as engine,
+            Client(make_server(composer, engine)) as client,
+        ):
             for name, arguments, expected in (
                 ("tool_schema", {"names": ["serch"]}, "there is no tool serch; did you mean search?"),
                 ("tool_test", {"name": "nope"}, "there is no composed tool nope"),
@@ -126,7 +135,11 @@ def test_every_field_is_bounded(project: Path, box: Sandbox) -> None:
     big = '# /// tool\n# name = "big"\n# ///\ndef big() -> str:\n    """B."""\n    print("p" * 200_000)\n    return "x" * 800_000\n'
 
     async def main() -> None:
-        async with Composer(project, tools=[search], box=box) as composer, Client(make_server(composer)) as client:
+        async with (
+            Composer(project, tools=[search], box=box) as composer,
+            Engine(project, composer=composer) as engine,
+            Client(make_server(composer, engine)) as client,
+        ):
             await say(client, "tool_compose", source=big)
             for name, arguments in (("tool_run", {"name": "big"}), ("code_execute", {"code": "print('p' * 200_000)\n'x' * 800_000"})):
                 failed, said = await say(client, name, **arguments)
@@ -142,7 +155,11 @@ def test_every_field_is_bounded(project: Path, box: Sandbox) -> None:
 
 def test_sessions_keep_state(project: Path, box: Sandbox) -> None:
     async def main() -> None:
-        async with Composer(project, box=box) as composer, Client(make_server(composer)) as client:
+        async with (
+            Composer(project, box=box) as composer,
+            Engine(project, composer=composer) as engine,
+            Client(make_server(composer, engine)) as client,
+        ):
             await say(client, "code_execute", code="x = 40", session="work")
             assert (await say(client, "code_execute", code="x + 2", session="work"))[1]["result"] == 42
             assert (await say(client, "code_execute", code="x"))[0]

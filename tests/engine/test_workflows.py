@@ -326,7 +326,7 @@ class TestGoingOn:
         workflows.start("w", steps("a"))
         with pytest.raises(BadState):
             advance(workflows, agent)
-        assert [state.status for state in agent.store.newest(9)] == ["interrupted"]
+        assert [row.status for row in agent.store.rows(9)] == ["interrupted"]
 
 
 class TestFailure:
@@ -780,7 +780,7 @@ class TestHistory:
         history = ExecutionHistory(records=tuple(recorded(run(runtime="cli", cost_usd=1.0), run(cost_usd=2.0))))
         assert {key: totals.cost_usd for key, totals in history.by("runtime").items()} == {"cli": 1.0, "unknown": 2.0}
         assert {key: totals.count for key, totals in history.by("day").items()} == {"1970-01-02": 2}
-        with pytest.raises(BadTask, match="grouped by runtime, model, role, strategy, day, not by colour"):
+        with pytest.raises(BadTask, match="grouped by runtime, model, role, strategy, tool, day, not by colour"):
             history.by(cast(Grouping, "colour"))
 
     @settings(max_examples=30, deadline=None)

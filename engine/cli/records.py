@@ -1,0 +1,116 @@
+"""`go-ent executions`: the index of a project's executions, which of them are kept, and what they came to."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
+from pydantic_core import to_json
+
+from composer.folders import find_project
+from engine.cli import UsageError
+from engine.cli.texts import say, show
+from engine.config import read_engine_config
+from engine.executions.retention import prune
+from engine.executions.store import ExecutionStore
+from engine.history import Grouping
+
+JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+LONGEST_S = 100 * 365 * 86_400
+
+
+def reindex_command(*, json_: JsonFlag = False) -> int:
+    """Make the index of this project's executions anew, from their folders."""
+    count = _store().index.rebuild()
+    if json_:
+        show(to_json({"executions": count}).decode())
+    else:
+        say(f"{count} executions are in the index")
+    return 0
+
+
+def prune_command(
+    *,
+    keep: Annotated[int | None, Parameter(help="Keep that many, the newest.")] = None,
+    older_than: Annotated[str | None, Parameter(help="Remove those not changed for that long: 12h, 30d, 4w.")] = None,
+    max_size: Annotated[str | None, Parameter(help="Keep the newest that fit: 500M, 2G.")] = None,
+    resumable: Annotated[bool, Parameter(negative="", help="Remove also those that can be resumed.")] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Remove nothing; say what would be.")] = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Remove old executions: by what is given here, or else by what `[executions]` in the configuration says.
+
+    What can be resumed is kept, and so is what is running.
+    """
+    store = _store()
+    if keep is not None and keep < 0:
+        raise UsageError(f"--keep is how many are kept: 0 or more, not {keep}")
+    age = None if older_than is None else _duration(older_than, "--older-than")
+    size = None if max_size is None else _size(max_size, "--max-size")
+    if keep is None and age is None and size is None:
+        limits = read_engine_config(find_project()).executions
+        keep, age, size = limits.keep, limits.days * 86_400, limits.max_mb << 20
+    pruned = prune(store, keep=keep, older_than_s=age, max_bytes=size, resumable=resumable, dry_run=dry_run)
+    if json_:
+        show(to_json({**asdict(pruned), "dry_run": dry_run}).decode())
+        return 0
+    for name in pruned.removed if dry_run else ():
+        say(name)
+    say(f"{'would remove' if dry_run else 'removed'} {len(pruned.removed)} executions, {pruned.bytes / 1e6:.1f} MB", err=dry_run)
+    if pruned.kept_resumable:
+        why = "they are running, or what is kept needs them" if resumable else "they can be resumed: --resumable removes them too"
+        say(f"{pruned.kept_resumable} more are kept because {why}", err=True)
+    return 0
+
+
+def totals_command(
+    *,
+    by: Annotated[Grouping, Parameter(help="What to sum up by.")] = "runtime",
+    since: Annotated[str | None, Parameter(help="Only what ended within that time: 24h, 7d.")] = None,
+    json_: JsonFlag = False,
+) -> int:
+    """What the executions that are still there came to: how many tries, how many succeeded, tokens, cost and time.
+
+    By tool, the calls that guests made count too.
+    """
+    start = None if since is None else time.time() - _duration(since, "--since")
+    found = _store().index.totals(by, since=start)
+    if json_:
+        show(to_json({name: totals.model_dump() for name, totals in found.items()}).decode())
+    elif not found:
+        say("no executions" if since is None else f"no executions within {since}", err=True)
+    else:
+        from engine.cli.engine import dollars, table
+
+        rows = []
+        for name, one in found.items():
+            figures = [str(one.count), str(one.successes), f"{one.tokens:,}", dollars(one.cost_usd), str(one.costs_unknown)]
+            rows.append([name, *figures, f"{one.duration_ms / 1000:.1f}"])
+        table(rows, [by, "count", "succeeded", "tokens", "cost", "cost unknown", "seconds"])
+    return 0
+
+
+def _store() -> ExecutionStore:
+    return ExecutionStore(find_project())
+
+
+def _duration(text: str, option: str) -> float:
+    """Seconds."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhdw])", text.strip().lower(), re.ASCII)
+    seconds = float(found[1]) * SECONDS[found[2]] if found else 0.0
+    if not 0 < seconds <= LONGEST_S:
+        raise UsageError(f"{option} is a time like 90m, 12h, 30d or 4w, more than 0 and at most 100 years, not {text[:40]!r}")
+    return seconds
+
+
+def _size(text: str, option: str) -> int:
+    """Bytes."""
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?)\s*([kmgt]?)(?:i?b)?", text.strip().lower(), re.ASCII)
+    if found is None:
+        raise UsageError(f"{option} is a size like 500M or 2G, not {text[:40]!r}")
+    return int(float(found[1]) * BYTES[found[2]])

@@ -1,0 +1,125 @@
+"""Before an execution goes on: what has changed since it was begun, and whether that keeps it from going on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from composer import Composer, ComposerError
+from composer.checks import requires_problems
+from engine.errors import ExecutionConflict
+from engine.executions.state import Environment, ExecutionState
+from engine.executions.tape import Call, Tapes
+from sandbox import Sandbox
+from sandbox.broker import CHECKPOINT
+from sandbox.images import find_image, note_project
+
+Weight = Literal["told", "refused", "impossible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One thing that is not as it was: only told, refused unless somebody insists, or impossible to go on with."""
+
+    text: str
+    weight: Weight = "told"
+    unknown: bool = False  # nobody knows whether a call was done
+
+
+def environment(project: Path, box: Sandbox | None = None, runners: dict[str, str] | None = None) -> Environment:
+    """What runs an execution of a project now. May take long the first time: the image may have to be made."""
+    image = ""
+    if box is not None:
+        image = box.image.digest
+        note_project(box.image, project)  # so that the image stays while executions need it
+    return Environment(go_ent=version("go-ent"), python=platform.python_version(), image=image, runners=runners or {})
+
+
+def damages(state: ExecutionState) -> list[Changed]:
+    """What was lost of its journal: what was done there may be done again."""
+    return [Changed(f"its journal was damaged: {line}", "refused") for line in state.damage]
+
+
+def changes(state: ExecutionState, now: Environment) -> list[Changed]:
+    """What has changed for an execution of any kind."""
+    found = damages(state)
+    then = state.environment
+    for what, before, after in (("go-ent", then.go_ent, now.go_ent), ("Python", then.python, now.python)):
+        if before != after:
+            found.append(Changed(f"{what} was {before}, and is {after}"))
+    for name, before in then.runners.items():
+        if name in now.runners and now.runners[name] != before:
+            found.append(Changed(f"{name} was {before}, and is {now.runners[name] or 'not there'}"))
+    return found
+
+
+async def guest_changes(state: ExecutionState, composer: Composer, tapes: Tapes, *, tool: str | None) -> list[Changed]:
+    """What has changed for a run in a guest: its code, image, tools and grants, and what nobody knows of its calls."""
+    found = changes(state, await asyncio.to_thread(environment, composer.project, composer.box))
+    if state.unresumable is not None:
+        found.append(Changed(state.unresumable, "impossible"))
+    if state.final:
+        found.append(Changed(f"it failed by its own doing, and would again: {state.error or ''}".rstrip(": "), "impossible"))
+    image = state.environment.image
+    if image and image != composer.box.image.digest and find_image(image) is None:
+        found.append(Changed(f"the image that ran it ({image[:16]}) is not there any more", "impossible"))
+    if tool is not None:
+        found += await _tool_changes(state, composer, tool)
+    for path, call in tapes.left():
+        if "/" not in path.partition("/")[2] and call.tool != CHECKPOINT and not composer.grants.allows(call.tool):
+            found.append(Changed(f"{call.tool}, which call {path} needs, is not granted any more", "refused"))
+    return found + unfinished_calls(tapes)
+
+
+async def _tool_changes(state: ExecutionState, composer: Composer, tool: str) -> list[Changed]:
+    try:
+        now = await composer.composed.get(tool)
+    except ComposerError as error:
+        return [Changed(str(error), "impossible")]
+    if now.file.digest != state.source:
+        was = next((one.number for one in reversed(await composer.history(tool)) if (state.source or "").startswith(one.digest)), None)
+        before = f"version {was}" if was is not None else f"other code ({(state.source or '')[:16]})"
+        hint = f"; bring it back: go-ent tool rollback {tool} {was}" if was is not None else ""
+        return [Changed(f"{tool} was {before}, and is version {now.version}{hint}", "impossible")]
+    problems = await requires_problems(now.interface.requires, composer.catalogue, composer.grants, tool)
+    return [Changed(problem, "refused") for problem in problems]
+
+
+def unfinished_calls(tapes: Tapes) -> list[Changed]:
+    """The calls of which nobody knows whether they were done, unless it was said what to do about them."""
+    return [
+        Changed(f"{_shown(path, call)} was begun, and nobody knows whether it was done", "impossible", unknown=True)
+        for path, call in tapes.undecided()
+    ]
+
+
+def _shown(path: str, call: Call) -> str:
+    text = ""
+    if isinstance(call.arguments, list) and len(call.arguments) == 2:
+        args, kwargs = call.arguments
+        text = json.dumps(kwargs if not args else call.arguments, ensure_ascii=False, default=str)
+    return f"call {path}, {call.tool} with {text[:200]},"
+
+
+def refuse(state: ExecutionState, found: list[Changed], *, anyway: bool) -> None:
+    """`ExecutionConflict`, if it can't go on as things are."""
+    unknown = [one for one in found if one.unknown]
+    against = [one for one in found if one.weight == "impossible" or (one.weight == "refused" and not anyway)]
+    if not against:
+        return
+    hints = []
+    if against == unknown:
+        hints.append(
+            "look whether it was done; then --unfinished retry makes it again, skip takes it as done, fail raises in the code; "
+            "CALL=skip is for one call"
+        )
+    elif all(one.weight == "refused" for one in against):
+        hints.append("resume with --anyway to go on all the same")
+    said = "; ".join(one.text for one in against)
+    how = "can't be resumed" if against != unknown else "can't be resumed without a decision"
+    raise ExecutionConflict(f"execution {state.id} {how}: {said}" + (f"\n{hints[0]}" if hints else ""))

@@ -1,0 +1,1 @@
+"""Processes that a test kills: what they do, and who starts them."""

@@ -1,0 +1,169 @@
+"""A composed tool over the lines of stdin (`--each`): one execution, which is gone on with over the same lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from composer import Composer, toolfile
+from composer.store import Store
+from engine import Engine, ExecutionConflict
+from engine.executions.store import ExecutionStore, owner
+from engine.guests import guest_order
+from engine.server import make_server
+from tests.composer.conftest import tool
+from tests.engine.shell import Done, go_ent
+from tests.engine.test_server import say
+
+DROP = 'def drop(n: int) -> int:\n    """Drop."""\n    return -n\n'
+WORK = """async def work(n: int) -> int:
+    \"\"\"Odd ones need approval; multiples of ten fail.\"\"\"
+    checkpoint(f"line of {n}")
+    return await tools.drop(n=n) if n % 2 else n // (n % 10)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".go-ent").mkdir(parents=True)
+    (folder / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop"]\n')
+    store = Store(folder / ".go-ent" / "composed-tools", "project")
+    for name, code in (("drop", DROP), ("work", WORK)):
+        store.save(toolfile.read(tool(name, code)))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def each(lines: str, *options: str) -> Done:
+    return go_ent("tool", "run", "work", "--each", *options, stdin=lines.encode())
+
+
+def resume(execution_id: str, lines: str) -> Done:
+    return go_ent("resume", execution_id, stdin=lines.encode())
+
+
+def only(project: Path) -> str:
+    (row,) = json.loads(go_ent("ps", "--json", cwd=project).stdout)
+    found: str = row["id"]
+    return found
+
+
+def status(execution_id: str) -> Any:
+    return json.loads(go_ent("status", execution_id, "--json").stdout)
+
+
+def records(project: Path, execution_id: str, kind: str) -> list[dict[str, Any]]:
+    return [one for one in ExecutionStore(project).records(execution_id) if one["kind"] == kind]
+
+
+class TestLinesThatWait:
+    LINES = "1\n2\n3\n4\n"
+
+    def test_pause_it_and_are_done_when_they_were_approved(self, project: Path) -> None:
+        done = each(self.LINES)
+        execution_id = only(project)
+        assert (done.returncode, done.stdout.split()) == (10, [b"1", b"1"])
+        assert f"2 calls wait for approval: go-ent approve {execution_id}".encode() in done.stderr
+        state = status(execution_id)
+        assert (state["status"], sorted(state["requests"])) == ("paused", ["1/2", "3/2"])
+        assert go_ent("approve", execution_id).returncode == 0
+        done = resume(execution_id, self.LINES)
+        assert (done.returncode, done.stdout.split()) == (0, [b"-1", b"1", b"-3", b"1"])
+        state = status(execution_id)
+        assert (state["status"], state["requests"], state["lines"]) == ("completed", {}, {"done": 4, "failed": 0})
+        assert sorted(one["n"] for one in records(project, execution_id, "line")) == [1, 2, 3, 4]
+        begun = [one["path"] for one in records(project, execution_id, "guest")]
+        assert sorted(begun) == ["1", "1/2", "2", "3", "3/2", "4"]  # none anew
+
+    def test_go_on_waiting_where_nobody_has_decided(self, project: Path) -> None:
+        each(self.LINES)
+        execution_id = only(project)
+        assert go_ent("approve", execution_id, "1/2").returncode == 0
+        done = resume(execution_id, self.LINES)
+        assert (done.returncode, done.stdout.split()) == (10, [b"-1", b"1", b"1"])
+        assert go_ent("reject", execution_id).returncode == 0
+        done = resume(execution_id, self.LINES)
+        assert (done.returncode, done.stdout.split()) == (1, [b"-1", b"1", b"1"])
+        assert b"the call was not approved" in done.stderr
+        assert status(execution_id)["status"] == "completed"
+
+    def test_can_be_approved_also_where_the_first_failure_ends_it(self, project: Path) -> None:
+        done = each("1\n2\n", "--fail-fast", "--jobs", "1")
+        execution_id = only(project)
+        assert done.returncode == 10
+        assert status(execution_id)["status"] == "paused"
+        assert go_ent("approve", execution_id).returncode == 0
+        assert resume(execution_id, "1\n2\n").stdout.split() == [b"-1", b"1"]
+
+
+class TestFewerLines:
+    def test_than_were_begun_leave_it_interrupted_and_say_so(self, project: Path) -> None:
+        each("1\n2\n3\n")
+        execution_id = only(project)
+        go_ent("approve", execution_id)
+        done = resume(execution_id, "1\n2\n")
+        assert done.returncode == 130
+        assert b"stdin ended before line 3, which was begun before: give it all the lines again" in done.stderr
+        assert status(execution_id)["status"] == "interrupted"
+        done = resume(execution_id, "1\n2\n3\n")
+        assert (done.returncode, done.stdout.split()) == (0, [b"-1", b"1", b"-3"])
+
+    def test_at_all_do_too(self, project: Path) -> None:
+        each("1\n")
+        execution_id = only(project)
+        assert resume(execution_id, "").returncode == 130
+        assert status(execution_id)["status"] == "interrupted"
+
+
+class TestWithoutItsLines:
+    def waiting(self, project: Path) -> str:
+        each("1\n")
+        return only(project)
+
+    @pytest.mark.parametrize("how", ["resume", "resume_run"])
+    def test_it_is_not_gone_on_with_and_says_how(self, project: Path, how: str) -> None:
+        execution_id = self.waiting(project)
+
+        async def main() -> None:
+            async with Engine(project, trusted=True) as engine:
+                with pytest.raises(ExecutionConflict, match=f"go-ent resume {execution_id} < LINES"):
+                    await getattr(engine, how)(execution_id)
+                assert owner(engine.store.folder / execution_id) is None
+
+        asyncio.run(main())
+        assert status(execution_id)["status"] == "paused"
+
+    def test_a_client_is_told_the_same(self, project: Path) -> None:
+        execution_id = self.waiting(project)
+
+        async def main() -> tuple[bool, Any]:
+            async with (
+                Composer(project) as composer,
+                Engine(project, composer=composer) as engine,
+                Client(make_server(composer, engine)) as client,
+            ):
+                return await say(client, "engine_resume", execution_id=execution_id)
+
+        failed, said = asyncio.run(main())
+        assert failed
+        assert f"go-ent resume {execution_id} < LINES" in str(said)
+        assert status(execution_id)["status"] == "paused"
+
+
+def test_how_it_was_to_be_run_is_kept(project: Path) -> None:
+    done = each("10\n1\n2\n", "--fail-fast", "--jobs", "1")
+    execution_id = only(project)
+    assert (done.returncode, done.stdout) == (1, b"")
+    order = guest_order(ExecutionStore(project).load(execution_id))
+    assert order is not None
+    assert (order.each, order.fail_fast, order.jobs) == (True, True, 1)
+    assert status(execution_id)["status"] == "failed"
+    again = resume(execution_id, "10\n1\n2\n")
+    assert (again.returncode, again.stdout) == (1, b"")
+    assert [one["n"] for one in records(project, execution_id, "line")] == [1]  # it stops there again

@@ -1,0 +1,449 @@
+"""kill -9, a full disk and interrupts at every place: what goes on afterwards ends as if nothing had happened, and does nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engine import ExecutionConflict, StorageFailed
+from engine.executions import crashing
+from engine.executions.store import owner
+from sandbox import Sandbox
+from tests.engine.crashers import work
+from tests.engine.crashers.forking import Child, Forker
+from tests.engine.crashers.world import Whole, World, effect_of
+
+KILLED = -9
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    with work.a_box() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
+    with Forker(tmp_path_factory.mktemp("children")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, box: Sandbox) -> Path:
+    return work.make_project(tmp_path_factory.mktemp("template") / "project", box)
+
+
+Fresh = Callable[[], World]
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, template: Path) -> Fresh:
+    """Makes projects in which nothing was done yet."""
+    made: list[World] = []
+
+    def make() -> World:
+        made.append(World(tmp_path / f"project-{len(made)}"))
+        shutil.copytree(template, made[-1].project)
+        return made[-1]
+
+    return make
+
+
+BEGIN: dict[str, Callable[[], work.Within]] = {"guest": work.guest, "graph": work.graph}
+
+
+@pytest.fixture(scope="module")
+def whole(template: Path, box: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Whole]:
+    found = {}
+    for name, begin in BEGIN.items():
+        world = World(tmp_path_factory.mktemp("undisturbed") / name)
+        shutil.copytree(template, world.project)
+        found[name] = Whole.of(world, work.live(world.project, box, begin()))
+    return found
+
+
+def go_on(world: World, box: Sandbox, name: str, *also: str, anyway: bool = False) -> work.Outcome:
+    """Bring to its end what a process that is gone has left; from the beginning, if it has left nothing."""
+    left = world.left(*also)
+    if left is None:
+        assert world.lines() == world.lines(work.COMMANDS) == []
+        return work.live(world.project, box, BEGIN[name]())
+    if left["status"] == "completed":
+        with pytest.raises(ExecutionConflict, match="has finished: it is completed"):
+            work.live(world.project, box, work.resume(left["id"]))
+        return left
+    return work.live(world.project, box, work.resume(left["id"], world.decide(left["id"]), anyway=anyway))
+
+
+MIDDLE = {
+    "create-before-folder": 1,
+    "create-after-folder": 1,
+    "journal-before-append": 22,
+    "journal-mid-line": 15,
+    "journal-after-append": 26,
+    "journal-before-sync": 3,
+    "journal-after-sync": 5,
+    "state-before-write": 2,
+    "state-before-rename": 1,
+    "state-after-rename": 2,
+    "call-before-dispatch": 4,
+    "call-after-dispatch": 6,
+}
+MENDING = {"repair-before-swap"}  # comes only when a damaged journal is mended
+
+
+class TestKilled:
+    """At a named place in the commit path."""
+
+    def test_these_are_all_the_places(self) -> None:
+        assert set(crashing.NAMES) == MIDDLE.keys() | MENDING
+
+    @pytest.mark.parametrize("point", MIDDLE)
+    def test_code_ends_as_if_it_had_not_been(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str) -> None:
+        world = fresh()
+        assert forker.start(world.project, "guest", crash=f"{point}:{MIDDLE[point]}").wait() == KILLED
+        whole["guest"].check(world, go_on(world, box, "guest"))
+
+    @pytest.mark.parametrize("point", ["journal-mid-line", "call-after-dispatch"])
+    def test_a_graph_does_too(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str) -> None:
+        world = fresh()
+        assert forker.start(world.project, "graph", crash=f"{point}:{MIDDLE[point]}").wait() == KILLED
+        whole["graph"].check(world, go_on(world, box, "graph"))
+
+    @pytest.mark.long
+    @pytest.mark.timeout(600)
+    @pytest.mark.parametrize("name", BEGIN)
+    @pytest.mark.parametrize("point", MIDDLE)
+    def test_every_time_it_comes_there(
+        self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], name: str, point: str
+    ) -> None:
+        """And once more while it goes on."""
+        for number in range(1, 1000):
+            world = fresh()
+            child = forker.start(world.project, name, crash=f"{point}:{number}")
+            if child.wait() == 0:  # it never came there so often
+                whole[name].check(world, child.outcome())
+                assert number > 1
+                return
+            assert child.code == KILLED, child.stderr
+            left = world.left()
+            if left is not None and left["status"] != "completed":
+                again = forker.start(world.project, "resume", left["id"], world.decide(left["id"]), crash=f"{point}:{number % 7 + 1}")
+                assert again.wait() in (0, KILLED), again.stderr
+            done = go_on(world, box, name)
+            whole[name].check(world, done)
+            shutil.rmtree(world.project)
+
+    def test_a_checkpoint_is_there_once(self, fresh: Fresh, forker: Forker, box: Sandbox) -> None:
+        world = fresh()
+        assert forker.start(world.project, "guest", crash="journal-after-append:4").wait() == KILLED
+        left = world.left()
+        assert left is not None
+        assert left["marks"] == ["begun"]
+        assert go_on(world, box, "guest")["marks"] == ["begun", "nearly"]
+
+    @pytest.mark.parametrize("point", ["create-after-folder", "journal-mid-line"])
+    def test_before_its_first_record_there_is_nothing_of_it(self, fresh: Fresh, forker: Forker, point: str) -> None:
+        world = fresh()
+        assert forker.start(world.project, "guest", crash=point).wait() == KILLED
+        assert world.rows() == []
+
+    def test_while_a_damaged_journal_is_mended(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole]) -> None:
+        world = fresh()
+        assert forker.start(world.project, "guest", crash="call-before-dispatch:6").wait() == KILLED
+        left = world.left()
+        assert left is not None
+        journal = world.project / ".go-ent" / "executions" / left["id"] / "journal.jsonl"
+        damaged = journal.read_bytes().replace(b'"checkpoint"', b'"chekcpoint"')
+        journal.write_bytes(damaged)
+        again = forker.start(world.project, "resume", left["id"], world.decide(left["id"]), True, crash="repair-before-swap")
+        assert again.wait() == KILLED
+        assert journal.read_bytes() == damaged
+        done = go_on(world, box, "guest", anyway=True)
+        assert done["marks"] == ["nearly"]  # the other is what was lost
+        whole["guest"].check(world, {**done, "marks": whole["guest"].marks})
+
+
+class TestFullDisk:
+    def fill(self, world: World, box: Sandbox, name: str, number: int) -> work.Outcome | None:
+        """What it comes to if a write to the journal fails; None if that ends it."""
+        try:
+            crashing.arm(f"{crashing.FULL}:{number}")
+            return work.live(world.project, box, BEGIN[name]())
+        except (StorageFailed, OSError):
+            return None
+        finally:
+            crashing.arm(None)
+
+    def check(self, world: World, box: Sandbox, name: str, whole: Whole, number: int) -> bool:
+        """Whether there was such a write."""
+        done = self.fill(world, box, name, number)
+        if done is not None and done["status"] == "completed":
+            whole.check(world, done)
+            return False
+        for row in world.rows():
+            records = world.records(row.id)
+            paths = {record["path"] for record in records if record["kind"] == "begun"}
+            begun = {effect_of(record) for record in records if record["kind"] == "call" and record["path"] in paths}
+            assert {line for line in world.lines() if line.startswith("put")} <= begun
+        whole.check(world, go_on(world, box, name, "failed"))
+        return True
+
+    @pytest.mark.parametrize("number", [1, 9, 10, 38])
+    def test_ends_code_before_it_does_what_can_not_be_recorded(
+        self, fresh: Fresh, box: Sandbox, whole: dict[str, Whole], number: int
+    ) -> None:
+        assert self.check(fresh(), box, "guest", whole["guest"], number)
+
+    @pytest.mark.parametrize("number", [3, 20])
+    def test_ends_a_graph_likewise(self, fresh: Fresh, box: Sandbox, whole: dict[str, Whole], number: int) -> None:
+        assert self.check(fresh(), box, "graph", whole["graph"], number)
+
+    @pytest.mark.long
+    @pytest.mark.timeout(600)
+    @pytest.mark.parametrize("name", BEGIN)
+    def test_at_every_write(self, fresh: Fresh, box: Sandbox, whole: dict[str, Whole], name: str) -> None:
+        number = 1
+        while self.check(fresh(), box, name, whole[name], number):
+            number += 1
+        assert number > 30
+
+
+def until(true: Callable[[], bool], child: Child) -> None:
+    """Wait for something that *child* is about to do."""
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, child.stderr
+        time.sleep(0.005)
+
+
+class TestInterruptedFromAnotherProcess:
+    CODE = """
+import asyncio
+out = []
+for i in range(60):
+    await tools.w.put(text=str(i))
+    out.append(await tools.w.look(n=i))
+    await asyncio.sleep(0.02)
+await tools.w.gate()
+out
+"""
+
+    @pytest.mark.long
+    @pytest.mark.timeout(600)
+    def test_twenty_times_it_ends_as_if_it_had_not_been(self, fresh: Fresh, forker: Forker) -> None:
+        world = fresh()
+        child = forker.start(world.project, "guest", self.CODE)
+        for _ in range(20):
+            before = len(world.lines())
+            until(lambda: len(world.lines()) > before, child)  # noqa: B023
+            execution_id = world.rows()[0].id
+            interrupt = forker.go_ent(world.project, "interrupt", execution_id)
+            assert interrupt.wait() == 0, interrupt.stderr
+            assert child.outcome()["status"] == "interrupted"
+            child = forker.start(world.project, "resume", execution_id, world.decide(execution_id))
+        (world.project / work.GATE).touch()
+        done = child.outcome()
+        assert (done["status"], json.loads(done["values"]["run"])) == ("completed", [i * i for i in range(60)])
+        assert [line for line in world.lines() if line.startswith("put")] == [f"put {i}" for i in range(60)]
+
+    def test_code_at_the_command_line_ends_like_any_that_was_interrupted(self, fresh: Fresh, forker: Forker) -> None:
+        world = fresh()
+        code = "import asyncio, random\nn = random.random()\ncheckpoint('n', n)\nawait asyncio.sleep(seconds)\nn"
+        (world.project / "code.py").write_text(code.replace("seconds", "1.5"))
+        child = forker.go_ent(world.project, "exec", "code.py")
+        until(lambda: any(record["kind"] == "checkpoint" for row in world.rows() for record in world.records(row.id)), child)
+        execution_id = world.rows()[0].id
+        assert forker.go_ent(world.project, "interrupt", execution_id).wait() == 0
+        assert child.wait() == 130
+        assert f"go-ent resume {execution_id}" in child.stderr
+        child = forker.go_ent(world.project, "resume", execution_id)
+        assert child.wait() == 0, child.stderr
+        (mark,) = [record["value"] for record in world.records(execution_id) if record["kind"] == "checkpoint"]
+        assert float(child.stdout) == mark
+
+
+def large_plan() -> dict[str, Any]:
+    tasks = [
+        *(work.step(f"g{i}") for i in range(3)),
+        *(work.command(f"c{i}", f"g{i}") for i in range(3)),
+        *(work.step(f"h{i}", f"c{i}") for i in range(3)),
+        work.command("end", "h0", "h1", "h2"),
+    ]
+    return {"task": tasks, "concurrency": 3}
+
+
+@pytest.mark.parametrize("cycles", [8, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+def test_killed_at_any_moment_again_and_again_a_graph_ends_as_if_it_had_not_been(
+    fresh: Fresh, forker: Forker, box: Sandbox, cycles: int
+) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"the seed is {seed}")
+    chance = random.Random(seed)
+    undisturbed = fresh()
+    whole = Whole.of(undisturbed, work.live(undisturbed.project, box, work.graph(large_plan())))
+    world, killed = fresh(), 0
+    while killed < cycles:
+        left = world.left()
+        if left is None:
+            child = forker.start(world.project, "graph", large_plan())
+        elif left["status"] == "completed":
+            whole.check(world, left)
+            world = fresh()
+            continue
+        else:
+            child = forker.start(world.project, "resume", left["id"], world.decide(left["id"]))
+        time.sleep(chance.uniform(0.0, 0.9))  # the moment is what is tried
+        killed += child.kill() == KILLED
+        assert child.code in (0, KILLED), child.stderr
+    left = world.left()
+    if left is None:
+        done = work.live(world.project, box, work.graph(large_plan()))
+    elif left["status"] == "completed":
+        done = left
+    else:
+        done = work.live(world.project, box, work.resume(left["id"], world.decide(left["id"])))
+    whole.check(world, done)
+
+
+class TestWhoResumes:
+    @pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.long), 8])
+    def test_of_several_at_the_same_moment_one_wins_and_the_others_are_told_who(self, fresh: Fresh, forker: Forker, number: int) -> None:
+        world = fresh()
+        (world.project / "code.py").write_text("import asyncio\ncheckpoint('begun')\nawait asyncio.sleep(25)")
+        child = forker.go_ent(world.project, "exec", "code.py")
+        until(lambda: any(record["kind"] == "checkpoint" for row in world.rows() for record in world.records(row.id)), child)
+        child.kill()
+        (row,) = world.rows()
+        assert row.status == "interrupted"
+        children = [forker.go_ent(world.project, "resume", row.id) for _ in range(number)]
+        until(lambda: sum(bool(one.stderr) for one in children) == number - 1, children[0])
+        with world.store() as store:
+            winner = owner(store.folder / row.id)
+            assert store.load(row.id).status == "running"
+        losers = [one for one in children if one.pid != winner]
+        assert len(losers) == number - 1
+        assert {one.wait() for one in losers} == {12}
+        assert {one.stderr for one in losers} == {f"go-ent: execution {row.id} is being run by process {winner}\n"}
+        assert next(one for one in children if one.pid == winner).kill() == KILLED
+
+
+LINGERING = """
+echo $$ >>pids
+first=$(head -n 1 pids)
+if [ $first = $$ ]; then exec sleep 600; fi
+case "$(cut -d' ' -f3 /proc/$first/stat 2>/dev/null)" in ''|Z|X) ;; *) echo alive >>overlap ;; esac
+echo done
+"""
+
+
+def test_what_outlived_a_killed_owner_is_ended_before_its_task_is_tried_again(fresh: Fresh, forker: Forker, box: Sandbox) -> None:
+    world = fresh()
+    child = forker.start(world.project, "graph", {"task": [{"id": "a", "command": ["sh", "-c", LINGERING]}]})
+    until(lambda: bool(world.lines("pids")), child)
+    child.kill()
+    lingering = int(world.lines("pids")[0])
+    assert Path(f"/proc/{lingering}").exists()
+    ps = forker.go_ent(world.project, "ps", "--json")
+    assert ps.wait() == 0, ps.stderr
+    (row,) = json.loads(ps.stdout)
+    assert (row["status"], row["resumable"]) == ("interrupted", True)
+    done = work.live(world.project, box, work.resume(row["id"]))
+    assert done["values"] == {"a": "done"}
+    assert len(world.lines("pids")) == 2
+    assert world.lines("overlap") == []
+
+
+def test_what_a_killed_owner_has_forked_does_not_count_as_its_owner(fresh: Fresh, forker: Forker) -> None:
+    world = fresh()
+    child = forker.start(world.project, "forks")
+    until(lambda: bool(world.lines(work.COMMANDS)), child)
+    try:
+        child.kill()
+        assert [row.status for row in world.rows()] == ["interrupted"]
+    finally:
+        os.kill(int(world.lines(work.COMMANDS)[0]), signal.SIGKILL)
+
+
+def test_a_killed_owner_leaves_no_guest_running(fresh: Fresh, forker: Forker) -> None:
+    world = fresh()
+    child = forker.start(world.project, "guest", "await tools.w.wait(text='for ever')")
+    until(lambda: bool(world.lines()), child)
+    workers = psutil.Process(child.pid).children(recursive=True)
+    assert workers
+    child.kill()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+
+
+SLOWLY = '''# /// tool
+# name = "slowly"
+# ///
+import asyncio
+
+
+async def slowly(n: int) -> int:
+    """The square of n, a little later."""
+    await asyncio.sleep(0.005)
+    return n * n
+'''
+
+
+class TestLines:
+    """A tool over the lines of stdin, killed on the way."""
+
+    @pytest.fixture
+    def killed(self, fresh: Fresh, forker: Forker) -> World:
+        world = fresh()
+        (world.project / "slowly.py").write_text(SLOWLY)
+        added = forker.go_ent(world.project, "tool", "add", "slowly.py")
+        assert added.wait() == 0, added.stderr
+        (world.project / "lines").write_text("".join(f"{n}\n" for n in range(200)))
+        child = forker.go_ent(world.project, "tool", "run", "slowly", "--each", stdin=world.project / "lines")
+        until(lambda: len(child.stdout.splitlines()) > 50, child)
+        assert child.kill() == KILLED
+        return world
+
+    @staticmethod
+    def of_lines(records: list[dict[str, Any]], kind: str) -> Counter[int]:
+        return Counter(int(record["n"] if kind == "line" else record["path"]) for record in records if record["kind"] == kind)
+
+    def test_goes_on_over_the_same_lines_and_runs_none_again_that_is_done(self, killed: World, forker: Forker) -> None:
+        (row,) = killed.rows()
+        assert row.status == "interrupted"
+        before = killed.records(row.id)
+        done, begun = self.of_lines(before, "line"), self.of_lines(before, "guest")
+        assert 50 < len(done) < 200
+        child = forker.go_ent(killed.project, "resume", row.id, stdin=killed.project / "lines")
+        assert child.wait() == 0, child.stderr
+        assert child.stdout.splitlines() == [str(n * n) for n in range(200)]
+        after = killed.records(row.id)
+        assert self.of_lines(after, "line") == dict.fromkeys(range(1, 201), 1)
+        again = self.of_lines(after, "guest") - begun
+        assert not again.keys() & done.keys()
+        (row,) = killed.rows()
+        assert row.status == "completed"
+
+    def test_is_refused_at_the_first_line_that_is_another(self, killed: World, forker: Forker) -> None:
+        (row,) = killed.rows()
+        (killed.project / "others").write_text("".join(f"{n if n != 29 else 1000}\n" for n in range(200)))
+        child = forker.go_ent(killed.project, "resume", row.id, stdin=killed.project / "others")
+        assert child.wait() == 12
+        assert f"line 30 of stdin is not the one that execution {row.id} has run" in child.stderr
+        assert child.stdout.splitlines() == [str(n * n) for n in range(29)]
+        (row,) = killed.rows()
+        assert row.status == "interrupted"
+        again = forker.go_ent(killed.project, "resume", row.id, stdin=killed.project / "lines")
+        assert again.wait() == 0, again.stderr
+        assert again.stdout.splitlines() == [str(n * n) for n in range(200)]

@@ -1,0 +1,170 @@
+"""An executions folder that somebody else has filled: it is read within bounds, believed only where it fits, and never left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.errors import EngineError
+from engine.executions.ids import new_id
+from engine.executions.reading import MAX_JOURNAL, encode, read_records
+from engine.executions.state import BadState
+from engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
+from tests.engine.test_executions import fresh
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ExecutionStore:
+    return ExecutionStore(tmp_path / "project")
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("mine\n")
+    return path
+
+
+def made(store: ExecutionStore) -> Path:
+    with store.create(fresh()) as held:
+        held.move("running")
+    return held.folder
+
+
+def everything(store: ExecutionStore, folder: Path) -> list[str]:
+    """Look at it and take it in every way; what was said of those that were refused."""
+    looks: list[Callable[[], object]] = [
+        lambda: store.load(folder.name),
+        lambda: store.hold(folder.name).release(),
+        lambda: list(store.records(folder.name)),
+        lambda: store.read_from(folder.name, 0),
+        lambda: store.read_from(folder.name, 7),
+        lambda: store.rows(),
+        lambda: store.rows(5),
+    ]
+    said = []
+    for look in looks:
+        try:
+            look()
+        except (EngineError, OSError) as error:
+            said.append(str(error))
+    return said
+
+
+class TestOtherThanFiles:
+    @pytest.mark.parametrize("name", [JOURNAL_FILE, STATE_FILE])
+    def test_a_link_is_not_followed(self, store: ExecutionStore, secret: Path, name: str) -> None:
+        folder = made(store)
+        (folder / name).unlink()
+        (folder / name).symlink_to(secret)
+        said = everything(store, folder)
+        assert bool(said) == (name == JOURNAL_FILE)  # the journal has all of the state
+        assert "mine" not in " ".join(said)
+        assert secret.read_text() == "mine\n"
+
+    @pytest.mark.parametrize("name", [JOURNAL_FILE, STATE_FILE, ".tmp-" + STATE_FILE])
+    def test_a_pipe_makes_nobody_wait(self, store: ExecutionStore, name: str) -> None:
+        folder = made(store)
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+        said = everything(store, folder)
+        assert bool(said) == (name == JOURNAL_FILE)
+        if not said:
+            with store.hold(folder.name) as held:
+                held.move("paused")
+            assert b'"status":"paused"' in (folder / STATE_FILE).read_bytes()
+
+    @pytest.mark.parametrize("name", [".tmp-" + STATE_FILE, ".tmp-" + JOURNAL_FILE, "journal.damaged-1.jsonl"])
+    def test_nothing_is_written_through_a_link(self, store: ExecutionStore, secret: Path, name: str) -> None:
+        folder = made(store)
+        (folder / name).symlink_to(secret)
+        path = folder / JOURNAL_FILE
+        path.write_bytes(b"?\n" + path.read_bytes())
+        with store.hold(folder.name) as held:
+            held.move("paused")
+        assert secret.read_text() == "mine\n"
+        assert (folder / "journal.damaged-1.jsonl").is_symlink() == (folder / "journal.damaged-2.jsonl").exists()
+
+    def test_a_folder_that_is_a_link_is_no_execution(self, store: ExecutionStore, tmp_path: Path) -> None:
+        folder = made(store)
+        folder.rename(tmp_path / folder.name)
+        folder.symlink_to(tmp_path / folder.name)
+        before = sorted(os.listdir(tmp_path / folder.name))
+        with pytest.raises(BadState, match="by a link"):
+            store.hold(folder.name)
+        everything(store, folder)
+        assert sorted(os.listdir(tmp_path / folder.name)) == before
+
+    def test_a_journal_that_is_too_large_is_not_read(self, store: ExecutionStore) -> None:
+        folder = made(store)
+        os.truncate(folder / JOURNAL_FILE, MAX_JOURNAL + 1)
+        assert any(f"has {MAX_JOURNAL + 1} bytes, and {MAX_JOURNAL} may be" in one for one in everything(store, folder))
+
+
+class TestWhatIsWritten:
+    def test_zeros_where_a_record_should_be_are_cut_off(self, store: ExecutionStore) -> None:
+        folder, size = made(store), 1 << 20
+        path = folder / JOURNAL_FILE
+        os.truncate(path, path.stat().st_size + size)
+        assert everything(store, folder) == []
+        texts = [record.get("text") for record in store.records(folder.name)]
+        assert f"the last record was torn by a crash and cut off: {size} bytes" in texts
+
+    @pytest.mark.parametrize(
+        "state",
+        [
+            '{"version":2}',
+            "[" * 100_000,
+            '{"version":1,"a":' * 50_000,
+            "null",
+            '{"version":' + "9" * 5000 + "}",
+            '{"version":1e999}',
+            '"\\ud800"',
+        ],
+    )
+    def test_a_state_with_a_right_checksum_is_still_checked(self, store: ExecutionStore, state: str) -> None:
+        folder = made(store)
+        packed = f'{{"checksum":"{hashlib.sha256(state.encode()).hexdigest()}","state":{state}}}\n'
+        (folder / STATE_FILE).write_text(packed)
+        assert everything(store, folder) == []
+        assert store.load(folder.name).status == "interrupted"  # made anew, from the journal
+
+    @pytest.mark.parametrize("number", [-1, 1 << 60])
+    def test_a_place_in_the_journal_is_checked(self, store: ExecutionStore, number: int) -> None:
+        folder = made(store)
+        text = store.load(folder.name).model_copy(update={"offset": number, "seq": 1}).model_dump_json()
+        packed = f'{{"checksum":"{hashlib.sha256(text.encode()).hexdigest()}","state":{text}}}\n'
+        (folder / STATE_FILE).write_text(packed)
+        assert store.load(folder.name).status == "interrupted"
+
+    def test_an_execution_in_the_folder_of_another_is_refused(self, store: ExecutionStore) -> None:
+        folder = made(store)
+        other = folder.with_name(new_id())
+        folder.rename(other)
+        assert any("holds another execution" in one for one in everything(store, other))
+
+    def test_numbers_that_leap_lose_nothing_that_is_there(self, store: ExecutionStore) -> None:
+        folder = made(store)
+        leap = encode((1 << 53) - 2, 1.0, "status", {"changes": {"status": "paused"}})
+        with open(folder / JOURNAL_FILE, "ab") as file:
+            file.write(leap)
+        looked = store.load(folder.name)
+        with store.hold(folder.name) as held, pytest.raises(OSError, match="the journal of an execution may have"):
+            held.append("progress", {})
+        found = read_records(folder / JOURNAL_FILE)
+        assert (found.torn, found.gaps) == (0, ())
+        assert (looked.status, looked.damage) == ("paused", (f"records 3 to {(1 << 53) - 3} are lost: the journal was damaged",))
+        everything(store, folder)
+
+    def test_damage_without_end_is_said_within_bounds(self, store: ExecutionStore) -> None:
+        folder = made(store)
+        with open(folder / JOURNAL_FILE, "ab") as file:
+            for number in range(3, 2000):
+                file.write(encode(number, 1.0, "try", {"step": ["x" * 500]}))
+        state = store.load(folder.name)
+        assert len(state.damage) == 100
+        assert len("".join(state.damage)) < 100_000
