@@ -135,7 +135,7 @@ class Batch:
         finally:
             self._guests.watch.remove(self.held.id)
             self._over.set_result(None)
-            await asyncio.to_thread(self._guests.let_go, self.held)
+            await asyncio.to_thread(self._guests.let_go, self.held, self._tapes)
 
 
 def _lines(held: Held) -> dict[int, tuple[str, Run]]:

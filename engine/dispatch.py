@@ -45,13 +45,13 @@ class Run:
 
     held: Held
     emit: Callable[[Event], None]
+    tapes: Tapes  # of its steps that run in a guest
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     limit: BudgetLimit | None = None
     may_start: bool = True  # whether whoever asked may start programs by argv
     adjustments: tuple[str, ...] = ()
     warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
     spending: set[str] = field(default_factory=set)  # the tries for which money is held now
-    tapes: Tapes | None = None  # of its steps that run in a guest
     context: Recorded | None = None
     broken: str | None = None  # why nothing more can be recorded
     settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -228,11 +228,11 @@ class Dispatcher:
             result = await self._tries(step, run, before)
         except EngineError as error:
             result = failed(run.id, step.id, error)
-        if run.tapes is not None and run.tapes.wrong is not None:  # what it came to is not to be believed, nor to be recorded
+        if run.tapes.wrong is not None:  # what it came to is not to be believed, nor to be recorded
             run.broken = run.broken or f"step {step.id}: {run.tapes.wrong}"
             run.stop.set()
             return result
-        if run.tapes is not None and result.failure == "task":
+        if result.failure == "task":
             run.tapes.ended(step.id)
         took = round((time.monotonic() - started) * 1000)
         observations = (*result.observations, *run.warnings.pop(step.id, ()))
@@ -343,7 +343,7 @@ class Dispatcher:
                 tool=task.tool,
                 code=task.code,
                 inputs=task.inputs,
-                recording=run.tapes.of_step(step.id) if run.tapes is not None and (task.tool or task.code) else None,
+                recording=run.tapes.of_step(step.id) if task.tool or task.code else None,
             )
             result = await self._drive(runner, request, run, step)
         finally:

@@ -403,7 +403,7 @@ class Engine:
                     log.exception("a listener failed, and the execution goes on")
 
         limit = tighter(_limit(work), self.config.budget.execution)
-        run = Run(held, emit, limit=limit, may_start=may_start, adjustments=held.state.adjustments, tapes=tapes)
+        run = Run(held, emit, tapes, limit=limit, may_start=may_start, adjustments=held.state.adjustments)
         task = asyncio.create_task(self._go(run, work, chosen, concurrency))
         self._running[held.id] = _Running(run, task)
         self._watch.add(held, run.stop.set, task)
@@ -418,7 +418,7 @@ class Engine:
             try:
                 results = await self._strategy(run.id, work, chosen, partial(self.dispatcher.run, run=run), concurrency, run.stop)
                 if run.broken is not None:
-                    if run.tapes is not None and isinstance(run.tapes.wrong, Diverged):
+                    if isinstance(run.tapes.wrong, Diverged):
                         raise ExecutionConflict(f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}")
                     raise StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
                 for step in results:
@@ -440,7 +440,7 @@ class Engine:
         finally:
             self._running.pop(run.id, None)
             self._watch.remove(run.id)
-            await asyncio.to_thread(self.guests.let_go, run.held)
+            await asyncio.to_thread(self.guests.let_go, run.held, run.tapes)
 
     async def _end(self, run: Run, result: TaskResult, status: Any) -> None:
         def end() -> None:

@@ -200,11 +200,11 @@ class Guests:
         finally:
             self.watch.remove(held.id)
             done.set_result(None)
-            await asyncio.to_thread(self.let_go, held)
+            await asyncio.to_thread(self.let_go, held, tapes)
 
-    def let_go(self, held: Held) -> None:
+    def let_go(self, held: Held, tapes: Tapes) -> None:
         """An execution has ended, or rests: count it, and let others have it. Blocks."""
-        self.ending.note(held)
+        self.ending.note(held, tapes.tally)
         held.release()
 
     async def _end(self, held: Held, run: Run, started: float, tapes: Tapes) -> None:

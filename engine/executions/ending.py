@@ -8,6 +8,7 @@ from collections.abc import Callable
 from engine.config import RetentionConfig
 from engine.executions.retention import Retention
 from engine.executions.store import ExecutionStore, Held
+from engine.executions.tape import Tally
 from engine.executions.totals import calls_from, records_from
 
 log = logging.getLogger("engine")
@@ -22,11 +23,11 @@ class Ending:
         self._config = config
         self._retention: Retention | None = None
 
-    def note(self, held: Held) -> None:
-        """Add up what an execution, which this process still holds, has come to so far."""
+    def note(self, held: Held, tally: Tally | None = None) -> None:
+        """Add up what an execution, which this process still holds, has come to so far. Calls that were not counted are in its journal."""
         try:
             state = held.state
-            calls = calls_from(held.records()) if state.calls else {}
+            calls = tally.totals() if tally is not None else calls_from(held.records()) if state.calls else {}
             self._store.index.note(state.id, records_from(state), calls)
             if self._retention is None:
                 self._retention = Retention(self._store, self._config())

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from engine.errors import BadTask
 from engine.executions.approvals import arguments_digest, decision, decision_seal
 from engine.executions.crashing import point
 from engine.executions.store import Held
+from engine.executions.totals import MOST_TOOLS
+from engine.history import CallTotals
 from sandbox.broker import CHECKPOINT
 from sandbox.seam import SEED_BYTES
 from sandbox.tape import Diverged, Start
@@ -204,6 +207,40 @@ def _hear(run: Recorded, record: dict[str, Any]) -> None:
         run.heard.append(record["heard"])
 
 
+class Tally:
+    """Calls by tool, as they come and end: so that a journal need not be read for the totals."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[str, float]] = {}
+        self._tools: dict[str, list[float]] = {}  # calls, failures, milliseconds, when last
+
+    def came(self, path: str, tool: str) -> None:
+        now = time.time()
+        self._open[path] = tool, now
+        found = self._tools.setdefault(tool, [0, 0, 0.0, 0.0])
+        found[0] += 1
+        found[3] = now
+
+    def dispatched(self, path: str) -> None:
+        """What it waited for before is not its own time."""
+        if path in self._open:
+            self._open[path] = self._open[path][0], time.time()
+
+    def ended(self, path: str, *, failed: bool) -> None:
+        if path in self._open:
+            tool, began = self._open.pop(path)
+            now, found = time.time(), self._tools[tool]
+            found[1] += failed
+            found[2] += max(0.0, now - began) * 1000
+            found[3] = now
+
+    def totals(self) -> dict[str, CallTotals]:
+        return {
+            tool: CallTotals(calls=int(calls), failures=int(failures), ms=ms, at=at)
+            for tool, (calls, failures, ms, at) in list(self._tools.items())[:MOST_TOOLS]
+        }
+
+
 class Tapes:
     """All tapes of an execution that this process owns. Thread-safe, but for `commit`, which belongs to the event loop."""
 
@@ -212,6 +249,7 @@ class Tapes:
         self.held = held
         self.unfinished = unfinished
         self.tracks = read_tapes(held.records()) if replay else Tracks()
+        self.tally = Tally() if not replay else None  # what was done before is in the journal alone
         self._used: set[str] = set()
         self.open: dict[str, str] = {}  # the tools of calls under way that can't be made again without a question
         self.wrong: Diverged | OSError | None = None  # the first thing that keeps the execution from going on
@@ -343,6 +381,8 @@ class GuestTape:
         shown = arguments if len(arguments) <= MAX_SHOWN else b"null"
         data = {"path": self.path(number), "tool": tool, "digest": digest, "heard": heard.decode("ascii")}
         self._tapes.append("call", data, {"arguments": shown})
+        if self._tapes.tally is not None and tool != CHECKPOINT:
+            self._tapes.tally.came(data["path"], tool)
         return None, b""
 
     def _cancel(self, numbers: tuple[int, ...], heard: bytes) -> None:
@@ -358,7 +398,10 @@ class GuestTape:
     def answered(self, call_id: int, completion: bytes | None) -> None:
         point("call-after-dispatch")
         self._tapes.open.pop(self.path(call_id), None)
-        self._tapes.append("answer", {"path": self.path(call_id)}, {"answer": CANCELLED if completion is None else completion})
+        path = self.path(call_id)
+        self._tapes.append("answer", {"path": path}, {"answer": CANCELLED if completion is None else completion})
+        if self._tapes.tally is not None:
+            self._tapes.tally.ended(path, failed=completion is not None and _failed(completion))
 
     def checkpoint(self, label: str, value: bytes) -> None:
         self._tapes.append("checkpoint", {"path": self._path, "label": label}, {"value": value})
@@ -402,6 +445,8 @@ class GuestTape:
                 return False
             raise CallError("it was begun before the run was interrupted, and nobody knows whether it was done")
         self._tapes.append("begun", {"path": path, "retry": spec.repeatable})
+        if self._tapes.tally is not None:
+            self._tapes.tally.dispatched(path)
         if not spec.repeatable:
             self._tapes.open[path] = spec.name
         await self._tapes.commit()
