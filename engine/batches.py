@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from functools import partial
 from typing import Any, Self
 
@@ -16,9 +15,9 @@ from engine.errors import ExecutionConflict
 from engine.executions.state import BadState, ExecutionStatus
 from engine.executions.store import Held
 from engine.executions.tape import Tapes, Unfinished
-from engine.guests import GuestOrder, Guests, guest_run, make_tapes
+from engine.guests import GuestOrder, Guests, guest_run
 from engine.models import TaskResult
-from engine.resuming import Changed, guest_changes, refuse
+from engine.resuming import Changed
 from engine.threads import to_the_end
 from sandbox import Run, Sandbox
 from sandbox.tape import Diverged
@@ -44,7 +43,6 @@ class Batch:
         self.left = 0  # lines that were not brought to their end, and can be
         self._running: set[str] = set()
         self.stopping = asyncio.Event()
-        self._started = time.monotonic()
         self._over: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         guests.watch.add(held, self.stop, self._over)
 
@@ -55,25 +53,19 @@ class Batch:
         return cls(held, order, tool, composer, composer.box, Tapes(held, replay=False), guests)
 
     @classmethod
-    async def resume(
-        cls, guests: Guests, held: Held, composer: Composer, *, unfinished: Unfinished, anyway: bool
-    ) -> tuple[Self, list[Changed]]:
+    async def resume(cls, guests: Guests, held: Held, *, unfinished: Unfinished, anyway: bool) -> tuple[Self, list[Changed]]:
         """Go on with one that this process holds now. It is released if it can't."""
         try:
-            order = GuestOrder(**held.state.work["guest"])
-            tapes = await asyncio.to_thread(make_tapes, held, unfinished)
-            changes = await guest_changes(held.state, composer, tapes, tool=order.tool)
-            refuse(held.state, changes, anyway=anyway)
-            box = await asyncio.to_thread(composer.box_of, held.state.environment.image, order.limits)
-            tool = await composer.composed.get(order.tool or "")
+            ready = await guests.prepare(held, unfinished, anyway=anyway)
+            tool = await ready.composer.composed.get(ready.order.tool or "")
             before = await asyncio.to_thread(_lines, held)
             await asyncio.to_thread(held.move, "running", error=None, result=None)
         except BaseException:
             held.release()
             raise
-        batch = cls(held, order, tool, composer, box, tapes, guests)
+        batch = cls(held, ready.order, tool, ready.composer, ready.box, ready.tapes, guests)
         batch._before = before
-        return batch, changes
+        return batch, ready.changes
 
     def stop(self) -> None:
         """Interrupt the lines that run; those that were not begun are not begun any more."""

@@ -342,9 +342,8 @@ class Engine:
         self, execution_id: str, *, unfinished: Unfinished = NOT_SAID, anyway: bool = False
     ) -> tuple[Batch, list[Changed]]:
         """A tool over many lines, to be given the same lines again; what has changed since it was begun."""
-        composer = await asyncio.to_thread(self._open_composer)
         held = await self._take(execution_id)
-        return await Batch.resume(self.guests, held, composer, unfinished=unfinished, anyway=anyway)
+        return await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
 
     async def _take(self, execution_id: str) -> Held:
         """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder."""

@@ -84,6 +84,17 @@ class _Flight:
     stop: asyncio.Event
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What an execution goes on with, and what has changed since it was begun."""
+
+    composer: Composer
+    order: GuestOrder
+    tapes: Tapes
+    box: Sandbox
+    changes: list[Changed]
+
+
 class Guests:
     """Runs guests for one project. Belongs to one event loop."""
 
@@ -98,19 +109,17 @@ class Guests:
         await self.watch.close()
         await asyncio.to_thread(self.ending.close)
 
-    async def run(
-        self, order: GuestOrder, *, approver: Approver | None = None, parent: str | None = None, parent_call: str | None = None
-    ) -> Run:
+    async def run(self, order: GuestOrder, *, approver: Approver | None = None) -> Run:
         """Run an order, on record; the run's id is the execution's. Whatever the code does is a run with a status.
 
         Cancelling this interrupts the execution, which can be resumed.
         """
         composer = await asyncio.to_thread(self._open)
-        held = await self.begin(order, composer, parent=parent, parent_call=parent_call)
+        held = await self.begin(order, composer)
         tapes = Tapes(held, replay=False)
         return await self._go(_Flight(held, order, tapes, composer.box, approver, asyncio.Event()), composer)
 
-    async def begin(self, order: GuestOrder, composer: Composer, *, parent: str | None = None, parent_call: str | None = None) -> Held:
+    async def begin(self, order: GuestOrder, composer: Composer) -> Held:
         """An execution for an order, held by this process."""
         composer.box.limits.narrowed(order.limits)  # what is refused is not begun, and can't be gone on with
         if order.tool is not None:
@@ -121,8 +130,6 @@ class Guests:
         now = time.time()
         state = ExecutionState(
             id=new_id(),
-            parent=parent,
-            parent_call=parent_call,
             kind="tool" if order.tool is not None else "code",
             title=order.title,
             strategy_reason=REASON,
@@ -157,25 +164,27 @@ class Guests:
         It is released whatever happens.
         """
         try:
-            composer, order, tapes, changes = await self._prepare(held, unfinished, anyway)
-            refuse(held.state, changes, anyway=anyway)
-            if timeout_s is not None:
-                order = order.model_copy(update={"limits": {**(order.limits or {}), "timeout_s": timeout_s}})
-            box = await asyncio.to_thread(composer.box_of, held.state.environment.image, order.limits)
+            ready = await self.prepare(held, unfinished, anyway=anyway, timeout_s=timeout_s)
             await asyncio.to_thread(held.move, "running", error=None, result=None)
         except BaseException:
             held.release()
             raise
-        return await self._go(_Flight(held, order, tapes, box, approver, asyncio.Event()), composer), changes
+        flight = _Flight(held, ready.order, ready.tapes, ready.box, approver, asyncio.Event())
+        return await self._go(flight, ready.composer), ready.changes
 
-    async def _prepare(self, held: Held, unfinished: Unfinished, anyway: bool) -> tuple[Composer, GuestOrder, Tapes, list[Changed]]:
+    async def prepare(self, held: Held, unfinished: Unfinished, *, anyway: bool, timeout_s: float | None = None) -> Ready:
+        """All that an execution needs to go on, checked; `ExecutionConflict` or `BadState` if it can't."""
         order = guest_order(held.state)
         assert order is not None, "not an execution of a guest"
         composer = await asyncio.to_thread(self._open)
         refuse(held.state, damages(held.state), anyway=anyway)
         tapes = await asyncio.to_thread(make_tapes, held, unfinished)
         changes = await guest_changes(held.state, composer, tapes, tool=order.tool)
-        return composer, order, tapes, changes
+        refuse(held.state, changes, anyway=anyway)
+        if timeout_s is not None:
+            order = order.model_copy(update={"limits": {**(order.limits or {}), "timeout_s": timeout_s}})
+        box = await asyncio.to_thread(composer.box_of, held.state.environment.image, order.limits)
+        return Ready(composer, order, tapes, box, changes)
 
     async def _go(self, flight: _Flight, composer: Composer) -> Run:
         held, order, tapes = flight.held, flight.order, flight.tapes

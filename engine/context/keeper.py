@@ -21,10 +21,9 @@ LEAST = 500  # tokens that material has, however small the window is
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a prompt may take: the window, where summarising begins, and what is left for material."""
+    """What a prompt may take: the window, and what is left of it for material before summarising begins."""
 
     window: int
-    limit: int
     material: int
 
 
@@ -66,7 +65,7 @@ class Keeper:
         window = self.windows.window(model).tokens
         limit = int(window * (threshold or self.config.threshold))
         reserve = min(self.config.reserve_tokens, window // 4)
-        return Room(window, limit, max(LEAST, min(limit, window - reserve) - alone))
+        return Room(window, max(LEAST, min(limit, window - reserve) - alone))
 
     async def fit(
         self,
@@ -106,7 +105,7 @@ class Keeper:
         links = await self._links(context)
         counted = apply(await asyncio.to_thread(self._counted, messages, None), [link for link in links if not link.scope])
         total = sum(message.tokens for message in counted)
-        room = Room(max(total, LEAST * 4), total, max(LEAST, total // 3))
+        room = Room(max(total, LEAST * 4), max(LEAST, total // 3))
         made = await self._condense(context, counted, room, purpose, None, model, last=0)
         return made.link
 

@@ -397,8 +397,8 @@ class GuestTape:
 
     def answered(self, call_id: int, completion: bytes | None) -> None:
         point("call-after-dispatch")
-        self._tapes.open.pop(self.path(call_id), None)
         path = self.path(call_id)
+        self._tapes.open.pop(path, None)
         self._tapes.append("answer", {"path": path}, {"answer": CANCELLED if completion is None else completion})
         if self._tapes.tally is not None:
             self._tapes.tally.ended(path, failed=completion is not None and _failed(completion))
@@ -431,9 +431,8 @@ class GuestTape:
 
     def ask(self, call_id: int, spec: ToolSpec, arguments: dict[str, Any], reason: str) -> None:
         data = to_json(arguments, inf_nan_mode="constants")
-        shown = data if len(data) <= MAX_ASKED else b"null"
         asked = {"path": self.path(call_id), "tool": spec.name, "reason": reason, "digest": arguments_digest(arguments)}
-        self._tapes.append("asked", asked, {"arguments": shown})
+        self._tapes.append("asked", asked, {"arguments": data if len(data) <= MAX_ASKED else b"null"})
 
     async def dispatch(self, call_id: int, spec: ToolSpec) -> bool:
         path = self.path(call_id)

@@ -30,9 +30,6 @@ class Watch:
         self._running: dict[str, Running] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def __len__(self) -> int:
-        return len(self._running)
-
     def get(self, execution_id: str) -> Running | None:
         return self._running.get(execution_id)
 

@@ -15,7 +15,8 @@ from engine.executions.index import FILE
 from engine.executions.store import ExecutionStore
 from engine.executions.totals import records_from
 from engine.history import CallTotals
-from tests.engine.test_index import attempt, fresh, made, step
+from tests.engine.test_executions import fresh
+from tests.engine.test_index import attempt, made, step
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -30,7 +30,7 @@ from engine.executions.store import STATE_FILE, ExecutionStore, Held
 from engine.models import Attempt, RunResult, Tokens
 
 
-def fresh(**changes: object) -> ExecutionState:
+def fresh(**changes: Any) -> ExecutionState:
     now = time.time()
     work = {"tasks": [{"description": "x"}], "one": True}
     state = ExecutionState(

@@ -21,27 +21,12 @@ from engine.errors import BadTask
 from engine.executions.ids import ID, new_id
 from engine.executions.index import FILE, SCHEMA, STALE, VERSION, Index, find_query, rows_query
 from engine.executions.indexfile import create
-from engine.executions.state import Environment, ExecutionState, digest_of
+from engine.executions.state import Environment, ExecutionState
 from engine.executions.store import ExecutionStore
 from engine.executions.totals import calls_from, records_from
 from engine.history import CallTotals, ExecutionHistory, Grouping
 from engine.models import Attempt, RunResult, TaskResult, Tokens
-
-
-def fresh(**changes: Any) -> ExecutionState:
-    now = time.time()
-    work = {"tasks": [{"description": "x"}], "one": True}
-    state = ExecutionState(
-        id=new_id(),
-        kind="task",
-        title="x",
-        work=work,
-        work_digest=digest_of(work),
-        environment=Environment(go_ent="0", python="3"),
-        created=now,
-        updated=now,
-    )
-    return state.model_copy(update=changes)
+from tests.engine.test_executions import fresh
 
 
 def made(store: ExecutionStore, **changes: Any) -> str:

@@ -807,12 +807,12 @@ class TestSameFailure:
             ("5 failed", "4 failed"),
             ("expected 3, got 4", "expected 3, got 5"),
             ("error in a.py:3", "error in b.py:3"),
-            ("/tmp/build/a.py: no", "/tmp/work/b.py: no"),
+            ("/tmp/build/a.py: no", "/tmp/build/b.py: no"),
             ("KeyError: a", "KeyError: b"),
         ],
     )
     def test_is_another_when_anything_else_differs(self, one: str, other: str) -> None:
-        assert normalised(one, Path("/tmp/work")) != normalised(other, Path("/tmp/work"))
+        assert normalised(one, Path("/tmp/build")) != normalised(other, Path("/tmp/build"))
 
     def test_is_found_in_real_output_that_differs_each_time(self, project: Path) -> None:
         noisy = "sh -c 'd=$(mktemp -d); date; date +%s.%N; echo took $(date +%N | cut -c1-3) ms in $d/log; rmdir $d; exit 1'"

@@ -23,7 +23,7 @@ from engine.executions.state import Environment, ExecutionStatus
 from engine.executions.store import ExecutionStore
 from sandbox.images import Image, find_image, list_images, note_project, projects_of
 from sandbox.images.cache import MAX_PROJECTS, digest_of, images_folder, seal
-from tests.engine.test_index import fresh
+from tests.engine.test_executions import fresh
 
 
 def made(store: ExecutionStore, status: ExecutionStatus = "completed", age_s: float = 0.0, **changes: Any) -> str:
@@ -112,7 +112,8 @@ class TestWhatStays:
     def test_what_another_process_runs(self, store: ExecutionStore, tmp_path: Path) -> None:
         code = (
             "import sys; from pathlib import Path; from engine.executions.store import ExecutionStore; "
-            "from tests.engine.test_index import fresh; held = ExecutionStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
+            "from tests.engine.test_executions import fresh; "
+            "held = ExecutionStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
             "print(held.id, flush=True); sys.stdin.readline()"
         )
         command = [sys.executable, "-c", code, str(tmp_path)]
