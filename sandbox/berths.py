@@ -30,6 +30,9 @@ class Berths:
         self._closed = False
         self._retiring: Deadline | None = None
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     def prepare(self) -> None:
         """Make the warm berths now, so that the first run finds one."""
         with self._lock:

@@ -26,6 +26,7 @@ from sandbox.request import BadRequest, Way, encode_request, encode_source
 from sandbox.run import Run
 from sandbox.seam import SEED_BYTES
 from sandbox.session import Session
+from sandbox.spans import span
 from sandbox.tape import Diverged, Start, Tape, Taped
 from sandbox.threads import Threads
 from sandbox.tools import Granted, Tool, Toolset
@@ -180,7 +181,12 @@ class Sandbox:
         a recorded one replayed and gone on with.
         """
         way = Way(entry, None, cut_result)
-        return await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape)
+        with span("run", depth=depth, entry=entry or "") as told:
+            run = await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape)
+            told.set(run_id=run.id, status=run.status, tool_calls=run.usage.tool_calls)
+            if run.status not in ("completed", "paused"):
+                told.fail(run.status)
+            return run
 
     async def interface(self, code: str | bytes, name: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
         """What the function of that name takes, returns and calls, found out in a guest; the result is JSON.
@@ -238,6 +244,11 @@ class Sandbox:
         """The ids of the runs under way or waiting for a worker."""
         with self._lock:
             return list(self._flights)
+
+    @property
+    def started(self) -> int:
+        """How many workers there are now, also idle ones."""
+        return sum(len(berths) for berths in list(self._berths.values()))
 
     def _loop(self) -> BackgroundLoop:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import threading
 import time
@@ -74,6 +75,7 @@ class Broker:
         self._plain_calls: deque[tuple[HostTool, int, list[Any], dict[str, Any], int]] = deque()
         self._plain_threads = 0
         self._lock = threading.Lock()
+        self._context = contextvars.copy_context()  # tools run in the context of whoever started the run
         self._closed = False
 
     @property
@@ -219,7 +221,7 @@ class Broker:
             return True
         self.enter(call_id, name, size)
         if tool.is_async:
-            self.loop.call_soon_threadsafe(self._start_task, tool, call_id, args, kwargs, size)
+            self.loop.call_soon_threadsafe(self._start_task, tool, call_id, args, kwargs, size, context=self._context)
         else:
             with self._lock:
                 self._plain_calls.append((tool, call_id, args, kwargs, size))
@@ -277,7 +279,7 @@ class Broker:
         started = time.perf_counter()
         try:
             bound_args, bound_kwargs = tool.bind(args, kwargs)
-            data = encode_result(tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
+            data = encode_result(self._context.copy().run(tool.function, *bound_args, **bound_kwargs), self.limits.max_call_bytes)
         except ApprovalRequired as error:
             self._pause(tool, args, kwargs, error, size, started)
             return None

@@ -50,7 +50,7 @@ print(json.dumps(names))
 """
 
 
-def check_requirements(packages: list[str], where: Path) -> list[str]:
+def check_requirements(packages: list[str], where: Path | str) -> list[str]:
     """The requirements, refused where one is not a plain name with versions: no URL, no path, no option."""
     for requirement in packages:
         if not REQUIREMENT.fullmatch(requirement.strip()):

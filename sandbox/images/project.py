@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from sandbox.errors import PackageError
 from sandbox.images.cache import Image, Progress
 from sandbox.images.ensure import build_image, ensure_image, source_key
 from sandbox.images.packages import bake, check_requirements
+from sandbox.layers import CONFIG, UnreadableSettings, dotted, read_layers
 
-CONFIG = Path(".go-ent") / "config.toml"
+SECTION = "image"
 
 
 def project_packages(folder: Path) -> tuple[str, ...]:
-    """The requirements under `[image] packages` of the nearest `.go-ent/config.toml`, sorted; none without one."""
-    path = next((at / CONFIG for at in (folder, *folder.parents) if (at / CONFIG).is_file()), None)
-    if path is None:
-        return ()
+    """The requirements under `[image] packages` of the nearest `.go-ent/config.toml` or the environment, sorted."""
+    path = next((at / CONFIG for at in (folder, *folder.parents) if (at / CONFIG).is_file()), folder / CONFIG)
     try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PackageError(f"{path} is not valid TOML: {error}") from None
-    section = config.get("image", {})
-    unknown = [f"image.{name}" for name in section if name != "packages"] if isinstance(section, dict) else []
+        layers = read_layers(path)
+    except UnreadableSettings as error:
+        raise PackageError(str(error)) from None
+    section = layers.table.get(SECTION, {})
+    unknown = [name for name in section if name != "packages"] if isinstance(section, dict) else []
     if unknown:
-        raise PackageError(f"{path}: there is no setting {', '.join(unknown)}; there is image.packages")
+        raise PackageError(
+            f"{layers.where((SECTION, unknown[0]))}: there is no setting {dotted((SECTION, unknown[0]))}; there is image.packages"
+        )
     packages = section.get("packages", []) if isinstance(section, dict) else None
+    where = layers.where((SECTION, "packages"))
     if not isinstance(packages, list) or not all(isinstance(item, str) for item in packages):
-        raise PackageError(f'{path}: [image] packages must be a list of requirements like ["attrs==25.3.0"]')
-    return tuple(sorted(check_requirements(packages, path)))
+        raise PackageError(f'{where}: image.packages must be a list of requirements like ["attrs==25.3.0"]')
+    return tuple(sorted(check_requirements(packages, where)))
 
 
 def wanted_key(folder: Path) -> str:
