@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from composer.blocking import BlockingComposer
     from composer.catalogue import Catalogue
     from composer.codemode import CodeMode, CodeRun
     from composer.composed import Broken, Composed
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from composer.usage import Used
 
 _HOMES = {
+    "blocking": ("BlockingComposer",),
     "catalogue": ("Catalogue",),
     "codemode": ("CodeMode", "CodeRun"),
     "composed": ("Broken", "Composed"),
@@ -81,6 +83,7 @@ __all__ = [
     "BadArguments",
     "BadName",
     "BadResult",
+    "BlockingComposer",
     "Broken",
     "CallContext",
     "CallError",

@@ -100,7 +100,7 @@ def answer_of(result: CallToolResult, entry: Entry, scrub: Scrubber) -> Any:
     except (PydanticSerializationError, ValueError, RecursionError):
         raise CallError(f"the result of {entry.spec.name} can't be encoded as JSON") from None
     if size > MAX_RESULT:
-        raise CallError(f"the result of {entry.spec.name} is {size} bytes long; {MAX_RESULT} are allowed")
+        raise CallError(f"the result of {entry.spec.name} is {size} bytes long; {MAX_RESULT} are allowed: ask it for less")
     return value
 
 

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
 from composer import stubs
-from composer.errors import BadArguments, BadResult, CallError, Collision, ComposerError, NotGranted, ToolNotFound, Unavailable
+from composer.errors import (
+    BadArguments,
+    BadResult,
+    CallError,
+    Collision,
+    ComposerError,
+    NotGranted,
+    ToolNotFound,
+    Unavailable,
+    alike,
+    did_you_mean,
+)
 from composer.grants import Grants
-from composer.schemas import BadSchema, Checker
+from composer.schemas import BadSchema, Checker, of_arguments
 from composer.scope import CallRecord, Scope
 from composer.search import Index
 from composer.spec import CallContext, Schema, Source, ToolSpec
 from sandbox import ApprovalRequired, Pending, ToolError
+from sandbox.spans import span
 
 log = logging.getLogger("composer")
 Detail = Literal["brief", "stubs", "full"]
+CallOutcome = Literal["ok", "error", "cancelled", "not_granted", "waits"]
 PATIENCE_S = 3.0
 NEEDS_APPROVAL = "calls of this tool need approval"
+GRANT_IT = "name it under [grants] allow in .go-ent/config.toml"
+ALIKE = 0.6  # from there on another name may have been meant
+THE_SAME = 0.8  # and from there on even that of a tool that destroys
+ABOUT_AS_MUCH = 0.1
 
 
 class Catalogue:
@@ -36,12 +53,14 @@ class Catalogue:
         self.sources: list[Source] = []
         self.problems: dict[str, str] = {}
         self.learned: dict[str, Schema] = {}
+        self.project_grants: Grants | None = None  # those of the project's configuration, if these are a project's tools
         self._listed: dict[int, list[ToolSpec]] = {}
         self._specs: dict[str, tuple[ToolSpec, Source]] = {}
         self._index: Index | None = None
         self._collisions: dict[str, Collision] = {}
         self._asked: dict[int, asyncio.Future[list[ToolSpec]]] = {}
         self._checkers: dict[int, tuple[Schema, Checker | None]] = {}
+        self.outcomes: Counter[CallOutcome] = Counter()  # how the calls of guests have ended, so far
         for source in sources:
             self.add(source)
 
@@ -146,8 +165,8 @@ class Catalogue:
     async def get(self, name: str, grants: Grants) -> ToolSpec:
         """The granted tool of that name. Only the source it belongs to is asked."""
         if not grants.allows(name):
-            raise NotGranted(name)
-        spec, _ = await self._find(name)
+            raise await self.refusal(name, grants)
+        spec, _ = await self._find(name, grants)
         return spec
 
     async def find(self, name: str) -> ToolSpec:
@@ -155,9 +174,9 @@ class Catalogue:
         spec, _ = await self._find(name)
         return spec
 
-    async def _find(self, name: str) -> tuple[ToolSpec, Source]:
-        namespace = name.partition(".")[0]
-        owners = [source for source in self.sources if not source.namespace or name.startswith(f"{source.namespace}.")]
+    async def _find(self, name: str, grants: Grants | None = None) -> tuple[ToolSpec, Source]:
+        """The tool of that name, and whose it is. With *grants*, who errs is told what of them may have been meant."""
+        owners = [source for source in self.sources if not source.namespace or _within(name, source.namespace)]
         await self.load(owners)
         found = self._specs.get(name)
         if name in self._collisions:
@@ -170,17 +189,52 @@ class Catalogue:
                 why = getattr(owner, "why_not", None)
                 if why is not None and (reason := why(name)):
                     raise ToolNotFound(reason)
-            known = any(source.namespace == namespace for source in self.sources) or any(n.startswith(f"{namespace}.") for n in self._specs)
-            raise ToolNotFound(f"there is no tool {name}" + ("" if known or "." not in name else f", and no source {namespace}"))
+            raise ToolNotFound(f"there is no tool {name}" + ("" if grants is None else await self.meant(name, grants)))
         return found
 
+    async def refusal(self, name: str, grants: Grants) -> NotGranted | ToolNotFound:
+        """Why a tool outside *grants* can't be called: it is not granted, or there is none of that name."""
+        hint = await self.meant(name, grants)
+        owners = [source for source in self.sources if source.namespace and _within(name, source.namespace)]
+        unknown = any(id(owner) not in self._listed or owner.origin in self.problems for owner in owners)
+        if name in self._specs or name in self._collisions or unknown:
+            missing = self.project_grants is not None and not self.project_grants.allows(name)
+            return NotGranted(name, GRANT_IT if missing else "")
+        return ToolNotFound(f"there is no tool {name}{hint}")
+
+    async def meant(self, name: str, grants: Grants) -> str:
+        """The end of a message about *name*: what may have been meant. The sources it may belong to are asked first."""
+        first = name.partition(".")[0]
+        spaces = {source.namespace: alike(first, source.namespace) for source in self.sources if source.namespace}
+        best = max(spaces.values(), default=0.0)
+        near = [space for space, ratio in spaces.items() if ratio >= ALIKE and ratio == best and grants.may_reach(space)]
+        await self.load((source for source in self.sources if source.namespace in near), patience_s=PATIENCE_S)
+        if name in self._specs:
+            return ""
+        found = did_you_mean(spec.name for spec in self.near(name, grants))
+        return found or ("" if "." not in name or first in spaces else did_you_mean(f"the namespace {space}" for space in near[:1]))
+
     def near(self, name: str, grants: Grants, most: int = 3) -> list[ToolSpec]:
-        """Granted tools whose names are like *name*, among those known so far."""
-        granted = [known for known in self._specs if grants.allows(known)]
-        close = difflib.get_close_matches(name, granted, most, 0.5)
-        last = name.rpartition(".")[2]
-        close += [known for known in granted if known.rpartition(".")[2] == last and known not in close]
-        return [self._specs[known][0] for known in close[:most]]
+        """Granted tools that may have been meant by a name that no tool has, among those known so far.
+
+        It is the last part that must be alike: a tool is not meant because it stands beside what was. And what destroys
+        is named only to one who has all but named it.
+        """
+        if name in self._specs:
+            return []
+        space, _, last = name.rpartition(".")
+        found: list[tuple[float, float, str]] = []
+        for known, (spec, _) in self._specs.items():
+            its_space, _, its_last = known.rpartition(".")
+            if not grants.allows(known) or (ratio := alike(last, its_last)) < ALIKE:
+                continue
+            if not spec.hints.destructive or min(ratio, alike(name, known)) > THE_SAME:
+                found.append((alike(space, its_space) if space else 1.0, ratio, known))
+        nearest = max((space_ratio for space_ratio, _, _ in found), default=0.0)
+        found = [one for one in found if one[0] == nearest or one[1] == 1.0 > nearest]
+        best = max((ratio for _, ratio, _ in found), default=0.0)
+        found = [one for one in found if one[1] >= best - ABOUT_AS_MUCH]
+        return [self._specs[known][0] for _, _, known in sorted(found, key=lambda one: (-one[0], -one[1], one[2]))[:most]]
 
     def known(self, name: str) -> ToolSpec | None:
         """A tool that is known so far, without asking anybody."""
@@ -195,38 +249,49 @@ class Catalogue:
 
     async def call(self, name: str, arguments: dict[str, Any], scope: Scope) -> Any:
         """Call a tool: granted, counted, checked before and after, timed and recorded."""
+        with span("tool", tool=name):
+            return await self._call(name, arguments, scope)
+
+    async def _call(self, name: str, arguments: dict[str, Any], scope: Scope) -> Any:
         started = time.perf_counter()
         record = True
+        outcome: CallOutcome = "error"
         result: Any = None
         error: str | None = None
         try:
             if not scope.allows(name):
-                raise NotGranted(name)
+                raise await self.refusal(name, scope.grants)
             scope.allowance.take_call()
-            spec, source = await self._find(name)
+            spec, source = await self._find(name, scope.grants)
             await self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
             await self._approve(spec, arguments, scope)
             if scope.recording is not None and not await self._dispatched(spec, scope):
+                outcome = "ok"
                 return None
             context = CallContext(scope.run_id, scope.chain, scope, *scope.place)
             result = await source.call(name, arguments, context)
             if spec.output_schema is not None and not spec.learned:
                 await self._check(spec.output_schema, result, BadResult, name, "its result")
+            outcome = "ok"
             return result
         except ApprovalRequired:
-            record = False
+            record, outcome = False, "waits"
+            raise
+        except NotGranted as failed:
+            error, outcome = str(failed), "not_granted"
             raise
         except (ComposerError, ToolError) as failed:
             error = str(failed)
             raise
         except asyncio.CancelledError:
-            error = "cancelled"
+            error = outcome = "cancelled"
             raise
         except Exception as failed:
             log.exception("the tool %s failed in a way that it should not", name)
             error = f"{type(failed).__name__}: an error of the host; its log has it"
             raise CallError(error) from None
         finally:
+            self.outcomes[outcome] += 1
             if record:
                 ms = (time.perf_counter() - started) * 1e3
                 scope.record(CallRecord.of(name, arguments, None if error else result, error, ms))
@@ -280,6 +345,7 @@ class Catalogue:
                 kept = schema, None
             self._checkers[id(schema)] = kept
         if kept[1] is not None and (problems := await kept[1].check(value)):
+            problems = of_arguments(problems, schema) if kind is BadArguments else problems
             raise kind(f"{what} {'do not' if what.endswith('s') else 'does not'} fit: " + "; ".join(problems))
 
 

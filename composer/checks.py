@@ -8,10 +8,12 @@ from typing import Any
 
 from composer.catalogue import Catalogue
 from composer.composed import ComposedTools
-from composer.errors import ComposerError, ToolNotFound, did_you_mean
+from composer.errors import ComposerError, ToolNotFound
 from composer.grants import Grants
 from composer.scope import MAX_DEPTH
 from composer.toolfile import Example
+
+RESERVED = ("tool_", "engine_")  # how the server's own tools begin, those of other versions too
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,7 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
             if not grants.allows(f"{required[:-1]}x"):
                 problems.append(f"it requires {required}, and not all of that is granted to this project")
         elif not grants.allows(required):
-            meant = did_you_mean(spec.name for spec in catalogue.near(required, grants)) if catalogue.known(required) is None else ""
-            hint = meant or ": add it to grants.allow"
-            problems.append(f"it requires {required}, which is not granted to this project{hint}")
+            problems.append(f"it requires {required}: {await catalogue.refusal(required, grants)}")
         else:
             try:
                 await catalogue.find(required)
@@ -45,11 +45,28 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
                 if any(known.startswith(f"{required}.") for known in catalogue.known_names(grants)):
                     problems.append(f"it passes tools.{required} on, which is a namespace: list the tools it calls in `requires`")
                     continue
-                hint = did_you_mean(spec.name for spec in catalogue.near(required, grants))
-                problems.append(f"it requires {required}, and there is no such tool{hint}")
+                problems.append(f"it requires {required}: there is no tool {required}{await catalogue.meant(required, grants)}")
             except ComposerError:
                 pass  # a source that can't be reached now doesn't keep a tool from being saved
     return problems
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a tool of that name is one that the server offers itself, or could be taken for one."""
+    return name.startswith(RESERVED) or name == "code_execute"
+
+
+def name_problems(name: str, catalogue: Catalogue) -> list[str]:
+    """A composed tool stands at the top level, beside the namespaces, the program's own functions and the server's tools."""
+    if is_reserved(name):
+        return ["its name is the server's own (tool_…, engine_…, code_execute): choose another"]
+    for source in catalogue.sources:
+        if source.namespace == name:
+            return [f"{name} is the namespace of {source.origin}: choose another name"]
+    known = catalogue.known(name)
+    if known is not None and not known.origin.startswith("composed tool"):
+        return [f"{name} is taken by {known.origin}: choose another name"]
+    return []
 
 
 def cycle_problems(name: str, requires: tuple[str, ...], composed: ComposedTools) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from pydantic import Field
@@ -27,7 +28,9 @@ from sandbox.errors import ToolError
 MAX_RESULT_CHARS = 20_000
 MAX_KEPT_BYTES = 64 << 20
 MAX_SESSIONS = 16
+WHOSE: ContextVar[str] = ContextVar("WHOSE", default="")  # who calls, where several do: kept results and sessions are theirs alone
 READ = "results.read"
+LESS = "return less: a part, a count or a summary (tools.summarize makes one, where it is granted)"
 
 
 class CodeRun(Run):
@@ -44,7 +47,7 @@ class Results:
     origin = "go-ent's own tools"
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._bytes = 0
         schema = {
             "type": "object",
@@ -57,7 +60,7 @@ class Results:
 
     def keep(self, run_id: str, value: bytes) -> None:
         """Keep a result, as JSON: as objects it would take many times as much."""
-        self._kept[run_id] = value
+        self._kept[WHOSE.get(), run_id] = value
         self._bytes += len(value)
         while self._bytes > MAX_KEPT_BYTES:
             _, gone = self._kept.popitem(last=False)
@@ -67,7 +70,7 @@ class Results:
         return self._specs
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
-        found = self._kept.get(arguments["id"])
+        found = self._kept.get((WHOSE.get(), arguments["id"]))
         if found is None:
             raise ToolError(f"no result of a run {arguments['id']!r} is kept")
         return from_json(found)
@@ -101,7 +104,8 @@ class CodeMode:
         self._results = next((source for source in catalogue.sources if isinstance(source, Results)), None) or Results()
         if self._results not in catalogue.sources:
             catalogue.add(self._results)
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._busy: Counter[tuple[str, str]] = Counter()
 
     async def execute(
         self,
@@ -163,33 +167,43 @@ class CodeMode:
         tools: GuestTools,
         cut: bool,
     ) -> Run:
-        kept = self._session(session)
+        kept, key = self._session(session), (WHOSE.get(), session)
+        self._busy[key] += 1
         try:
             return await kept.run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
         except SandboxClosed:
             # A limit or an interrupt ended it: its state is gone, and a new one takes its place.
-            if self._sessions.get(session) is kept:
-                del self._sessions[session]
+            if self._sessions.get(key) is kept:
+                del self._sessions[key]
                 kept.close()
             run = await self._session(session).run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
             if run.error is not None and run.error.hint is None:
                 run.error.hint = f"the session {session} was ended by a limit or an interrupt before: its variables are gone"
             return run
+        finally:
+            self._busy[key] -= 1
 
     def _session(self, name: str) -> Session:
+        whose = WHOSE.get()
         if not NAMESPACE.fullmatch(name):
             raise BadName(f"{name!r:.80} can't be the name of a session: a small letter, then small letters, digits and underscores")
-        if name not in self._sessions:
-            while len(self._sessions) >= max(1, min(MAX_SESSIONS, self.box.workers // 2)):  # the rest is for other runs
-                _, oldest = self._sessions.popitem(last=False)
-                oldest.close()
-            self._sessions[name] = self.box.session()
-        self._sessions.move_to_end(name)
-        return self._sessions[name]
+        key = whose, name
+        if key not in self._sessions:
+            most = max(1, min(MAX_SESSIONS, self.box.workers // 2))  # the rest is for other runs
+            mine = [one for one in self._sessions if one[0] == whose]
+            if len(self._sessions) >= most or (whose and len(mine) >= max(1, most // 2)):
+                # The one that was left alone longest; never another's, and none that is running.
+                idle = next((one for one in mine if not self._busy[one]), None)
+                if idle is None:
+                    raise BadName("as many sessions are open as there can be: wait for one of them, or run without a session")
+                self._sessions.pop(idle).close()
+            self._sessions[key] = self.box.session()
+        self._sessions.move_to_end(key)
+        return self._sessions[key]
 
     def end_session(self, name: str) -> bool:
         """Forget a session's state; whether there was one."""
-        found = self._sessions.pop(name, None)
+        found = self._sessions.pop((WHOSE.get(), name), None)
         if found is not None:
             found.close()
         return found is not None
@@ -205,7 +219,7 @@ class CodeMode:
         if run.status != "completed" or not cut:
             return made
         if run.result_truncated:
-            text, how = str(run.result), "return less: a part, a count or a summary (tools.summarize makes one, where it is granted)"
+            text, how = str(run.result), LESS
         else:
             if run.usage.result_bytes <= self.max_result_chars:
                 return made
@@ -214,7 +228,7 @@ class CodeMode:
             if len(text) <= self.max_result_chars:
                 return made
             self._results.keep(run.id, data)
-            how = f'the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
+            how = f'{LESS}; the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
         shown = text[: self.max_result_chars]
         made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {how}]"
         made.result_truncated = True

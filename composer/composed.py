@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from composer import stubs
 from composer.errors import CallError, ComposeRefused, ToolNotFound, did_you_mean
 from composer.interface import Inspector, Interface
-from composer.schemas import BadSchema, Checker
+from composer.schemas import BadSchema, Checker, of_arguments
 from composer.scope import Scope
 from composer.spec import CallContext, ToolSpec
 from composer.store import Found, Store, StoreScope
@@ -47,6 +48,14 @@ class Composed:
         inputs, outputs = Checker(interface.input_schema), Checker(interface.output_schema)
         return cls(file.name, scope, version, file, interface, spec, inputs, outputs, Limits(**file.metadata.limits))
 
+    async def input_problems(self, inputs: dict[str, Any]) -> str | None:
+        """What is wrong with *inputs*, and on a line of its own how the tool is called; None if they fit."""
+        problems = await self.inputs.check(inputs)
+        if not problems:
+            return None
+        called = stubs.signature(replace(self.spec, description="", output_schema=None)).rpartition(" -> ")[0]
+        return "; ".join(of_arguments(problems, self.interface.input_schema)) + f"\n{called}"
+
 
 @dataclass(frozen=True, slots=True)
 class Broken:
@@ -58,6 +67,7 @@ class Broken:
     last_version: int | None
 
 
+Elsewhere = Callable[[str], str | None]
 RunTool = Callable[[Composed, dict[str, Any], Scope], Awaitable[Run]]
 
 
@@ -68,8 +78,10 @@ class ComposedTools:
     local = True
     origin = "composed tools"
 
-    def __init__(self, stores: list[Store], inspector: Inspector, run: RunTool) -> None:
+    def __init__(self, stores: list[Store], inspector: Inspector, run: RunTool, elsewhere: Elsewhere | None = None) -> None:
+        """*elsewhere* says of a name that is no composed tool's where the tool is, if it knows."""
         self.stores = stores
+        self._elsewhere = elsewhere
         self._inspector = inspector
         self._run = run
         self._lock = asyncio.Lock()
@@ -93,7 +105,7 @@ class ComposedTools:
                         made = await self._look(store, name)
                         if made is not None:
                             # What was adopted has a new stamp: look at it as it is now.
-                            seen[key] = store.scan().get(name, found), made
+                            seen[key] = store.find(name) or found, made
             changed = {key: entry[1] for key, entry in seen.items()} != {key: entry[1] for key, entry in self._seen.items()}
             self._seen = seen
             if changed:
@@ -137,6 +149,8 @@ class ComposedTools:
 
     async def get(self, name: str) -> Composed:
         """The tool of that name; says why, if there is a file and it is no tool."""
+        if self._elsewhere is not None and (where := self._elsewhere(name)):
+            raise ToolNotFound(where)
         check_name(name)
         await self.load()
         if name in self.found:

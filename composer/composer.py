@@ -88,7 +88,7 @@ class Composer:
         }
         self.journal = Journal(self.state / "journal")
         self.inspector = Inspector(self.box, cache_folder() / "interfaces")
-        self.composed = ComposedTools(self.stores, self.inspector, self._fly)
+        self.composed = ComposedTools(self.stores, self.inspector, self._fly, self._elsewhere)
         self.catalogue = Catalogue([self.composed, *sources])
         functions = FunctionSource(tools)
         if len(functions):
@@ -97,6 +97,7 @@ class Composer:
         self.learned = LearnedSchemas(self.state / "learned.json")
         self.catalogue.learned.update(self.learned.load())
         self.grants: Grants = self.config.grants
+        self.catalogue.project_grants = self.grants
         self.code = CodeMode(self.catalogue, self.box, grants=self.grants, journal=self.journal, approver=approver)
 
     @classmethod
@@ -165,20 +166,18 @@ class Composer:
         await self.catalogue.load(source for source in self.catalogue.sources if not source.namespace)
         problems = await checks.requires_problems(interface.requires, self.catalogue, self.grants, file.name)
         problems += checks.cycle_problems(file.name, interface.requires, self.composed)
-        problems += self._name_problems(file.name)
+        problems += checks.name_problems(file.name, self.catalogue)
         if problems:
             raise ComposeRefused(file.name, problems)
         return file, interface
 
-    def _name_problems(self, name: str) -> list[str]:
-        """A composed tool stands at the top level, beside the namespaces and the program's own functions."""
+    def _elsewhere(self, name: str) -> str | None:
+        """Of a name with a namespace: whose tool it is, and how that is called."""
         for source in self.catalogue.sources:
-            if source.namespace == name:
-                return [f"{name} is the namespace of {source.origin}: choose another name"]
-        known = self.catalogue.known(name)
-        if known is not None and not known.origin.startswith("composed tool"):
-            return [f"{name} is taken by {known.origin}: choose another name"]
-        return []
+            if isinstance(name, str) and source.namespace and name.startswith(f"{source.namespace}."):
+                whose = f"the server {source.namespace}" if source.namespace in self.config.servers else source.origin
+                return f"{name[:200]} is a tool of {whose}: call it in code as await tools.{name[:200]}(…)"
+        return None
 
     async def compose(self, source: str | bytes, *, scope: StoreScope = "project") -> Saved:
         """Check a tool, run its examples, save it, and have it in the catalogue. Any failure saves nothing.
@@ -302,9 +301,8 @@ class Composer:
         inner = scope.inside(tool.name, tool.interface.requires, run_id)
         if inner.recording is not None and inner.recording.start is not None:
             tool = await asyncio.to_thread(self._as_recorded, tool, inner.recording.start.source)
-        if problems := await tool.inputs.check(inputs):
-            message = "the inputs do not fit: " + "; ".join(problems)
-            run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=message))
+        if wrong := await tool.input_problems(inputs):
+            run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=f"the inputs do not fit: {wrong}"))
         else:
             limits = scope.allowance.narrow(tool.limits)
             guest = GuestTools(self.catalogue, inner, answer)

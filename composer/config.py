@@ -1,28 +1,110 @@
-"""A project's `.go-ent/config.toml`, as far as tools are concerned."""
+"""A project's settings, as far as tools are concerned: `.go-ent/config.toml`, and the environment above it."""
 
 from __future__ import annotations
 
 import os
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from composer.errors import BadName, ConfigError
-from composer.folders import STATE, read_bounded
-from composer.grants import Grants
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
+
+from composer.errors import ConfigError
+from composer.grants import Grants, check_pattern
+from composer.problems import problem, problems, unknown
 from composer.trust import trusts_all
-from sandbox import LimitError, Limits
+from sandbox import Limits
+from sandbox.layers import CONFIG, Layers, Names, UnreadableSettings, read_layers
 
 if TYPE_CHECKING:
     from composer.openapi import OpenApiConfig
     from composer.servers import ServerConfig
 
-MAX_BYTES = 1 << 20
 STARTS = {"servers", "mcp_json"}
-SECTIONS = {"image", "grants", "limits", "servers", "openapi", "mcp_json"}
 # Read by what is built upon this.
-OTHERS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context"})
+OTHERS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context", "serve"})
+
+
+def _requirement(text: str) -> str:
+    from sandbox.images.packages import REQUIREMENT
+
+    if not REQUIREMENT.fullmatch(text.strip()):
+        raise ValueError(f"{text[:100]!r} is not a requirement: write a name with versions, like 'attrs==25.3.0'")
+    return text
+
+
+def _several(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Requirement = Annotated[str, AfterValidator(_requirement)]
+Pattern = Annotated[str, AfterValidator(check_pattern)]
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+Files = Annotated[tuple[str, ...], BeforeValidator(_several), WithJsonSchema({"anyOf": [{"type": "string"}, _TEXTS]})]
+
+
+Section = TypeVar("Section", bound=BaseModel)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ImageSection(_Section):
+    """What the sandbox's Python has beside its standard library."""
+
+    packages: tuple[Requirement, ...] = Field(
+        default=(), description="pure-Python packages that code may import", examples=[["attrs==25.3.0"]]
+    )
+
+
+class GrantsSection(_Section):
+    """What code may call. Composed tools it always may; nothing else, unless it is granted."""
+
+    allow: tuple[Pattern, ...] = Field(default=(), description="tools: their full names, `namespace.*` or `*`", examples=[["github.*"]])
+    approve: tuple[Pattern, ...] = Field(
+        default=(),
+        description="tools that need approval for each call, as do those that are destructive",
+        examples=[["github.create_issue"]],
+    )
+
+
+# `Limits` itself says what is wrong in one text, without saying of which.
+LimitsSection: type[BaseModel] = create_model(
+    "LimitsSection",
+    __config__=ConfigDict(extra="forbid", strict=True),
+    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit.",
+    **{name: (field.annotation, field) for name, field in Limits.model_fields.items()},  # type: ignore[call-overload]
+)
+
+
+def section_kinds() -> dict[str, Any]:
+    """The type of each section that is read here."""
+    from composer.openapi import OpenApiConfig
+    from composer.servers import ServerConfig
+
+    return {
+        "image": ImageSection,
+        "grants": GrantsSection,
+        "limits": LimitsSection,
+        "servers": dict[str, ServerConfig],
+        "mcp_json": Files,
+        "openapi": dict[str, OpenApiConfig],
+    }
+
+
+SECTIONS = frozenset({"image", "grants", "limits", "servers", "mcp_json", "openapi"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +122,27 @@ class Config:
         return Grants(self.allow, self.approve, top_level=True)
 
 
-def read_table(project: Path) -> dict[str, Any]:
-    """The whole file, as TOML has it; empty without one."""
-    path = project / STATE / "config.toml"
+def read_settings(project: Path, names: Names | None = None, environ: Mapping[str, str] | None = None) -> Layers:
+    """The settings as they are written: of the file, then of the environment."""
     try:
-        data = read_bounded(path, MAX_BYTES, links=True)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path} is larger than {MAX_BYTES} bytes")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+        return read_layers(project / CONFIG, environ, names)
+    except UnreadableSettings as error:
+        raise ConfigError(str(error)) from None
 
 
-def read_config(project: Path, also: frozenset[str] = OTHERS) -> Config:
-    """The project's configuration. *also* are sections that others read."""
-    path = project / STATE / "config.toml"
-    table = read_table(project)
-    if (table.keys() & STARTS) and not trusts_all():
-        _check_owner(path)
-    unknown = sorted(set(table) - SECTIONS - also)
-    if unknown:
-        raise ConfigError(f"{path}: there is no setting {', '.join(unknown)}; there are {', '.join(sorted(SECTIONS | also))}")
-    return _config(table, path, project)
+def read_config(project: Path, also: frozenset[str] = OTHERS, layers: Layers | None = None) -> Config:
+    """The project's settings for its tools, or `ConfigError` with all that is wrong with them. *also* are sections that others read."""
+    config, wrong = read_partly(project, layers or read_settings(project), also)
+    if wrong:
+        raise ConfigError(*wrong)
+    return config
+
+
+def read_partly(project: Path, layers: Layers, also: frozenset[str] = OTHERS) -> tuple[Config, list[str]]:
+    """What can be used of the settings, and all that is wrong with the rest."""
+    if (layers.of_file.keys() & STARTS) and not trusts_all():
+        _check_owner(layers.file)
+    return _Reading(layers, project).config(also)
 
 
 def _check_owner(path: Path) -> None:
@@ -80,52 +156,66 @@ def _check_owner(path: Path) -> None:
             )
 
 
-def _config(table: dict[str, Any], path: Path, project: Path) -> Config:
-    grants = _table(table, "grants", path, {"allow", "approve"})
-    lists = {}
-    for name in ("allow", "approve"):
-        value = grants.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise ConfigError(f'{path}: grants.{name} must be a list of names like ["github.*"]')
-        lists[name] = tuple(value)
-    try:
-        Grants(lists["allow"], lists["approve"])
-    except BadName as error:
-        raise ConfigError(f"{path}: grants: {error}") from None
-    try:
-        limits = Limits(**_table(table, "limits", path, set(Limits.model_fields)))
-    except (LimitError, TypeError) as error:
-        raise ConfigError(f"{path}: limits: {error}") from None
-    servers: dict[str, ServerConfig] = {}
-    apis: dict[str, OpenApiConfig] = {}
-    if "servers" in table or "mcp_json" in table:
+class _Reading:
+    """Each section by itself, so that all that is wrong is told at once."""
+
+    def __init__(self, layers: Layers, project: Path) -> None:
+        self._layers, self._project = layers, project
+        self._table, self._where = layers.table, layers.where
+        self._wrong: list[str] = []
+
+    def config(self, also: frozenset[str]) -> tuple[Config, list[str]]:
+        for name in sorted(set(self._table) - SECTIONS - also):
+            self._wrong.append(problem((name,), unknown((name,), SECTIONS | also), self._where))
+        self._section("image", ImageSection())
+        grants, limits = self._section("grants", GrantsSection()), self._section("limits", LimitsSection())
+        chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
+        return Config(grants.allow, grants.approve, Limits(**chosen), self._servers(), self._apis()), self._wrong
+
+    def _section(self, name: str, default: Section) -> Section:
+        try:
+            return type(default).model_validate(self._table.get(name, {}))
+        except ValidationError as error:
+            self._wrong += problems(error, type(default), self._where, (name,))
+            return default
+
+    def _servers(self) -> dict[str, ServerConfig]:
+        if not self._table.keys() & STARTS:
+            return {}
         from composer.servers import servers_from_mcp_json, servers_from_table
 
-        servers.update(servers_from_table(_table(table, "servers", path), f"{path}: servers"))
-        for name in _names(table.get("mcp_json", []), path):
-            for namespace, server in servers_from_mcp_json(project / name).items():
-                if namespace in servers:
-                    raise ConfigError(f"{path}: the server {namespace} is both here and in {name}; rename one")
-                servers[namespace] = server
-    if "openapi" in table:
+        servers: dict[str, ServerConfig] = {}
+        try:
+            servers |= servers_from_table(self._table.get("servers", {}), self._where)
+        except ConfigError as error:
+            self._wrong += error.problems
+        for at, name in enumerate(self._files()):
+            try:
+                found = servers_from_mcp_json(self._project / name)
+            except ConfigError as error:
+                self._wrong += error.problems
+                continue
+            for namespace in found.keys() & servers.keys():
+                said = f"{name} has a server {namespace}, as there is another of that name; rename one"
+                self._wrong.append(problem(("mcp_json", at), said, self._where))
+            servers |= found
+        return servers
+
+    def _files(self) -> tuple[str, ...]:
+        try:
+            found: tuple[str, ...] = TypeAdapter(Files).validate_python(self._table.get("mcp_json", []))
+            return found
+        except ValidationError as error:
+            self._wrong += problems(error, Files, self._where, ("mcp_json",))
+            return ()
+
+    def _apis(self) -> dict[str, OpenApiConfig]:
+        if "openapi" not in self._table:
+            return {}
         from composer.openapi import apis_from_table
 
-        apis.update(apis_from_table(_table(table, "openapi", path), f"{path}: openapi", project))
-    return Config(lists["allow"], lists["approve"], limits, servers, apis)
-
-
-def _table(table: dict[str, Any], name: str, path: Path, known: set[str] | None = None) -> dict[str, Any]:
-    found = table.get(name, {})
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: {name} must be a table: [{name}]")
-    unknown = sorted(set(found) - known) if known is not None else []
-    if unknown:
-        raise ConfigError(f"{path}: there is no setting {name}.{unknown[0]}; there are {', '.join(sorted(known or ()))}")
-    return found
-
-
-def _names(value: Any, path: Path) -> list[str]:
-    value = [value] if isinstance(value, str) else value
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(f'{path}: mcp_json must be a file name or a list of them, like [".mcp.json"]')
-    return value
+        try:
+            return apis_from_table(self._table["openapi"], self._where, self._project)
+        except ConfigError as error:
+            self._wrong += error.problems
+            return {}

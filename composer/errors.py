@@ -16,6 +16,7 @@ ComposerError
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 
@@ -23,6 +24,11 @@ def did_you_mean(names: Iterable[str]) -> str:
     """The end of a message about a name that is not there: what may have been meant, if anything."""
     meant = " or ".join(names)
     return f"; did you mean {meant}?" if meant else ""
+
+
+def alike(one: str, other: str) -> float:
+    """How much two names are alike, from 0 to 1. What is longer than a name can be is like nothing."""
+    return difflib.SequenceMatcher(None, one, other).ratio() if len(one) <= 128 and len(other) <= 128 else 0.0
 
 
 class ComposerError(Exception):
@@ -42,15 +48,23 @@ class Collision(ComposerError, ValueError):
 
 
 class ConfigError(ComposerError, ValueError):
-    """Raised when a configuration can't be used; the message has the file and the setting."""
+    """Raised when a configuration can't be used. Each of `problems` has the file and the line, or the variable, and the setting."""
+
+    MOST = 10  # that the message tells
+
+    def __init__(self, *problems: str) -> None:
+        more = len(problems) - self.MOST
+        super().__init__("\n".join((*problems[: self.MOST], *([f"and {more} more"] if more > 0 else []))))
+        self.problems = problems
 
 
 class NotGranted(ComposerError):
-    """Raised when a tool exists, or may, but this caller may not call it."""
+    """Raised when a tool exists, or may, but this caller may not call it. *advice* is what to do about it."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is not granted here")
+    def __init__(self, name: str, advice: str = "") -> None:
         self.name = name
+        self.reason = f"is not granted here: {advice}" if advice else "is not granted here"
+        super().__init__(f"{name} {self.reason}")
 
 
 class ToolNotFound(ComposerError, KeyError):

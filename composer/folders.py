@@ -30,12 +30,21 @@ def user_data() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "go-ent"
 
 
-def ignore_state(state: Path) -> None:
-    """What is not to be committed with a project: everything in its state folder but tools and configuration."""
+# Of a state folder, what is not to be committed with its project: everything but tools, settings, prompts and skills.
+IGNORED = ("journal/", "executions/", "workflows/", "loops/", "*.db*", ".*.db*", ".lock", ".*.lock", ".tmp-*")
+
+
+def ignore_state(state: Path) -> bool:
+    """Keep what is not to be committed out of a project's repository, if nobody has said what that is. Whether that was done now."""
     path = state / ".gitignore"
-    if state.name == STATE and not path.exists():
-        with contextlib.suppress(OSError), open(path, "x", opener=_not_through_links) as file:
-            file.write("journal/\nexecutions/\nworkflows/\nloops/\n*.db*\n.*.db*\n.lock\n.tmp-*\n")
+    if state.name != STATE or os.path.lexists(path):
+        return False
+    try:
+        with open(path, "x", opener=_not_through_links) as file:
+            file.write("".join(f"{line}\n" for line in IGNORED))
+        return True
+    except OSError:
+        return False
 
 
 def _not_through_links(path: str, flags: int) -> int:

@@ -9,7 +9,8 @@ from pydantic_core import to_json
 
 from composer import stubs
 from composer.catalogue import Catalogue
-from composer.errors import ComposerError, did_you_mean
+from composer.errors import ComposerError, NotGranted
+from composer.grants import Grants
 from composer.scope import CallRecord, Scope
 from composer.spec import ToolSpec
 from sandbox import ApprovalRequired, ToolError
@@ -30,12 +31,14 @@ class GuestTools:
         self.names_json = to_json(catalogue.known_names(scope.grants)[:MOST_NAMES])
 
     def find(self, name: str, call_id: int) -> GuestTool:
-        if not self.scope.allows(name):
-            hint = did_you_mean(spec.name for spec in self.catalogue.near(name, self.scope.grants))
-            self.scope.record(CallRecord.of(name, {}, None, "not granted", 0.0))
-            known = self.catalogue.known(name) is not None
-            raise CallFailed("NotGranted", f"it is not granted here{hint}" if known else f"no such tool is granted here{hint}")
         return GuestTool(name, self, self.scope.at(call_id))
+
+    async def refused(self, name: str) -> CallFailed:
+        """What the guest is told of a tool that it may not call."""
+        error = await self.catalogue.refusal(name, Grants() if self.offline else self.scope.grants)  # recordings start no server
+        self.scope.record(CallRecord.of(name, {}, None, "not granted", 0.0))
+        self.catalogue.outcomes["not_granted"] += 1
+        return CallFailed("NotGranted", f"it {error.reason}" if isinstance(error, NotGranted) else str(error))
 
     async def spec(self, name: str) -> ToolSpec:
         """A tool's interface, for its parameters' names; recorded answers start no server for it."""
@@ -70,6 +73,8 @@ class GuestTool:
 
     async def function(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tools = self._tools
+        if not tools.scope.allows(self.name):
+            raise await tools.refused(self.name)
         try:
             arguments = kwargs
             if args:

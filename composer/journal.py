@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -99,9 +99,12 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "runs.jsonl"
         self.older = folder / "runs.1.jsonl"
+        self.listeners: list[Callable[[RunRecord], None]] = []  # told of each run; from any thread, and not to take long
 
     def append(self, entry: RunRecord) -> None:
         """Write a record. A journal that can't be written costs no run: that is logged."""
+        for listener in self.listeners:
+            listener(entry)
         try:
             self._append(entry)
         except (OSError, ValueError) as error:  # also text that is no Unicode

@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 from composer.answers import MAX_ERROR, cut
 from composer.errors import ConfigError
 from composer.links import Link, words
+from composer.problems import Where
 from composer.servers import Referring, Scrubber, SourceOptions, configs_from_table, read_text, referred, resolve
 from composer.transports import bounded_client, in_memory
 from composer.upstream import McpSource
@@ -48,9 +49,9 @@ _HINTS: dict[str, dict[str, bool]] = {
 class OpenApiConfig(SourceOptions):
     """One API: where its document is, where its server is, and the headers that each request gets."""
 
-    document: Path
-    base_url: Referring | None = Field(default=None, repr=False)  # None: the first of the document's servers
-    headers: dict[str, Referring] = Field(default_factory=dict, repr=False)
+    document: Path = Field(description="its OpenAPI 3 document, from the project's folder", examples=["api/openapi.json"])
+    base_url: Referring | None = Field(default=None, repr=False, description="its address; by default the first that the document names")
+    headers: dict[str, Referring] = Field(default_factory=dict, repr=False, description="headers that each request gets")
 
     @model_validator(mode="after")
     def _an_address(self) -> OpenApiConfig:
@@ -59,9 +60,9 @@ class OpenApiConfig(SourceOptions):
         return self
 
 
-def apis_from_table(table: Mapping[str, Any], where: str, folder: Path) -> dict[str, OpenApiConfig]:
-    """The APIs of a file's `[apis.NAME]` tables, by namespace. A document's path is taken from *folder*."""
-    found = configs_from_table(table, where, "apis", OpenApiConfig)
+def apis_from_table(table: Any, where: Where, folder: Path) -> dict[str, OpenApiConfig]:
+    """The APIs of a file's `[openapi.NAME]` tables, by namespace. A document's path is taken from *folder*."""
+    found = configs_from_table(table, where, "openapi", OpenApiConfig)
     return {name: config.model_copy(update={"document": folder / config.document}) for name, config in found.items()}
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import subprocess
 import sys
 from typing import Any
 
+from composer.errors import alike, did_you_mean
 from composer.spec import Schema
 
 log = logging.getLogger("composer")
@@ -103,6 +105,32 @@ def _phrase(path: Any, message: str) -> str:
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     text = message if len(message) <= MAX_TEXT else f"{message[: MAX_TEXT // 2]} … {message[-MAX_TEXT // 2 :]}"
     return f"{where[:MAX_TEXT]}: {text}" if where else text
+
+
+_MISSING = re.compile(r'(.*: )?"(\w+)" is a required property', re.DOTALL)
+_UNEXPECTED = re.compile(r"Additional properties are not allowed \((.*) (?:was|were) unexpected\)", re.DOTALL)
+
+
+def of_arguments(problems: list[str], schema: Schema) -> list[str]:
+    """What is wrong with arguments, in a caller's words instead of JSON Schema's. *schema* is that of the parameters."""
+    properties = schema.get("properties")
+    names = [name for name in properties if isinstance(name, str)] if isinstance(properties, dict) else []
+    said: list[str] = []
+    for problem in problems:
+        if missing := _MISSING.fullmatch(problem):
+            said.append(f"{missing[1] or ''}{missing[2]} is required")
+        elif unexpected := _UNEXPECTED.fullmatch(problem):
+            said += [no_such("parameter", name, names) for name in re.findall(r"'([^']*)'", unexpected[1])[:MAX_PROBLEMS]] or [problem]
+        else:
+            said.append(problem)
+    return said
+
+
+def no_such(what: str, name: str, names: list[str]) -> str:
+    """That there is no parameter, argument or setting *name*; which may have been meant, or else what there is."""
+    near = sorted((other for other in names[:100] if alike(name, other) >= 0.6), key=lambda other: -alike(name, other))[:1]
+    takes = f"; it takes {', '.join(names[:20])}{' …' if len(names) > 20 else ''}" if names else "; it takes none"
+    return f"there is no {what} {name[:MAX_TEXT]}{did_you_mean(near) if near else takes[:MAX_TEXT]}"
 
 
 def size(value: Any, most: int) -> int | None:

@@ -15,11 +15,13 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from composer.errors import BadName, Collision, ConfigError
+from composer.errors import BadName, ConfigError
+from composer.folders import read_bounded
+from composer.problems import Setting, Where, problem, problems
 from composer.spec import check_namespace
+from sandbox.layers import dotted
 
 MAX_FILE = 1 << 20
-MAX_PROBLEMS = 8
 DAY_S = 86_400
 
 # `${env:NAME}`, or `${env:NAME:-what to use when there is none}`.
@@ -63,9 +65,9 @@ class ToolOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    timeout_s: Seconds | None = None  # None: the server's
-    retries: int = Field(default=2, ge=0, le=10)  # of a lost connection, for tools that may run twice
-    rate: Rate | None = None
+    timeout_s: Seconds | None = Field(default=None, description="seconds that one call may take; by default as for the others")
+    retries: int = Field(default=2, ge=0, le=10, description="after a lost connection, for tools that may run twice")
+    rate: Rate | None = Field(default=None, description="how often it may be called, like 10/s, 100/m or 1000/h")
 
 
 class SourceOptions(BaseModel):
@@ -73,10 +75,10 @@ class SourceOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    timeout_s: Seconds = 60.0
-    start_timeout_s: Seconds = 20.0
-    rate: Rate | None = None
-    tools: dict[str, ToolOptions] = Field(default_factory=dict)
+    timeout_s: Seconds = Field(default=60.0, description="seconds that one call may take")
+    start_timeout_s: Seconds = Field(default=20.0, description="seconds until it must be ready")
+    rate: Rate | None = Field(default=None, description="how often its tools may be called, like 10/s, 100/m or 1000/h", examples=["10/s"])
+    tools: dict[str, ToolOptions] = Field(default_factory=dict, description="what holds for single tools")
 
 
 class ServerConfig(SourceOptions):
@@ -87,15 +89,17 @@ class ServerConfig(SourceOptions):
     `start_timeout_s` the time that takes.
     """
 
-    command: Referring | None = None
-    args: list[Referring] = Field(default_factory=list, repr=False)
-    env: dict[str, Referring] = Field(default_factory=dict, repr=False)
-    cwd: Referring | None = None
+    command: Referring | None = Field(default=None, description="a program that speaks MCP over its stdin and stdout", examples=["npx"])
+    args: list[Referring] = Field(
+        default_factory=list, repr=False, description="its arguments", examples=[["-y", "@modelcontextprotocol/server-filesystem", "."]]
+    )
+    env: dict[str, Referring] = Field(default_factory=dict, repr=False, description="variables that it is given")
+    cwd: Referring | None = Field(default=None, description="where it is started, from the project's folder")
 
-    url: Referring | None = Field(default=None, repr=False)
-    headers: dict[str, Referring] = Field(default_factory=dict, repr=False)
-    auth: Literal["oauth"] | None = None
-    token: Referring | None = Field(default=None, repr=False)
+    url: Referring | None = Field(default=None, repr=False, description="or the address of one that speaks it over HTTP")
+    headers: dict[str, Referring] = Field(default_factory=dict, repr=False, description="headers that each request gets")
+    auth: Literal["oauth"] | None = Field(default=None, description="lets a person log in with a browser")
+    token: Referring | None = Field(default=None, repr=False, description="a bearer token, as a reference: ${env:NAME}")
 
     @model_validator(mode="after")
     def _one_way_to_reach_it(self) -> Self:
@@ -134,22 +138,26 @@ def referred(texts: Iterable[str], environ: Mapping[str, str]) -> set[str]:
     return {environ.get(name, default) for text in texts for name, default in REFERENCE.findall(text)}
 
 
-def servers_from_table(table: Mapping[str, Any], where: str) -> dict[str, ServerConfig]:
-    """The servers of a file's `[servers.NAME]` tables, by namespace. *where* names the file."""
+def servers_from_table(table: Any, where: Where) -> dict[str, ServerConfig]:
+    """The servers of a file's `[servers.NAME]` tables, by namespace. `ConfigError` has all that is wrong, and *where* it stands."""
     return configs_from_table(table, where, "servers", ServerConfig)
 
 
-def configs_from_table(table: Mapping[str, Any], where: str, section: str, model: type[Model]) -> dict[str, Model]:
+def configs_from_table(table: Any, where: Where, section: str, model: type[Model]) -> dict[str, Model]:
     """The `[section.NAME]` tables of a file as models, by namespace."""
     if not isinstance(table, Mapping):
-        raise ConfigError(f"{where}: [{section}] must hold tables, [{section}.NAME]")
+        raise ConfigError(problem((section,), f"it should hold tables, [{section}.NAME]", where))
     names: dict[str, str] = {}
     found: dict[str, Model] = {}
+    wrong: list[str] = []
     for name, value in table.items():
-        setting = f"{where}: [{section}.{name}]"
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{setting}: it must be a table")
-        found[_namespace(name, setting, names)] = validated(model, dict(value), setting)
+        try:
+            namespace = _namespace(name, (section, name), names, where)
+            found[namespace] = validated(model, value, where, (section, name))
+        except ConfigError as error:
+            wrong += error.problems
+    if wrong:
+        raise ConfigError(*wrong)
     return found
 
 
@@ -166,23 +174,27 @@ def servers_from_mcp_json(path: Path) -> dict[str, ServerConfig]:
     table = document.get("mcpServers") if isinstance(document, dict) else None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: it has no object mcpServers")
+
+    def where(_: Setting) -> str:
+        return str(path)
+
     names: dict[str, str] = {}
     servers: dict[str, ServerConfig] = {}
     for name, value in table.items():
-        setting = f"{path}: mcpServers.{name}"
+        setting = ("mcpServers", name)
         if not isinstance(value, dict):
-            raise ConfigError(f"{setting}: it must be an object")
+            raise ConfigError(problem(setting, "it should be an object", where))
         if value.get("disabled") is True:
             continue
-        namespace = _namespace(name, setting, names)
+        namespace = _namespace(name, setting, names, where)
         kind = value.get("type", "stdio" if "command" in value else "http")
         if kind == "stdio":
             kept = {key: value[key] for key in ("command", "args", "env", "cwd") if key in value}
         elif isinstance(kind, str) and kind.lower() in _HTTP_TYPES:
             kept = {key: value[key] for key in ("url", "headers") if key in value}
         else:
-            raise ConfigError(f"{setting}: type: {str(kind)[:40]!r} is not one that can be used: stdio or http")
-        servers[namespace] = validated(ServerConfig, _references(kept), setting)
+            raise ConfigError(problem((*setting, "type"), f"{str(kind)[:40]!r} is not one that can be used: stdio or http", where))
+        servers[namespace] = validated(ServerConfig, _references(kept), where, setting)
     return servers
 
 
@@ -198,10 +210,9 @@ def _references(value: Any) -> Any:
 
 
 def read_text(path: Path, limit: int) -> str:
-    """A file's text, of *limit* bytes at most: no more than that is read, whatever the file turns out to be."""
+    """An ordinary file's text, of *limit* bytes at most. A pipe or a device is none: its end may never come."""
     try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
+        data = read_bounded(path, limit, links=True)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"{path}: it can't be read: {reason}") from None
@@ -213,29 +224,23 @@ def read_text(path: Path, limit: int) -> str:
         raise ConfigError(f"{path}: it is not UTF-8 text") from None
 
 
-def validated(model: type[Model], value: dict[str, Any], setting: str) -> Model:
-    """*value* as the model, or a message that names the setting and never quotes what it holds."""
+def validated(model: type[Model], value: Any, where: Where, setting: Setting) -> Model:
+    """*value* as the model, or messages that name the settings and never quote what they hold."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        phrases = []
-        for problem in error.errors(include_url=False, include_input=False, include_context=False)[:MAX_PROBLEMS]:
-            place = ".".join(str(part)[:80] for part in problem["loc"])
-            said = problem["msg"].removeprefix("Value error, ")
-            said = "there is no such setting" if problem["type"] == "extra_forbidden" else said
-            phrases.append(f"{place}: {said}" if place else said)
-        raise ConfigError(f"{setting}: {'; '.join(phrases)}") from None
+        raise ConfigError(*problems(error, model, where, setting)) from None
 
 
-def _namespace(name: Any, setting: str, names: dict[str, str]) -> str:
+def _namespace(name: Any, setting: Setting, names: dict[str, str], where: Where) -> str:
     made = re.sub(r"[^a-z0-9_]", "_", str(name).lower())
     try:
         check_namespace(made)
     except BadName as error:
-        raise ConfigError(f"{setting}: {error}") from None
+        raise ConfigError(problem(setting, str(error), where)) from None
     if made in names:
-        raise Collision(made, names[made], setting)
-    names[made] = setting
+        raise ConfigError(problem(setting, f"its tools would be called {made}.…, and so would those of {names[made]}; rename one", where))
+    names[made] = dotted(setting)
     return made
 
 

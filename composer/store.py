@@ -53,6 +53,7 @@ class Store:
 
     def scan(self) -> dict[str, Found]:
         """The files there are. One whose name is no tool's is not one; it is in `strangers`."""
+        self._check()
         found: dict[str, Found] = {}
         try:
             entries = sorted(os.scandir(self.folder), key=lambda entry: entry.name)
@@ -70,11 +71,21 @@ class Store:
                 found[stem] = Found(stem, Path(entry.path), (stat.st_mtime_ns, stat.st_size, stat.st_ino))
         return found
 
+    def find(self, name: str) -> Found | None:
+        """The file of one tool, if it is there."""
+        path = self._current(name)
+        try:
+            stat = path.lstat()
+        except OSError:
+            return None
+        return Found(name, path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+
     def strangers(self) -> list[str]:
         """Python files in the folder that can't be tools, because of their names."""
         try:
+            self._check()
             names = sorted(os.listdir(self.folder))
-        except OSError:
+        except (OSError, StoreError):  # which `scan` tells of
             return []
         return [name for name in names if name.endswith(".py") and not name.startswith(".") and not NAME.fullmatch(name[:-3])]
 
@@ -182,13 +193,21 @@ class Store:
                 if entry.name.startswith(TEMPORARY) and entry.is_file(follow_symlinks=False):
                     os.unlink(entry.path)
 
+    def _check(self) -> None:
+        """A project comes from elsewhere, and a link in it may lead anywhere. The user's own folder is where they want it."""
+        if self.scope == "project" and (self.folder.is_symlink() or self.folder.parent.is_symlink()):
+            raise StoreError(f"{self.folder} is a link, or in one: a project has its composed tools in a folder of its own")
+
     def _current(self, name: str) -> Path:
+        self._check()
         return self.folder / f"{check_name(name)}.py"
 
     def _history(self, name: str) -> Path:
+        self._check()
         return self.folder / ".history" / check_name(name)
 
     def _alone(self) -> AbstractContextManager[None]:
+        self._check()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             return locked(self.folder / ".lock")

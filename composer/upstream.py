@@ -16,6 +16,7 @@ from composer.rates import Bucket
 from composer.servers import ServerConfig, SourceOptions, ToolOptions
 from composer.spec import CallContext, ToolSpec, check_namespace
 from composer.transports import connector, in_memory
+from sandbox.spans import span
 
 if TYPE_CHECKING:  # its import takes a second: it waits until a server is started
     from mcp_types import Tool
@@ -82,6 +83,10 @@ class McpSource:
         return (await self._listing_now()).specs
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
+        with span("upstream", "client", tool=name, namespace=self.namespace):
+            return await self._call(name, arguments)
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
         entry = (await self._listing_now()).entries.get(name)
         if entry is None:
             raise ToolNotFound(f"{self.origin} has no tool {name}")

@@ -200,8 +200,46 @@ class TestFinding:
             catalogue = Catalogue([Fake("one", {"x": 1})])
             with pytest.raises(ToolNotFound, match=r"there is no tool one\.nope$"):
                 await catalogue.call("one.nope", {}, scope())
-            with pytest.raises(ToolNotFound, match=r"there is no tool three\.x, and no source three"):
+            with pytest.raises(ToolNotFound, match=r"there is no tool three\.x; did you mean one\.x\?$"):
                 await catalogue.call("three.x", {}, scope())
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("files.raed", "there is no tool files.raed; did you mean files.read?"),
+            ("file.read", "there is no tool file.read; did you mean files.read?"),
+            ("file.nope", "there is no tool file.nope; did you mean the namespace files?"),
+            ("files.nope", "there is no tool files.nope"),
+            ("files.delet", "there is no tool files.delet; did you mean files.delete?"),
+            ("files.dele", "there is no tool files.dele"),
+            ("other.delete", "there is no tool other.delete"),
+            ("other.thing", "there is no tool other.thing"),
+            ("web.post", "web.post is not granted here"),
+            ("web.psot", "there is no tool web.psot"),
+            ("shop.anything", "shop.anything is not granted here"),
+        ],
+    )
+    def test_what_may_have_been_meant_is_close_and_destroys_nothing(self, name: str, expected: str) -> None:
+        async def main() -> None:
+            files, web, shop = Fake("files", {"read": 1, "rename": 2}), Fake("web", {"get": 1, "post": 2}), Fake("shop", {"x": 1})
+            files._specs += Fake("files", {"delete": 1}, hints=Hints(destructive=True))._specs
+            catalogue = Catalogue([files, web, shop])
+            with pytest.raises((NotGranted, ToolNotFound)) as caught:
+                await catalogue.get(name, Grants(["files.*", "web.get"]))
+            assert (str(caught.value), shop.asked) == (expected, 0)
+
+        asyncio.run(main())
+
+    def test_a_project_says_where_a_tool_is_granted(self) -> None:
+        async def main() -> None:
+            catalogue = Catalogue([Fake("web", {"get": 1, "post": 2})])
+            catalogue.project_grants = project = Grants(["web.get"])
+            with pytest.raises(NotGranted, match=r"is not granted here: name it under \[grants\] allow in \.go-ent/config\.toml$"):
+                await catalogue.get("web.post", project)
+            with pytest.raises(NotGranted, match=r"^web\.get is not granted here$"):  # it is the caller who has narrowed it
+                await catalogue.get("web.get", project.narrowed(["web.post"]))
 
         asyncio.run(main())
 

@@ -52,7 +52,7 @@ class TestResults:
             assert (run.status, run.result_truncated) == ("completed", True)
             assert isinstance(run.result, str)
             assert run.result.startswith("[0,1,2,3,")
-            assert "… [cut: 100 of 3891 bytes of JSON are shown; the whole is kept" in run.result
+            assert "… [cut: 100 of 3891 bytes of JSON are shown; return less: a part, a count" in run.result
             assert f'`rest = await tools.results.read(id="{run.id}")`' in run.result
             rest = await code.execute("sum(await tools.results.read(id=i))", {"i": run.id})
             assert rest.result == 499500
@@ -78,7 +78,7 @@ class TestErrors:
         run = execute(shared_box, "await tools.web.search(query='x')")
         assert run.error is not None
         assert (run.error.line, run.error.hint is not None) == (1, True)
-        assert "'query' was unexpected" in run.error.message
+        assert "there is no parameter query; it takes q, top" in run.error.message
         assert run.help is not None
         assert "async def search(self, q: str, top: int = 3) -> list[str]:" in run.help
         assert "What to look for." in run.help
@@ -97,7 +97,16 @@ class TestErrors:
     def test_a_tool_that_is_not_granted(self, shared_box: Sandbox) -> None:
         run = asyncio.run(mode(shared_box).execute("await tools.web.search(q='x')"))
         assert run.error is not None
-        assert "it is not granted here; did you mean search?" in run.error.message
+        assert (run.error.message, run.help) == ("web.search: it is not granted here", None)
+
+    def test_the_first_typo_in_a_namespace_that_nobody_has_asked_yet(self, shared_box: Sandbox) -> None:
+        web = FunctionSource([search], "web")
+        web.local = False
+        code = CodeMode(Catalogue([web]), shared_box, grants=Grants(["web.search"]))
+        run = asyncio.run(code.execute("await tools.web.serch(q='x')"))
+        assert run.error is not None
+        assert run.error.message == "web.serch: there is no tool web.serch; did you mean web.search?"
+        assert "async def search" in (run.help or "")
 
     def test_limits_only_narrow(self, shared_box: Sandbox) -> None:
         assert execute(shared_box, "while True: pass", limits={"cpu_s": 0.2}).status == "cpu_limit"

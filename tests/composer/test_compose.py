@@ -36,6 +36,58 @@ def refused(composer: Composer, source: str) -> list[str]:
     return caught.value.problems
 
 
+class TestNames:
+    @pytest.mark.parametrize("name", ["code_execute", "tool_x", "engine_x"])
+    def test_those_of_the_server_are_its_own(self, open_composer: Open, name: str) -> None:
+        composer = open_composer()
+        assert refused(composer, DOUBLE.replace("double", name)) == [
+            "its name is the server's own (tool_…, engine_…, code_execute): choose another"
+        ]
+        assert not composer.stores[0].scan()
+
+    def test_a_tool_of_another_source_is_called_in_code(self, open_composer: Open) -> None:
+        composer = open_composer(sources=[FunctionSource([search], "web")])
+        with pytest.raises(ComposerError, match=r"^web\.search is a tool of .*: call it in code as await tools\.web\.search\(…\)$"):
+            asyncio.run(composer.run("web.search"))
+
+    def test_a_tool_of_a_server_is_called_in_code(self, open_composer: Open, project: Path) -> None:
+        (project / ".go-ent" / "config.toml").write_text('[servers.files]\ncommand = "nothing"\n')
+        with pytest.raises(ComposerError, match=r"^files\.read is a tool of the server files: call it in code as await tools"):
+            asyncio.run(open_composer().run("files.read"))
+
+
+class TestInputs:
+    @pytest.mark.parametrize(
+        ("inputs", "expected"),
+        [
+            ({"txt": "a"}, "there is no parameter txt; did you mean text?; text is required"),
+            ({"text": "a", "x": 1, "y": 2}, "there is no parameter x; it takes text, times; there is no parameter y; it takes text, times"),
+            ({"text": 7}, 'text: 7 is not of type "string"'),
+        ],
+    )
+    def test_wrong_ones_are_named_with_the_signature(self, open_composer: Open, inputs: dict[str, Any], expected: str) -> None:
+        shout = tool("shout", 'def shout(text: str, times: int = 1) -> str:\n    """Loud."""\n    return text.upper() * times\n')
+
+        async def main() -> None:
+            async with open_composer() as composer:
+                await composer.compose(shout)
+                run = await composer.run("shout", inputs)
+                assert run.error is not None
+                assert run.error.message == f"the inputs do not fit: {expected}\nshout(text: str, times: int = 1)"
+
+        asyncio.run(main())
+
+    def test_what_is_said_of_them_is_bounded(self, open_composer: Open) -> None:
+        async def main() -> None:
+            async with open_composer() as composer:
+                await composer.compose(DOUBLE)
+                run = await composer.run("double", {"n": 1} | {f"{'x' * 500}{index}": index for index in range(2000)})
+                assert run.error is not None
+                assert len(run.error.message) < 3000
+
+        asyncio.run(main())
+
+
 class TestCompose:
     def test_saved_and_called(self, open_composer: Open) -> None:
         async def main() -> None:
@@ -58,8 +110,8 @@ class TestCompose:
         [
             (("len(hit)", "len(hit) + 1"), 'example 1: {"ab": 2} was expected; it returned {"ab": 3}'),
             (("q=q, top=top", "q=q"), 'the example has no recorded answer for search with {"q": "x"}'),
-            (("tools.search", "tools.serch"), "it requires serch, and there is no such tool; did you mean search?"),
-            (("tools.search", "tools.github.search"), "it requires github.search, which is not granted to this project"),
+            (("tools.search", "tools.serch"), "it requires serch: there is no tool serch; did you mean search?"),
+            (("tools.search", "tools.github.search"), "it requires github.search: there is no tool github.search; did you mean search?"),
             (("tools.search", "tools.triage"), "it calls itself: triage → triage"),
             (("def triage", "def triag"), "there is no function triage"),
             (("q: str, ", "q, "), "parameter q: it has no type"),

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -267,6 +268,11 @@ class TestDocuments:
         with pytest.raises(ConfigError, match="it unfolds to more than"):
             load_document("\n".join(lines))
 
+    def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "api.json")
+        with pytest.raises(ConfigError, match=r"it can't be read: api\.json is not an ordinary file"):
+            load_document(tmp_path / "api.json")
+
     def test_too_large(self, tmp_path: Path) -> None:
         path = tmp_path / "api.json"
         path.write_bytes(b" " * (MAX_DOCUMENT + 1))
@@ -280,7 +286,7 @@ class TestTable:
     def test_an_api(self, tmp_path: Path, address: str) -> None:
         (tmp_path / "api.json").write_text(json.dumps({**DOCUMENT, "servers": [{"url": address}]}))
         table = {"my-api": {"document": "api.json", "headers": {"X-Key": "${env:KEY}"}, "timeout_s": 5, "rate": "100/s"}}
-        configs = apis_from_table(table, "config.toml", tmp_path)
+        configs = apis_from_table(table, lambda _: "c.toml", tmp_path)
         assert configs["my_api"].document == tmp_path / "api.json"
 
         async def main() -> None:
@@ -293,12 +299,12 @@ class TestTable:
     @pytest.mark.parametrize(
         ("table", "message"),
         [
-            ({}, "c.toml: [apis.x]: document: Field required"),
-            ({"document": "a", "base_url": "ftp://x"}, "c.toml: [apis.x]: base_url: it must begin with http:// or https://"),
-            ({"document": "a", "header": {}}, "c.toml: [apis.x]: header: there is no such setting"),
+            ({}, "c.toml: openapi.x.document: it is needed, and not given"),
+            ({"document": "a", "base_url": "ftp://x"}, "c.toml: openapi.x.base_url: it must begin with http:// or https://"),
+            ({"document": "a", "header": {}}, "c.toml: openapi.x.header: there is no such setting; did you mean openapi.x.headers?"),
         ],
     )
     def test_what_is_wrong_is_named(self, table: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigError) as caught:
-            apis_from_table({"x": table}, "c.toml", Path())
+            apis_from_table({"x": table}, lambda _: "c.toml", Path())
         assert str(caught.value) == message

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from composer.errors import Collision, ConfigError
+from composer.errors import ConfigError
 from composer.servers import (
     MAX_FILE,
     Scrubber,
@@ -27,6 +29,10 @@ def written(folder: Path, document: Any) -> Path:
     return path
 
 
+def at_line_7(setting: Sequence[str | int]) -> str:
+    return "c.toml:7"
+
+
 class TestTables:
     def test_a_program_and_an_address(self) -> None:
         servers = servers_from_table(
@@ -34,7 +40,7 @@ class TestTables:
                 "my-server": {"command": "npx", "args": ["-y", "x"], "env": {"KEY": "${env:KEY}"}, "tools": {"a": {"rate": "2/m"}}},
                 "remote": {"url": "https://example.com/mcp", "token": "${env:TOKEN}", "timeout_s": 5},
             },
-            "config.toml",
+            at_line_7,
         )
         assert list(servers) == ["my_server", "remote"]
         assert servers["my_server"].tools["a"].retries == 2
@@ -44,46 +50,48 @@ class TestTables:
     @pytest.mark.parametrize(
         ("table", "message"),
         [
-            ({}, "c.toml: [servers.x]: give either command (a program to start) or url (a server to connect to)"),
-            ({"command": "a", "url": "http://b"}, "c.toml: [servers.x]: give either command"),
-            ({"command": "a", "headers": {"b": "c"}}, "c.toml: [servers.x]: headers: only for a server with url"),
-            ({"url": "http://a", "args": ["b"], "env": {"c": "d"}}, "c.toml: [servers.x]: args, env: only for a server with command"),
-            ({"command": "a", "comand": "b"}, "c.toml: [servers.x]: comand: there is no such setting"),
-            ({"command": "a", "tools": {"t": {"retrys": 1}}}, "c.toml: [servers.x]: tools.t.retrys: there is no such setting"),
-            ({"command": "a", "rate": "10 per s"}, "c.toml: [servers.x]: rate: '10 per s' is not a rate: write 10/s, 100/m or 1000/h"),
-            ({"command": "a", "timeout_s": 0}, "c.toml: [servers.x]: timeout_s: Input should be greater than 0"),
-            ({"command": "a", "timeout_s": float("inf")}, "c.toml: [servers.x]: timeout_s: "),
-            ({"command": " "}, "c.toml: [servers.x]: command: it is empty"),
-            ({"command": "a", "args": ["${env:}"]}, "c.toml: [servers.x]: args.0: it has ${env: without a name"),
-            ({"command": "a", "args": ["a\0b"]}, "c.toml: [servers.x]: args.0: it has a NUL character"),
-            ({"url": "ftp://a"}, "c.toml: [servers.x]: url: it must begin with http:// or https://"),
-            ({"url": "http://a", "auth": "basic"}, "c.toml: [servers.x]: auth: Input should be 'oauth'"),
-            ({"url": "http://a", "auth": "oauth", "token": "${env:A}"}, "c.toml: [servers.x]: token, auth: give one of them"),
-            ("npx", "c.toml: [servers.x]: it must be a table"),
+            ({}, "c.toml:7: servers.x: give either command (a program to start) or url (a server to connect to)"),
+            ({"command": "a", "url": "http://b"}, "c.toml:7: servers.x: give either command"),
+            ({"command": "a", "headers": {"b": "c"}}, "c.toml:7: servers.x.headers: only for a server with url"),
+            ({"url": "http://a", "args": ["b"], "env": {"c": "d"}}, "c.toml:7: servers.x: args, env: only for a server with command"),
+            ({"command": "a", "comand": "b"}, "c.toml:7: servers.x.comand: there is no such setting"),
+            ({"command": "a", "tools": {"t": {"retrys": 1}}}, "c.toml:7: servers.x.tools.t.retrys: there is no such setting"),
+            ({"command": "a", "rate": "10 per s"}, "c.toml:7: servers.x.rate: '10 per s' is not a rate: write 10/s, 100/m or 1000/h"),
+            ({"command": "a", "timeout_s": 0}, "c.toml:7: servers.x.timeout_s: it should be greater than 0"),
+            ({"command": "a", "timeout_s": float("inf")}, "c.toml:7: servers.x.timeout_s: "),
+            ({"command": " "}, "c.toml:7: servers.x.command: it is empty"),
+            ({"command": "a", "args": ["${env:}"]}, "c.toml:7: servers.x.args.0: it has ${env: without a name"),
+            ({"command": "a", "args": ["a\0b"]}, "c.toml:7: servers.x.args.0: it has a NUL character"),
+            ({"url": "ftp://a"}, "c.toml:7: servers.x.url: it must begin with http:// or https://"),
+            ({"url": "http://a", "auth": "basic"}, "c.toml:7: servers.x.auth: it should be 'oauth'"),
+            ({"url": "http://a", "auth": "oauth", "token": "${env:A}"}, "c.toml:7: servers.x: token, auth: give one of them"),
+            ("npx", "c.toml:7: servers.x: it should be a table, like { timeout_s = … }"),
         ],
     )
     def test_what_is_wrong_is_named(self, table: Any, message: str) -> None:
         with pytest.raises(ConfigError) as caught:
-            servers_from_table({"x": table}, "c.toml")
+            servers_from_table({"x": table}, at_line_7)
         assert str(caught.value).startswith(message)
 
     def test_a_token_in_the_file_is_refused_and_not_quoted(self) -> None:
         with pytest.raises(ConfigError, match="token: write it as a reference") as caught:
-            servers_from_table({"x": {"url": "http://a", "token": "sk-very-secret"}}, "c.toml")
+            servers_from_table({"x": {"url": "http://a", "token": "sk-very-secret"}}, at_line_7)
         assert "sk-very-secret" not in str(caught.value)
 
     def test_a_value_of_the_wrong_type_is_not_quoted(self) -> None:
         with pytest.raises(ConfigError) as caught:
-            servers_from_table({"x": {"command": "a", "env": {"KEY": ["sk-very-secret"]}}}, "c.toml")
-        assert str(caught.value) == "c.toml: [servers.x]: env.KEY: Input should be a valid string"
+            servers_from_table({"x": {"command": "a", "env": {"KEY": ["sk-very-secret"]}}}, at_line_7)
+        assert str(caught.value) == "c.toml:7: servers.x.env.KEY: it should be text"
 
     def test_two_names_that_become_one(self) -> None:
-        with pytest.raises(Collision, match=r"'a_b'.*\[servers\.a-b\] and .*\[servers\.a\.b\]"):
-            servers_from_table({"a-b": {"command": "x"}, "a.b": {"command": "y"}}, "c.toml")
+        with pytest.raises(
+            ConfigError, match=r'c\.toml:7: servers\."a\.b": its tools would be called a_b.…, and so would those of servers\.a-b'
+        ):
+            servers_from_table({"a-b": {"command": "x"}, "a.b": {"command": "y"}}, at_line_7)
 
     def test_a_name_that_can_be_no_namespace(self) -> None:
-        with pytest.raises(ConfigError, match=r"c\.toml: \[servers\.1x\]: '1x' can't be a namespace"):
-            servers_from_table({"1x": {"command": "x"}}, "c.toml")
+        with pytest.raises(ConfigError, match=r"c\.toml:7: servers\.1x: '1x' can't be a namespace"):
+            servers_from_table({"1x": {"command": "x"}}, at_line_7)
 
 
 class TestMcpJson:
@@ -114,10 +122,10 @@ class TestMcpJson:
             ("[" * 100_000, "it is not JSON"),
             ("[]", "it has no object mcpServers"),
             ({"mcpServers": []}, "it has no object mcpServers"),
-            ({"mcpServers": {"x": 1}}, "mcpServers.x: it must be an object"),
-            ({"mcpServers": {"x": {"type": "sse", "url": "http://x"}}}, "mcpServers.x: type: 'sse' is not one that can be used"),
+            ({"mcpServers": {"x": 1}}, "mcpServers.x: it should be an object"),
+            ({"mcpServers": {"x": {"type": "sse", "url": "http://x"}}}, "mcpServers.x.type: 'sse' is not one that can be used"),
             ({"mcpServers": {"x": {"type": "http"}}}, "mcpServers.x: give either command"),
-            ({"mcpServers": {"x": {"command": 1}}}, "mcpServers.x: command: Input should be a valid string"),
+            ({"mcpServers": {"x": {"command": 1}}}, "mcpServers.x.command: it should be text"),
         ],
     )
     def test_what_is_wrong_is_named(self, tmp_path: Path, document: Any, message: str) -> None:
@@ -139,9 +147,16 @@ class TestMcpJson:
         with pytest.raises(ConfigError, match=f"it is larger than {MAX_FILE} bytes"):
             servers_from_mcp_json(path)
 
-    def test_no_more_is_read_than_is_allowed(self) -> None:
-        with pytest.raises(ConfigError, match="it is larger than"):
-            servers_from_mcp_json(Path("/dev/zero"))
+    def test_a_pipe_or_a_device_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        for path in (tmp_path / "pipe", Path("/dev/zero")):
+            with pytest.raises(ConfigError, match=f"it can't be read: {path.name} is not an ordinary file"):
+                servers_from_mcp_json(path)
+
+    def test_a_link_to_an_ordinary_file_is_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "link.json"
+        path.symlink_to(written(tmp_path, {"mcpServers": {"a": {"command": "x"}}}))
+        assert list(servers_from_mcp_json(path)) == ["a"]
 
 
 class TestReferences:

@@ -64,6 +64,37 @@ class TestVersions:
         assert (store.scan(), store.versions("a"), store.read("a"), store.strangers()) == ({}, [], None, [])
         assert not store.folder.exists()
 
+    @pytest.mark.parametrize("link", ["composed-tools", ""])
+    def test_a_project_whose_folder_is_a_link_is_neither_written_nor_read(self, tmp_path: Path, link: str) -> None:
+        elsewhere = Store(tmp_path / "elsewhere" / "composed-tools", "project")
+        elsewhere.save(toolfile.read(DOUBLE))
+        before = sorted(elsewhere.folder.rglob("*"))
+        state = tmp_path / ".go-ent"
+        if link:
+            state.mkdir()
+        (state / link).symlink_to(elsewhere.folder.parent / link)
+        store = Store(state / "composed-tools", "project")
+        for act in (
+            store.scan,
+            lambda: store.find("double"),
+            lambda: store.read("double"),
+            lambda: store.versions("double"),
+            lambda: store.save(toolfile.read(TRIPLE)),
+            lambda: store.remove("double"),
+            lambda: store.rollback("double", 1),
+        ):
+            with pytest.raises(StoreError, match=r"composed-tools is a link, or in one: a project has its composed tools in a folder"):
+                act()
+        assert store.strangers() == []
+        assert sorted(elsewhere.folder.rglob("*")) == before
+
+    def test_the_users_own_folder_may_be_a_link(self, tmp_path: Path) -> None:
+        (tmp_path / "kept").mkdir()
+        (tmp_path / "composed-tools").symlink_to(tmp_path / "kept")
+        store = Store(tmp_path / "composed-tools", "global")
+        store.save(toolfile.read(DOUBLE))
+        assert list(store.scan()) == ["double"]
+
     def test_only_tools_files_are_tools(self, store: Store) -> None:
         store.save(toolfile.read(DOUBLE))
         for name in ("README.md", "Bad.py", "a-b.py", ".hidden.py", "x.pyc"):

@@ -1,0 +1,87 @@
+"""The composer for programs that do not await: scripts, notebooks, tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from composer.codemode import CodeRun
+from composer.composed import Broken, Composed
+from composer.composer import Composer, Saved
+from composer.store import StoreScope, Version
+from composer.usage import Used
+from sandbox import Limits, Run
+from sandbox.background import BackgroundLoop
+
+
+class BlockingComposer:
+    """A composer on an event loop of its own, in a thread: also where another runs, as in a notebook. Use it in a `with`, or `close` it.
+
+    Async tools that it is given run on that loop.
+    """
+
+    def __init__(self, folder: Path | str = ".", **options: Any) -> None:
+        """The composer of the project that *folder* is in; *options* are those of `Composer`."""
+        self._loop = BackgroundLoop()
+        try:
+            self.composer = self._loop.call(_opened(folder, options))
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def execute(
+        self,
+        code: str | bytes,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        grants: Iterable[str] | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        session: str | None = None,
+    ) -> CodeRun:
+        """Run code over the granted tools."""
+        return self._loop.call(self.composer.code.execute(code, inputs, grants=grants, limits=limits, session=session))
+
+    def compose(self, source: str | bytes, *, scope: StoreScope = "project") -> Saved:
+        """Save a composed tool: checked, its examples run, versioned."""
+        return self._loop.call(self.composer.compose(source, scope=scope))
+
+    def run(self, tool: str, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
+        """Run a composed tool: whatever it does is a run with a status."""
+        return self._loop.call(self.composer.run(tool, inputs, **options))
+
+    def call(self, name: str, /, **inputs: Any) -> Any:
+        """Call a composed tool like a function: what it returns, or an exception."""
+        return self._loop.call(self.composer.call(name, **inputs))
+
+    def tools(self) -> list[tuple[Composed | Broken, Used]]:
+        """The composed tools, and how each was used."""
+        return self._loop.call(self.composer.tools())
+
+    def history(self, name: str) -> list[Version]:
+        """The versions of a tool, the oldest first."""
+        return self._loop.call(self.composer.history(name))
+
+    def rollback(self, name: str, version: int) -> Version:
+        """Bring an earlier version back, as a new one."""
+        return self._loop.call(self.composer.rollback(name, version))
+
+    def remove(self, name: str) -> StoreScope:
+        """Remove a tool; its versions stay."""
+        return self._loop.call(self.composer.remove(name))
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._loop.call(self.composer.close())
+        self._loop.close()
+
+    def __enter__(self) -> BlockingComposer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+
+async def _opened(folder: Path | str, options: Mapping[str, Any]) -> Composer:
+    return Composer.open(folder, **options)
