@@ -97,6 +97,18 @@ HELD_OUT: tuple[Phrasing, ...] = (
     ("Somebody has set {flag} by hand on two of the machines, hence the difference.", ("flag", "machines")),
     ("Back-pressure begins at {number} in the {word} buffer, as measured twice.", ("number", "buffer")),
 )
+# Facts without a name, a number or a path in them, and without a word that announces them: only a reader who understands the text
+# can tell them from what is said beside them, or who sees that nothing else is said in such words.
+PLAIN: tuple[Phrasing, ...] = (
+    ("The upstairs team shares a single login, which is why the audit trail says nothing.", ("single login", "audit trail")),
+    ("Whoever is on duty restarts the importer by hand every other morning.", ("restarts the importer", "by hand")),
+    ("Our largest customer reads the mails as plain text, pictures and tables get lost there.", ("largest customer", "plain text")),
+    ("The sandbox talks to the real payment provider, contrary to its name.", ("sandbox", "real payment provider")),
+    ("Half of the addresses come from an old spreadsheet and have their columns swapped.", ("old spreadsheet", "columns swapped")),
+    ("Translations are copied over at build time and quietly win over edits in the tool.", ("Translations", "build time")),
+    ("The previous owner kept the mapping in his head and has left the company.", ("mapping", "left the company")),
+    ("People in the warehouse wear gloves, small buttons are of no use to them.", ("gloves", "small buttons")),
+)
 FILLER = (
     "Let me have a look at {path} first.",
     "That looks reasonable to me so far, and it reads well.",
@@ -439,6 +451,15 @@ def main() -> None:
         ):
             told = f"{share.value:.1%} of {share.all}"
             rows.append(row(f"kept at {SHARE:.0%} of the size: {what} (seed {seed})", told, f"≥ {bound:.0%}", share.value >= bound))
+        plain = accuracy(seed, PLAIN).planted
+        rows.append(
+            row(
+                f"kept: facts in plain words (seed {seed})",
+                f"{plain.value:.1%} of {plain.all}",
+                f"≥ {BOUND_PLANTED:.0%}",
+                plain.value >= BOUND_PLANTED,
+            )
+        )
     text = "\n".join(["| what | measured | bound | |", "|---|---|---|---|", *rows])
     text += f"\n\n{TRANSCRIPTS} transcripts a seed. {os.cpu_count()} cores, Python {'.'.join(map(str, sys.version_info[:3]))}\n"
     print(text)

@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.budget import Budget, LedgerError, Reservation, tighter
+from engine.budget import Ask, Budget, LedgerError, Reservation, tighter
 from engine.config import EngineConfig
 from engine.context.condense import PromptTooLarge
-from engine.context.keeper import LEAST, Fitted, Keeper, Recorded
+from engine.context.keeper import LEAST, Fitted, Keeper, Recorded, Room
+from engine.context.models import Purse
 from engine.errors import BadTask, BudgetExceeded, EngineError, NeedsApproval, Untrusted
 from engine.executions.state import AgentSession
 from engine.executions.store import Held
@@ -30,11 +31,15 @@ from engine.runners.registry import Registry
 from engine.selection import Choice, choose_runtime
 from engine.strategies import Step
 from engine.strategies.results import failed
-from engine.threads import to_the_end
+from engine.threads import Stopped, to_the_end, unless
+from sandbox.spans import span
 
 FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
 GO_ON = "{why} What you did before still stands: look at where it is, and go on with the task."
 MAX_WHY = 2000
+FOR_SUMMARY = 0.5  # of a step's own limit, at the most: the rest is the step's
+BEFORE_STEPS = 0.75  # of an execution's limit: what is left beyond that is for its steps
+MOST_READ = 250_000  # tokens of the files of a task: what can't be shown is summarised
 MAX_NOTED = 4000
 OBEYED = (".claude", ".mcp.json", ".opencode", "opencode.json", "opencode.jsonc")
 
@@ -49,6 +54,7 @@ class Run:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     limit: BudgetLimit | None = None
     may_start: bool = True  # whether whoever asked may start programs by argv
+    ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
     adjustments: tuple[str, ...] = ()
     warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
     spending: set[str] = field(default_factory=set)  # the tries for which money is held now
@@ -171,8 +177,15 @@ class Dispatcher:
             raise Untrusted(f"the command {self._config.engine.command}", str(self._project))
 
     async def prompt(self, step: Step, adjustments: tuple[str, ...] = ()) -> Prompt:
-        """What an agent would be sent."""
-        return await asyncio.to_thread(self._prompt, Fitted(step, adjustments), self._config.engine.prompt_tokens)
+        """What an agent would be sent, within the same room; but what is too long is cut here, where it would be summarised."""
+        role = self._role(step.task)
+        runtime = step.task.runtime or (role.runtime if role is not None else None) or self._config.engine.runtime or "claude-code"
+        model = self._model(step.task, role, runtime, runtime)
+        room = await self._room(step, role, model)
+        files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=room.material)
+        prompt = await asyncio.to_thread(self._prompt, Fitted(step, adjustments, files=tuple(files)), room.material)
+        self._check_size(prompt, room, model)
+        return prompt
 
     def _skills(self, task: Task, role: Role | None) -> Sequence[Skill]:
         skills = find_skills(self._project, dict.fromkeys((*(role.skills if role is not None else ()), *task.skills)))
@@ -187,31 +200,46 @@ class Dispatcher:
             fitted.step,
             role=role,
             skills=self._skills(task, role),
-            files=read_files(self._project, task.files, budget_tokens=room),
+            files=fitted.files,
             budget_tokens=room,
             adjustments=fitted.adjustments,
             summary=fitted.summary,
         )
 
-    async def _prompt_within(self, step: Step, run: Run, role: Role | None, model: str | None) -> Prompt:
-        """The prompt of a step, within the window of the model that it goes to: what would not fit is summarised first."""
+    async def _room(self, step: Step, role: Role | None, model: str | None) -> Room:
+        """What the material of a step may take beside what must be said."""
         bare = replace(step, previous=(), dependencies=(), task=step.task.model_copy(update={"files": ()}))
         alone = (await asyncio.to_thread(self._prompt, Fitted(bare, ()), LEAST)).tokens
         config = self._config.roles.get(role.name) if role is not None else None
-        threshold = step.task.threshold or (config.threshold if config is not None else None)
-        room = self._keeper.room(model, alone, threshold)
+        room = self._keeper.room(model, alone, step.task.threshold or (config.threshold if config is not None else None))
+        return replace(room, material=min(room.material, self._config.engine.prompt_tokens))
+
+    async def _prompt_within(self, step: Step, run: Run, role: Role | None, model: str | None) -> Prompt:
+        """The prompt of a step, within the window of the model that it goes to: what would not fit is summarised first."""
+        room = await self._room(step, role, model)
+        files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=max(room.material, MOST_READ))
         if run.context is None:
             run.context = Recorded(run.held)
-        fitted = await self._keeper.fit(run.context, step, run.adjustments, room, model=model)
+        limit = tighter(step.task.budget, role.budget if role is not None else None)
+        purse = Purse(
+            execution_id=run.id, task_id=step.id, task_limit=_part(limit, FOR_SUMMARY), execution_limit=_part(run.limit, BEFORE_STEPS)
+        )
+        fitted = await self._keeper.fit(run.context, step, run.adjustments, room, purse=purse, files=files)
         for note in fitted.notes:
             run.warn(step.id, note)
-        prompt = await asyncio.to_thread(self._prompt, fitted, min(self._config.engine.prompt_tokens, room.material))
+        prompt = await asyncio.to_thread(self._prompt, fitted, room.material)
         for note in prompt.notes:
             run.warn(step.id, note)
-        if self._keeper.counted(prompt.tokens, model) > room.window:
-            raise PromptTooLarge(prompt.tokens, room.window, model)
-        await run.write(run.held.append, "context", {"step": step.id, "tokens": prompt.tokens, "window": room.window})
+        self._check_size(prompt, room, model)
+        window = self._keeper.windows.window(model).tokens
+        tokens = self._keeper.counted(prompt.tokens, model)
+        await run.write(run.held.append, "context", {"step": step.id, "tokens": tokens, "window": window})
         return prompt
+
+    def _check_size(self, prompt: Prompt, room: Room, model: str | None) -> None:
+        if prompt.tokens > room.window:
+            tokens, reserve = (self._keeper.counted(number, model) for number in (prompt.tokens, room.reserve))
+            raise PromptTooLarge(tokens, self._keeper.windows.window(model).tokens, reserve, model)
 
     async def run(self, step: Step, run: Run) -> RunResult:
         """One step, to its result. What is finished already, from before an interruption, is not run again."""
@@ -263,13 +291,16 @@ class Dispatcher:
             model = self._model(task, role, name, choice.runtime)
             try:
                 if model not in prompts:
-                    prompts[model] = await self._prompt_within(step, run, role, model) if task.has_prompt else None
+                    prompts[model] = await unless(run.stop, self._prompt_within(step, run, role, model)) if task.has_prompt else None
                 prompt = prompts[model]
                 result, settled = await self._try(step, run, name, role, model, prompt, session)
                 if session is not None and _never_began(result):
                     attempts.append(settled)
                     run.warn(step.id, f"{name} could not go on in its session: {result.error}")
                     result, settled = await self._try(step, run, name, role, model, prompt, None)
+            except Stopped:
+                result = self._blank(step, run, "interrupted", "interrupted while its prompt was made")
+                settled = Attempt.of(result, name)
             except EngineError as error:  # not allowed, or no budget for it; what was tried before is told all the same
                 result = failed(run.id, step.id, error)
                 settled = Attempt.of(result, name)
@@ -283,6 +314,9 @@ class Dispatcher:
         """The model as a runtime calls it. A stand-in has names of its own: what it can't know is left to its default."""
         config = self._config.runners.get(name)
         default = config.model if config is not None else None
+        if name == "cli":
+            command = self._config.commands.get(str(task.command or self._config.engine.command))
+            default = (command.model if command is not None else None) or default
         model = task.model or (role.model if role is not None else None)
         if model is None or name == chosen:
             return model or default
@@ -343,9 +377,14 @@ class Dispatcher:
                 tool=task.tool,
                 code=task.code,
                 inputs=task.inputs,
+                grants=self.grants_of(run.held.state.client),
                 recording=run.tapes.of_step(step.id) if task.tool or task.code else None,
             )
-            result = await self._drive(runner, request, run, step)
+            with span("step", step=step.id, runtime=name, attempt=number) as told:
+                result = await self._drive(runner, request, run, step)
+                told.set(status=result.status)
+                if not result.ok:
+                    told.fail(result.failure or result.status)
         finally:
             if reservation is not None:
                 try:
@@ -353,14 +392,23 @@ class Dispatcher:
                 finally:
                     self._settled(run, key)
         assert result is not None
-        if prompt is not None and result.tokens is not None and model is not None:
-            self._keeper.counter.report(model, prompt.tokens, result.tokens.input + result.tokens.cache_read + result.tokens.cache_write)
+        if prompt is not None and result.tokens is not None and session is None and name == "cli":
+            # An agent's figures are those of all its turns, and of what it says of itself: they tell nothing of the tokenizer.
+            reported = result.tokens.input + result.tokens.cache_read + result.tokens.cache_write
+            self._keeper.counter.report(result.model or model or "", prompt.tokens, reported)
         if task.needs_model:  # a program that a task names says nothing of the next
             if result.ok or result.failure not in SURVIVABLE:
                 self.breaker.worked(name)
             else:
                 self.breaker.failed(name)
         return result, Attempt.of(result, name)
+
+    def grants_of(self, client: str) -> tuple[str, ...] | None:
+        """What guests of a client with a token may call, at the most, as its grants are now. None: all that the project grants."""
+        if not client:
+            return None
+        rights = self._config.serve.clients.get(client)
+        return () if rights is None else rights.allow
 
     @staticmethod
     def _settled(run: Run, key: str) -> None:
@@ -374,7 +422,8 @@ class Dispatcher:
 
     async def _reserve(self, step: Step, run: Run, role: Role | None, model: str | None, prompt: Prompt, key: str) -> Reservation:
         limit = tighter(step.task.budget, role.budget if role is not None else None)
-        estimate = await asyncio.to_thread(self._budget.estimate, model=model, prompt_tokens=prompt.tokens, limit=limit)
+        client = run.held.state.client
+        estimate = await asyncio.to_thread(self._budget.estimate, model=model, prompt_tokens=prompt.tokens, limit=limit, client=client)
         while True:
             async with run.reserving:  # one after the other: who comes next sees what is held for the others
                 others, settled = bool(run.spending), run.settled
@@ -387,6 +436,8 @@ class Dispatcher:
                         task_limit=limit,
                         execution_limit=run.limit,
                         may_ask=not others,
+                        ask=run.ask,
+                        client=client,
                     )
                     run.spending.add(key)
                     break
@@ -475,6 +526,14 @@ class Dispatcher:
         return RunResult.model_validate(
             {"execution_id": run.id, "task_id": step.id, "status": status, "error": error, "failure": failure, "runtime": None}
         )
+
+
+def _part(limit: BudgetLimit | None, part: float) -> BudgetLimit | None:
+    """A part of a limit."""
+    if limit is None:
+        return None
+    usd, tokens = limit.usd, limit.tokens
+    return BudgetLimit(usd=None if usd is None else usd * part, tokens=None if tokens is None else max(1, int(tokens * part)))
 
 
 def _session_of(run: Run, step: Step, before: RunResult | None, runtime: str) -> Earlier | None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,13 +87,18 @@ class Budget:
         mode: Mode,
         ask: Ask | None = None,
         clock: Callable[[], float] = time.time,
+        clients: Mapping[str, BudgetLimit] | None = None,
     ) -> None:
+        """*clients* have a limit of their own for each day, which nobody is asked about and no mode lets pass."""
         self._config, self._prices, self._mode, self._ask, self._clock = config, prices, mode, ask, clock
+        self._clients = dict(clients or {})
         self._zone = zone(config.timezone)
         self._ledger = Ledger(project)
         self._asking = asyncio.Lock()
 
-    def estimate(self, *, model: str | None, prompt_tokens: int, limit: BudgetLimit | None, max_output: int | None = None) -> Estimate:
+    def estimate(
+        self, *, model: str | None, prompt_tokens: int, limit: BudgetLimit | None, max_output: int | None = None, client: str = ""
+    ) -> Estimate:
         """What a call is held at: its task's own limit, else its likely price but not less than the configured amount.
 
         A prompt that alone costs more than the limit is estimated at that, and will be refused. The first call may load
@@ -106,16 +111,17 @@ class Budget:
         prompt_usd = self._prices.cost(model, Tokens(input=prompt_tokens))
         likely_usd = self._prices.cost(model, Tokens(input=prompt_tokens, output=output))
         usd = None
-        if prompt_usd is not None or self.limits_dollars(limit):
+        if prompt_usd is not None or self.limits_dollars(limit, client):
             usd = _held_at(own.usd, cap.usd, config.reserve_usd, prompt_usd or 0.0, likely_usd or 0.0)
         least_usd = None if own.usd is not None or usd is None else min(usd, likely_usd or config.reserve_usd / 10)
         least_tokens = None if own.tokens is not None else int(min(tokens, prompt_tokens + output))
         return Estimate(usd, int(tokens), least_usd, least_tokens)
 
-    def limits_dollars(self, limit: BudgetLimit | None = None) -> bool:
-        """Whether dollars are limited for a call: by the configuration, or by *limit*."""
+    def limits_dollars(self, limit: BudgetLimit | None = None, client: str = "") -> bool:
+        """Whether dollars are limited for a call: by the configuration, by *limit*, or for its client."""
         config = self._config
-        return any(each is not None and each.usd is not None for each in (limit, config.task, config.execution, config.day, config.month))
+        limits = (limit, self._clients.get(client), config.task, config.execution, config.day, config.month)
+        return any(each is not None and each.usd is not None for each in limits)
 
     async def reserve(
         self,
@@ -127,16 +133,21 @@ class Budget:
         task_limit: BudgetLimit | None = None,
         execution_limit: BudgetLimit | None = None,
         may_ask: bool = True,
+        ask: Ask | None = None,
+        client: str = "",
     ) -> Reservation:
         """Hold what a call may cost, before it is made; `BudgetExceeded` if it does not fit and nobody lets it pass.
 
         Without *may_ask* nobody is asked, and nothing goes on with a warning: for who can wait until there is more.
+        *ask* is asked in the place of the budget's own, also over MCP; but nobody is who calls with a client's token: whether
+        the project's limits may be passed is not theirs to say.
 
         A later try of a task holds what its earlier tries have left of the task's limit. A key can be used once.
         """
-        call, warning = Call(key, execution_id, task_id), None
+        call, warning = Call(key, execution_id, task_id, client), None
         task, execution = tighter(task_limit, self._config.task), tighter(execution_limit, self._config.execution)
-        limits = [limit for limit in (task, execution, self._config.day, self._config.month) if limit is not None]
+        given = (task, execution, self._clients.get(client), self._config.day, self._config.month)
+        limits = [limit for limit in given if limit is not None]
         usd_limited, tokens_limited = any(limit.usd for limit in limits), any(limit.tokens for limit in limits)
         usd, tokens = estimate.usd, estimate.tokens
         if not (0 <= tokens <= MOST_TOKENS and (usd is None or 0 <= usd <= MOST_USD)):
@@ -148,11 +159,11 @@ class Budget:
         held = await self._hold(call, wanted, task, execution)
         if isinstance(held, Refusal):
             if not may_ask:
-                raise _exceeded(held)
+                raise _exceeded(held, client)
             async with self._asking:
                 held = await self._hold(call, wanted, task, execution)  # what was decided meanwhile counts
                 while isinstance(held, Refusal):
-                    warning = await self._permission(_exceeded(held))
+                    warning = await self._permission(_exceeded(held, client), None if client else ask)
                     log.warning("%s: %s", key, warning)
                     held = await self._hold(call, wanted, task, execution, force=True)
         return Reservation(key, held.usd, held.tokens, warning, execution_id, task_id, usd_limited, tokens_limited)
@@ -173,7 +184,7 @@ class Budget:
 
     async def report(self) -> BudgetReport:
         """What is spent, held and allowed now."""
-        return await asyncio.to_thread(read_report, self._ledger, self._config, self._zone, self._clock())
+        return await asyncio.to_thread(read_report, self._ledger, self._config, self._zone, self._clock(), self._clients)
 
     async def spent(self, execution_ids: Sequence[str]) -> Spent:
         """What executions have spent so far, together."""
@@ -185,9 +196,11 @@ class Budget:
             unknown=sum(one.unknown for one in found),
         )
 
-    def _limits(self, at: float, task: BudgetLimit | None, execution: BudgetLimit | None) -> list[Limit]:
-        """The limits that hold for a call, the narrowest first."""
+    def _limits(self, at: float, client: str, task: BudgetLimit | None, execution: BudgetLimit | None) -> list[Limit]:
+        """The limits that hold for a call: a client's, which nothing gets past, then the narrowest first."""
         within, limits = bounds(at, self._zone), []
+        if (own := self._clients.get(client)) is not None:
+            limits.append(Limit("client", own.usd, own.tokens, *within.day))
         if task is not None:
             limits.append(Limit("task", task.usd, task.tokens))
         if execution is not None:
@@ -198,13 +211,16 @@ class Budget:
             limits.append(Limit("month", month.usd, month.tokens, *within.month))
         return limits
 
-    async def _permission(self, refusal: BudgetExceeded) -> str:
+    async def _permission(self, refusal: BudgetExceeded, ask: Ask | None) -> str:
         """Why a call that does not fit may be made all the same; raises *refusal* if it may not."""
-        if self._mode == "mcp":
+        if refusal.scope.startswith("client "):
+            raise refusal
+        if ask is None and self._mode == "mcp":
             if self._config.hard:
                 raise refusal
             return f"{refusal}; it goes on with this warning, because budget.hard is not set"
-        if self._ask is None or not await self._ask(refusal):
+        ask = ask or self._ask
+        if ask is None or not await ask(refusal):
             raise refusal
         return f"{refusal}; it goes on because that was allowed"
 
@@ -213,7 +229,7 @@ class Budget:
     ) -> Held | Refusal:
         """In a thread. If the caller is cancelled meanwhile, nobody would ever settle it: it is let go."""
         at = self._clock()
-        limits = self._limits(at, task, execution)
+        limits = self._limits(at, call.client, task, execution)
 
         def hold() -> Held | Refusal:
             return self._ledger.reserve(call, wanted, limits, unknown_usd=self._config.reserve_usd, at=at, force=force)
@@ -268,9 +284,10 @@ def _held_at(own: float | None, cap: float | None, least: float, prompt: float, 
     return max(amount if cap is None else min(amount, cap), prompt)
 
 
-def _exceeded(refusal: Refusal) -> BudgetExceeded:
+def _exceeded(refusal: Refusal, client: str) -> BudgetExceeded:
     show = dollars if refusal.unit == "usd" else _tokens
-    return BudgetExceeded(refusal.scope, show(refusal.spent), show(refusal.wanted), show(refusal.limit))
+    scope = f"client {client} for today" if refusal.scope == "client" else refusal.scope
+    return BudgetExceeded(scope, show(refusal.spent), show(refusal.wanted), show(refusal.limit))
 
 
 def _overshoot(reservation: Reservation, counted: Counted) -> str | None:

@@ -10,7 +10,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -20,9 +20,9 @@ from composer.folders import STATE, check_database, ignore_state, locked, sync_f
 from engine.budget.owners import this_process
 from engine.errors import BadTask, EngineError
 
-Scope = Literal["task", "execution", "day", "month"]
+Scope = Literal["task", "execution", "client", "day", "month"]
 FILE = "budget.db"
-VERSION = 1
+VERSION = 2
 BUSY_S = 30.0
 WORK_S = 10.0
 KEPT = 200_000  # spends; older ones go when they are of another month
@@ -36,36 +36,41 @@ SCHEMA = MappingProxyType(
             "CREATE TABLE spends (key TEXT PRIMARY KEY, execution_id TEXT NOT NULL, task_id TEXT NOT NULL, runtime TEXT, model TEXT, "
             "role TEXT, usd REAL CHECK (usd >= 0), tokens INTEGER NOT NULL CHECK (tokens >= 0), estimated INTEGER NOT NULL, "
             "tokens_estimated INTEGER NOT NULL, reserved_usd REAL, reserved_tokens INTEGER NOT NULL, forced INTEGER NOT NULL, "
-            "at REAL NOT NULL) STRICT"
+            "at REAL NOT NULL, client TEXT NOT NULL DEFAULT '') STRICT"
         ),
         "spends_at": "CREATE INDEX spends_at ON spends (at)",
         "spends_of": "CREATE INDEX spends_of ON spends (execution_id, task_id)",
         "reservations": (
             "CREATE TABLE reservations (key TEXT PRIMARY KEY, execution_id TEXT NOT NULL, task_id TEXT NOT NULL, "
             "usd REAL CHECK (usd >= 0), tokens INTEGER NOT NULL CHECK (tokens >= 0), forced INTEGER NOT NULL, owner TEXT NOT NULL, "
-            "at REAL NOT NULL) STRICT"
+            "at REAL NOT NULL, client TEXT NOT NULL DEFAULT '') STRICT"
         ),
     }
 )
 
+# The last column is what version 2 has added; as SQLite itself writes it then.
+ADDED = ", client TEXT NOT NULL DEFAULT ''"
+SCHEMA_1 = MappingProxyType({name: text.replace(ADDED, "") for name, text in SCHEMA.items()})
+
 # An unknown cost counts as what a call is held at by default: an unknown is not free.
 WINDOW_SUM = """
 SELECT coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0) FROM (
-  SELECT usd, tokens FROM spends WHERE at >= :start AND at < :end
-  UNION ALL SELECT usd, tokens FROM reservations WHERE at >= :start AND at < :end)
+  SELECT usd, tokens FROM spends WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client)
+  UNION ALL SELECT usd, tokens FROM reservations WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client))
 """
 EXECUTION_SUM = """
 SELECT coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0) FROM (
   SELECT usd, tokens FROM spends WHERE execution_id = :execution AND (:task IS NULL OR task_id = :task)
   UNION ALL SELECT usd, tokens FROM reservations WHERE execution_id = :execution AND (:task IS NULL OR task_id = :task))
 """
-HELD = "SELECT usd, tokens, forced, at, execution_id, task_id FROM reservations WHERE key = ?"
+HELD = "SELECT usd, tokens, forced, at, execution_id, task_id, client FROM reservations WHERE key = ?"
 COUNTED = """
-SELECT reserved_usd, reserved_tokens, forced, at, execution_id, task_id, usd, tokens, estimated, tokens_estimated FROM spends WHERE key = ?
+SELECT reserved_usd, reserved_tokens, forced, at, execution_id, task_id, client, usd, tokens, estimated, tokens_estimated
+FROM spends WHERE key = ?
 """
 SPEND = """
 INSERT INTO spends VALUES (:key, :execution, :task, :runtime, :model, :role, :usd, :tokens, :estimated, :tokens_estimated, :reserved_usd,
-  :reserved_tokens, :forced, :at)
+  :reserved_tokens, :forced, :at, :client)
 ON CONFLICT (key) DO UPDATE SET runtime = excluded.runtime, model = excluded.model, role = excluded.role, usd = excluded.usd,
   tokens = excluded.tokens, estimated = excluded.estimated, tokens_estimated = excluded.tokens_estimated
 """
@@ -77,21 +82,24 @@ class LedgerError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One try of a task, which has one key."""
+    """One try of a task, which has one key; and the client with a token for whom it is made, if it is for one."""
 
     key: str
     execution_id: str
     task_id: str
+    client: str = ""
 
     def __post_init__(self) -> None:
         for text in (self.key, self.execution_id, self.task_id):
             if not 0 < len(text) <= LONGEST_KEY or _clean(text, LONGEST_KEY) != text:
                 raise BadTask(f"{text[:80]!r} can't be the key of a spend, nor part of one: 1 to {LONGEST_KEY} characters of ordinary text")
+        if _clean(self.client, LONGEST_LABEL) != self.client:
+            raise BadTask(f"{self.client[:80]!r} can't be the name of a client")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a scope may spend. A day or a month has a start and an end."""
+    """What a scope may spend. A day, a month, or the day of a client has a start and an end."""
 
     scope: Scope
     usd: float | None = None
@@ -158,6 +166,7 @@ class Ledger:
     def __init__(self, project: Path) -> None:
         self.path = project / STATE / FILE
         self._lock = threading.Lock()
+        self._upgraded = False
 
     def reserve(
         self,
@@ -169,7 +178,7 @@ class Ledger:
         at: float,
         force: bool = False,
     ) -> Held | Refusal:
-        """Hold money for a call if it fits every limit; with *force* in any case.
+        """Hold money for a call if it fits every limit; with *force* in any case, but for a client's own limit.
 
         Of the task's own limit, what earlier tries have left is held, if the estimate would have fitted at first; of the
         other limits what is left, if the call can do with that.
@@ -185,15 +194,15 @@ class Ledger:
                 fit_usd = _fit(limit, limit.usd, spent_usd, usd, wanted.least_usd, CENT_DUST)
                 fit_tokens = _fit(limit, limit.tokens, spent_tokens, tokens, wanted.least_tokens, 0)
                 if fit_usd is None or fit_tokens is None:
-                    if not force:
+                    if not force or limit.scope == "client":  # what somebody else was given is no matter of a warning
                         if fit_usd is None:
                             return Refusal(limit.scope, "usd", spent_usd, usd or 0.0, limit.usd or 0.0)
                         return Refusal(limit.scope, "tokens", spent_tokens, tokens, limit.tokens or 0)
                     forced = True
                     continue
                 usd, tokens = None if usd is None else fit_usd, int(fit_tokens)
-            row = (call.key, call.execution_id, call.task_id, usd, tokens, forced, this_process(), at)
-            database.execute("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            row = (call.key, call.execution_id, call.task_id, usd, tokens, forced, this_process(), at, call.client)
+            database.execute("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             return Held(usd, tokens)
 
     def settle(self, call: Call, cost: Cost, *, at: float, month_start: float) -> Counted:
@@ -202,15 +211,15 @@ class Ledger:
         What is not known counts as what was held. Done again, new figures replace the old, and an unknown replaces nothing.
         """
         with self._writing() as database:
-            fresh = (None, 0, False, at, call.execution_id, call.task_id)
+            fresh = (None, 0, False, at, call.execution_id, call.task_id, call.client)
             held = database.execute(HELD, (call.key,)).fetchone()
             before = database.execute(COUNTED, (call.key,)).fetchone()
-            reserved_usd, reserved_tokens, forced, at, execution_id, task_id = held or (before[:6] if before else fresh)
+            reserved_usd, reserved_tokens, forced, at, execution_id, task_id, client = held or (before[:7] if before else fresh)
             usd, estimated, tokens, tokens_estimated = cost.usd, cost.usd is None, cost.tokens, cost.tokens is None
             if usd is None:
-                usd, estimated = (before[6], bool(before[8])) if before else (reserved_usd, True)
+                usd, estimated = (before[7], bool(before[9])) if before else (reserved_usd, True)
             if tokens is None:
-                tokens, tokens_estimated = (before[7], bool(before[9])) if before else (reserved_tokens, True)
+                tokens, tokens_estimated = (before[8], bool(before[10])) if before else (reserved_tokens, True)
             row = {
                 "key": call.key,
                 "execution": execution_id,
@@ -226,6 +235,7 @@ class Ledger:
                 "reserved_tokens": reserved_tokens,
                 "forced": forced,
                 "at": at,
+                "client": client,
             }
             database.execute(SPEND, row)
             database.execute("DELETE FROM reservations WHERE key = ?", (call.key,))
@@ -243,6 +253,7 @@ class Ledger:
         """One consistent view of the database; an empty one if there is none yet."""
         with self._explained(), contextlib.ExitStack() as stack:
             if self._is_there():
+                self._upgrade()
                 database = stack.enter_context(contextlib.closing(self._connect()))
                 database.execute("BEGIN")
                 self._check(database)
@@ -257,6 +268,7 @@ class Ledger:
         with self._lock, self._explained():
             if not self._is_there():
                 self._make()
+            self._upgrade()
             with contextlib.closing(self._connect()) as database:
                 database.execute("BEGIN IMMEDIATE")
                 try:
@@ -305,14 +317,29 @@ class Ledger:
             fresh.replace(self.path)
             sync_folder(self.path.parent)
 
+    def _upgrade(self) -> None:
+        """Bring a database of the version before to this one. What it says of spends stays."""
+        if self._upgraded:
+            return
+        with contextlib.closing(self._connect()) as database:
+            if _version(database) == 1:
+                database.execute("BEGIN IMMEDIATE")
+                if _version(database) == 1:  # no other process has just done it
+                    self._check(database, SCHEMA_1)
+                    for table in ("spends", "reservations"):
+                        database.execute(f"ALTER TABLE {table} ADD COLUMN {ADDED[2:]}")
+                    database.execute(f"PRAGMA user_version = {VERSION}")
+                database.execute("COMMIT")
+        self._upgraded = True
+
     @staticmethod
-    def _check(database: sqlite3.Connection) -> None:
+    def _check(database: sqlite3.Connection, schema: Mapping[str, str] = SCHEMA) -> None:
         """The schema is ours to the letter: a database that came with a project has no trigger or view that we would run."""
-        (version,) = database.execute("PRAGMA user_version").fetchone()
+        version = _version(database)
         if version > VERSION:
             raise sqlite3.DatabaseError(f"it was made by a newer go-ent, in version {version} of its format")
         found = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 100"))
-        if found != dict(SCHEMA):
+        if found != dict(schema):
             raise sqlite3.DatabaseError("it is not a database of spends")
 
     @contextlib.contextmanager
@@ -336,10 +363,16 @@ def _create(database: sqlite3.Connection) -> None:
     database.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def _version(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
 def _spent(database: sqlite3.Connection, call: Call, limit: Limit, unknown_usd: float) -> tuple[float, int]:
     """What counts against a limit now: spends and what is held, whoever holds it and whether or not it lives."""
-    if limit.scope in ("day", "month"):
-        row = database.execute(WINDOW_SUM, {"unknown": unknown_usd, "start": limit.start, "end": limit.end}).fetchone()
+    if limit.scope in ("day", "month", "client"):
+        client = call.client if limit.scope == "client" else None
+        given = {"unknown": unknown_usd, "start": limit.start, "end": limit.end, "client": client}
+        row = database.execute(WINDOW_SUM, given).fetchone()
     else:
         task = call.task_id if limit.scope == "task" else None
         row = database.execute(EXECUTION_SUM, {"unknown": unknown_usd, "execution": call.execution_id, "task": task}).fetchone()

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from engine.budget.known import LONGEST_NAME, find, names
 from engine.config import PriceConfig
 from engine.models import Tokens
 
 if TYPE_CHECKING:
-    from genai_prices.data_snapshot import DataSnapshot
     from genai_prices.types import ModelInfo, Provider, TieredPrices
 
 log = logging.getLogger("engine.budget")
 MILLION = 1_000_000
-LONGEST_NAME = 200
 MOST_WARNINGS = 1000
-DATED = re.compile(r"(.+)[-@](?:20\d{6}|20\d\d-\d\d-\d\d)")
-
-# What opencode and its catalogue call the providers that genai-prices has under another id. Anything else must be its id
-# exactly: the library's own search takes "openai-compatible", whatever runs there, for OpenAI.
-PROVIDERS = MappingProxyType(
-    {
-        "amazon-bedrock": "aws",
-        "fireworks-ai": "fireworks",
-        "google-vertex": "google",
-        "google-vertex-anthropic": "anthropic",
-        "togetherai": "together",
-        "xai": "x-ai",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +82,7 @@ class Prices:
         return None
 
     def _own(self, model: str) -> Price | None:
-        for name in _names(model):
+        for name in names(model):
             if (given := self._overrides.get(name)) is not None:
                 return Price(
                     given.input,
@@ -144,46 +127,13 @@ def _first(price: Decimal | TieredPrices | None) -> float | None:
     return None if price is None else float(price if isinstance(price, Decimal) else price.base)
 
 
-def _names(model: str) -> tuple[str, ...]:
-    """A model's id as it is, then without its date."""
-    dated = DATED.fullmatch(model) if len(model) <= LONGEST_NAME else None
-    return (model, dated[1]) if dated else (model,)
-
-
 def _listed(model: str) -> _Listed | None:
     """The model in the snapshot, if it is one that is paid by the token."""
-    if len(model) > LONGEST_NAME:
-        return None
-    for name in _names(model.lower()):
-        provider, slash, rest = name.partition("/")
-        found = _find(rest, PROVIDERS.get(provider, provider)) if slash else _find(name, None)
-        if found is not None and found.price is not None:
-            return found
+    for found in find(model):
+        listed = _Listed(*found)
+        if listed.price is not None:
+            return listed
     return None
-
-
-def _find(name: str, provider_id: str | None) -> _Listed | None:
-    snapshot = _snapshot()
-    if provider_id is not None and all(provider.id != provider_id for provider in snapshot.providers):
-        return None
-    try:
-        provider, model = snapshot.find_provider_model(name, None, provider_id, None)
-    except LookupError:
-        return None
-    # Some models are matched by how their id begins: claude-opus-4-5 would also price claude-opus-4-51.
-    name, base = name.replace(".", "-"), model.id.lower().replace(".", "-")
-    if name.startswith(base) and name[len(base) : len(base) + 1].isdigit():
-        return None
-    return _Listed(provider, model)
-
-
-@cache
-def _snapshot() -> DataSnapshot:
-    """A snapshot of our own from the shipped data: an updater that someone else starts in this process does not change it."""
-    from genai_prices.data import providers
-    from genai_prices.data_snapshot import DataSnapshot
-
-    return DataSnapshot(providers=providers, from_auto_update=False)
 
 
 _warned: set[str] = set()

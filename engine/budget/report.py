@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
+from types import MappingProxyType
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -21,11 +22,15 @@ SPENT = """
 SELECT count(*), coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0),
   coalesce(sum(CASE WHEN estimated THEN coalesce(usd, :unknown) END), 0.0), coalesce(sum(tokens * tokens_estimated), 0),
   coalesce(sum(estimated), 0), coalesce(sum(max(0.0, usd - reserved_usd)), 0.0), coalesce(sum(forced), 0)
-FROM spends WHERE at >= :start AND at < :end
+FROM spends WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client)
 """
 HELD = """
 SELECT owner, count(*), coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0), coalesce(sum(forced), 0)
-FROM reservations WHERE at >= :start AND at < :end GROUP BY owner
+FROM reservations WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client) GROUP BY owner
+"""
+CLIENTS = """
+SELECT client FROM spends WHERE at >= :start AND at < :end AND client != ''
+UNION SELECT client FROM reservations WHERE at >= :start AND at < :end AND client != '' ORDER BY client LIMIT :most
 """
 COLUMNS = "count(*), coalesce(sum(usd), 0.0) AS dollars, coalesce(sum(tokens), 0), coalesce(sum(estimated), 0)"
 BY_RUNTIME = f"SELECT runtime, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY runtime ORDER BY dollars DESC, runtime LIMIT ?"  # noqa: S608 - fixed text
@@ -85,6 +90,7 @@ class BudgetReport(Model):
     execution: BudgetLimit | None
     day: WindowReport
     month: WindowReport
+    clients: dict[str, WindowReport]  # the day of each client with a token that has a limit, or has spent something today
     runtimes: tuple[Total, ...]
     models: tuple[Total, ...]
     open_reservations: int
@@ -101,12 +107,16 @@ class Spent(Model):
     unknown: int
 
 
-def read_report(ledger: Ledger, config: BudgetConfig, zone: ZoneInfo, now: float) -> BudgetReport:
+def read_report(
+    ledger: Ledger, config: BudgetConfig, zone: ZoneInfo, now: float, clients: Mapping[str, BudgetLimit] = MappingProxyType({})
+) -> BudgetReport:
     """All of it, as of one moment."""
     within, alive = bounds(now, zone), cache(is_alive)
     with ledger.reading() as database:
         owners = database.execute("SELECT owner, count(*) FROM reservations GROUP BY owner").fetchall()
         oldest = database.execute("SELECT key, usd, tokens, at, owner FROM reservations ORDER BY at, key LIMIT ?", (MOST_ROWS,))
+        spent = database.execute(CLIENTS, {"start": within.day.start, "end": within.day.end, "most": MOST_ROWS})
+        names = sorted({*clients, *(name for (name,) in spent)})
         return BudgetReport(
             timezone=config.timezone,
             hard=config.hard,
@@ -114,6 +124,9 @@ def read_report(ledger: Ledger, config: BudgetConfig, zone: ZoneInfo, now: float
             execution=config.execution,
             day=_window(database, within.day, config.day, config.reserve_usd, zone, alive),
             month=_window(database, within.month, config.month, config.reserve_usd, zone, alive),
+            clients={
+                name: _window(database, within.day, clients.get(name), config.reserve_usd, zone, alive, client=name) for name in names
+            },
             runtimes=_totals(database, BY_RUNTIME, within.month),
             models=_totals(database, BY_MODEL, within.month),
             open_reservations=sum(count for owner, count in owners if alive(owner)),
@@ -145,10 +158,11 @@ def _window(
     default_usd: float,
     zone: ZoneInfo,
     alive: Callable[[str], bool],
+    client: str | None = None,
 ) -> WindowReport:
     limit = limit or BudgetLimit()
     # As the gate counts: where dollars are limited, an unknown cost is not free.
-    values = {"unknown": 0.0 if limit.usd is None else default_usd, "start": window.start, "end": window.end}
+    values = {"unknown": 0.0 if limit.usd is None else default_usd, "start": window.start, "end": window.end, "client": client}
     runs, usd, tokens, estimated_usd, estimated_tokens, unknown, over, forced = database.execute(SPENT, values).fetchone()
     reserved_usd, reserved_tokens = 0.0, 0
     for owner, count, held_usd, held_tokens, held_forced in database.execute(HELD, values):

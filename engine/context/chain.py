@@ -7,6 +7,7 @@ call them in a thread.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -28,8 +29,8 @@ from engine.models import Model
 
 FOLDER = "context"
 MAX_LINK = 8 << 20
-MAX_MESSAGES = 256 << 20  # bytes of what one link replaced
-MAX_LISTING = 256 << 20  # characters of all summaries
+MAX_MESSAGES = 64 << 20  # bytes of what one link replaced
+MAX_LISTING = 64 << 20  # bytes of all links
 MAX_FILES = 50_000
 LINK = re.compile(r"(\d{4,9})\.json")
 ORIGINALS = re.compile(r"(\d{4,9})\.messages\.jsonl")
@@ -48,8 +49,10 @@ def summary_id(replaced: Sequence[str], digest: str) -> str:
 
 def stands_for(message: Message, link: Link) -> bool:
     """Whether a message is the summary of that link."""
-    same = message.speaker == "summary" and message.text == link.summary
-    return same and message.id == summary_id(link.replaced, link.digest)
+    if message.speaker == "summary":
+        return message.text == link.summary and message.id == summary_id(link.replaced, link.digest)
+    # An output that is handed on as a summary keeps its name, and says behind the summary what it is.
+    return link.replaced == (message.id,) and message.text.startswith(f"{link.summary}\n[a summary of ")
 
 
 class Chain:
@@ -80,6 +83,15 @@ class Chain:
             raise StorageFailed(f"a summary can't be kept in {self.folder}: {error}") from None
         return link
 
+    def prepare(self) -> None:
+        """Make sure that a link could be kept; `StorageFailed` if not."""
+        try:
+            self._make()
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except (OSError, BadState) as error:
+            raise StorageFailed(f"a summary can't be kept in {self.folder}: {error}") from None
+
     def links(self) -> list[Link]:
         """The links that can be read, by number; `check` tells of the others."""
         return self.listing()[0]
@@ -99,7 +111,7 @@ class Chain:
             except BadState as error:
                 problems.append(str(error))
                 continue
-            size += len(links[-1].summary)
+            size += self._link(number).stat().st_size
             if size > MAX_LISTING:
                 problems.append(f"the summaries after number {number} are not listed: they are too much")
                 break
@@ -136,7 +148,10 @@ class Chain:
 
     def _messages(self, link: Link) -> list[Message]:
         path = self._originals(link.number)
-        lines = _read(path, MAX_MESSAGES).split(b"\n")
+        data = _read(path, MAX_MESSAGES)
+        if data.count(b"\n") > len(link.replaced):
+            raise BadState(f"{path.name} is not what summary {link.number} replaced: it has more lines")
+        lines = data.split(b"\n")
         if lines.pop():
             raise BadState(f"{path.name} is damaged: its last line is torn")
         messages = [_parsed(Message, line, f"{path.name}, line {at}") for at, line in enumerate(lines, 1)]

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.context.chain import digest_of, summary_id
 from engine.context.counting import Counter
-from engine.context.facts import extract, missing
-from engine.context.making import LEAST, Making, also
+from engine.context.facts import extract, words
+from engine.context.making import LEAST, Asked, Making, also
 from engine.context.models import Link, Message, Summarizer
 from engine.errors import EngineError
 from engine.prompts.fences import one_line
 
 SHARE = 4  # a summary gets this part of the target, before the last messages do
 MOST_TOLD = 10
-_WORDS = re.compile(r"\w+")
+DECIDED = re.compile(r"(?i)\b(?:decided|decisions?|agreed|constraint|must not|never|no exceptions|not allowed)\b")
 
 
 class ContextTooLarge(EngineError):
@@ -36,9 +35,10 @@ class ContextTooLarge(EngineError):
 class PromptTooLarge(EngineError):
     """Raised when what must be said word for word does not fit the model's window."""
 
-    def __init__(self, tokens: int, window: int, model: str | None) -> None:
+    def __init__(self, tokens: int, window: int, reserve: int, model: str | None) -> None:
+        kept = f", {reserve} of which are kept for the answer" if reserve else ""
         super().__init__(
-            f"the prompt is {tokens} tokens long, and {model or 'the model'} takes {window}: the task, its role and its skills are "
+            f"the prompt is {tokens} tokens long, and {model or 'the model'} takes {window}{kept}: the task, its role and its skills are "
             "never cut; make them shorter, give less as files, or name a model with a larger window"
         )
 
@@ -62,18 +62,21 @@ async def summarize_context(
     purpose: str = "",
     last: int = 4,
     timeout_s: float,
-    model: str | None = None,
     request_tokens: int | None = None,
     scope: str = "",
+    said: str = "",
+    asked: Asked | None = None,
 ) -> Condensed:
     """The context within *target_tokens*: pinned messages and the *last* ones word for word, a summary in place of the rest.
 
     The summarisers are asked in their order; the deterministic one is always behind them. If the last messages leave no
     room for a summary they go into it, the oldest first. `ContextTooLarge` if the pinned ones do not fit the window.
-    Tokens are those that *model*, which the context is for, counts. *request_tokens* is the window of the summarisers'
-    model, if that is another. The link's number is 1 until a chain gives it its own.
+    *request_tokens* is the window of the summarisers' model, if that is another. What the messages that stay speak of, or
+    *said* does, is in the summary by name, and decisions are in it word for word. Who fails again
+    and again is not asked any more, nor in another context with the same *asked*. The link's number is 1 until a chain gives
+    it its own.
     """
-    whole = await asyncio.to_thread(_counted, messages, counter, model)
+    whole = await asyncio.to_thread(_counted, messages, counter)
     if sum(message.tokens for message in whole) <= target_tokens:
         return Condensed(whole, None)
     gone, room = _plan(whole, target_tokens, window_tokens, last)
@@ -82,16 +85,12 @@ async def summarize_context(
     if before <= room:
         return Condensed(whole, None)
     stays = [message for at, message in enumerate(whole) if at not in gone]
-    ratio = counter.ratio(model) if model is not None else 1.0  # summarisers count without a model
-    room, window = int(room / ratio), request_tokens or int(window_tokens / ratio)
-    material = [message.model_copy(update={"tokens": math.ceil(message.tokens / ratio)}) for message in replaced]
-    keep = await asyncio.to_thread(_referred, replaced, stays, room // 2, counter)
-    making = Making(summarizers, counter, window, purpose, timeout_s)
-    made = await making.within(material, room, keep)
-    after = math.ceil(made.tokens * ratio)
+    keep = await asyncio.to_thread(_kept, replaced, [*(message.text for message in stays), said], room, counter)
+    making = Making(summarizers, counter, request_tokens or window_tokens, purpose, timeout_s, asked)
+    made = await making.within(replaced, room, keep)
 
     now, ids, digest = time.time(), tuple(message.id for message in replaced), digest_of(replaced)
-    summary = Message(id=summary_id(ids, digest), speaker="summary", text=made.text, tokens=after, at=now)
+    summary = Message(id=summary_id(ids, digest), speaker="summary", text=made.text, tokens=made.tokens, at=now)
     link = Link(
         number=1,
         scope=scope,
@@ -101,7 +100,7 @@ async def summarize_context(
         by=made.by,
         model=made.model,
         tokens_before=before,
-        tokens_after=after,
+        tokens_after=made.tokens,
         appended=made.appended,
         tried=tuple(dict.fromkeys(making.tried)),
         cost_usd=making.cost_usd,
@@ -112,10 +111,10 @@ async def summarize_context(
     return Condensed(tuple(kept), link, replaced)
 
 
-def _counted(messages: Sequence[Message], counter: Counter, model: str | None) -> tuple[Message, ...]:
+def _counted(messages: Sequence[Message], counter: Counter) -> tuple[Message, ...]:
     """The messages, with their tokens where those were not counted yet."""
     return tuple(
-        message if message.tokens or not message.text else message.model_copy(update={"tokens": counter.count(message.text, model)})
+        message if message.tokens or not message.text else message.model_copy(update={"tokens": counter.count(message.text)})
         for message in messages
     )
 
@@ -135,23 +134,29 @@ def _plan(messages: Sequence[Message], target: int, window: int, last: int) -> t
     return set(gone), max(LEAST, target - pinned - newer)
 
 
-def _referred(replaced: Sequence[Message], stays: Sequence[Message], most: int, counter: Counter) -> tuple[str, ...]:
-    """Names and numbers in what is replaced that a message which stays has, too: as many as *most* tokens hold."""
-    said = "\n".join(message.text for message in stays)
-    words = {*_WORDS.findall(said)}
+def _kept(replaced: Sequence[Message], spoken: Sequence[str], room: int, counter: Counter) -> tuple[str, ...]:
+    """What must be in the summary: decisions, as many as a quarter of the room holds, the newest first; and names and numbers
+    that what stays speaks of, half of the room at the most."""
+    known = {text for said in spoken for _, text in words(said)}
     names: dict[str, None] = {}
     numbers: dict[str, None] = {}
+    decisions: dict[str, None] = {}
     for message in replaced:
         facts = extract(message.text)
-        names |= dict.fromkeys(fact.text for kind in (facts.paths, facts.urls, facts.identifiers) for fact in kind)
-        numbers |= dict.fromkeys(fact.text for fact in facts.numbers if len(fact.text) > 2)  # small ones are everywhere
-    # Most are ruled out by their words: to look for each of them in all that is said would take long.
-    likely = [name for name in (*names, *numbers) if words.issuperset(_WORDS.findall(name))]
-    absent = {*missing(likely, said)}
-    kept: list[str] = []
-    used = counter.count(also("", [""]))
-    for name in likely:
-        if name not in absent and used + (size := counter.count(f", {name}")) <= most:
-            kept.append(name)
-            used += size
-    return tuple(kept)
+        names |= dict.fromkeys(fact.text for kind in (facts.paths, facts.urls, facts.identifiers) for fact in kind if fact.text in known)
+        # Small numbers are everywhere.
+        numbers |= dict.fromkeys(fact.text for fact in facts.numbers if len(fact.text) > 2 and fact.text in known)
+        decisions |= dict.fromkeys(fact.text for fact in facts.decisions if DECIDED.search(fact.text))
+    frame = counter.count(also("", [""]))
+    kept = _within(reversed(decisions), room // 4 - frame, counter)[::-1]
+    return (*kept, *_within((*names, *numbers), room // 2 - frame, counter))
+
+
+def _within(texts: Iterable[str], most: int, counter: Counter) -> list[str]:
+    taken: list[str] = []
+    for text in texts:
+        most -= counter.count(f", {text}")
+        if most < 0:
+            break
+        taken.append(text)
+    return taken

@@ -28,7 +28,7 @@ DAMPING = 0.85
 
 WORTH = {"path": 2.0, "url": 2.0, "identifier": 2.0, "number": 1.5, "bare": 0.7, "name": 0.8}
 ANNOUNCED = {"decisions": 1.2, "errors": 1.2, "open_items": 0.8}
-RARITY = 2.0  # what the words themselves are worth, if they are rare and not yet told
+RARITY = 5.2  # what the words themselves are worth, if they are rare and not yet told
 MOST_WORTH = 5.0  # of the facts of one sentence: a listing is not worth more the longer its lines are
 SPEAKERS = {"user": 1.15, "assistant": 1.0, "tool": 0.8, "summary": 1.4}  # what was chosen once is likely to matter still
 
@@ -38,6 +38,7 @@ _TERM = re.compile(r"[^\W\d_]{3,40}")
 _NAME = re.compile(r"(?<=[a-z] )[A-Z][A-Za-z0-9]{1,30}\b")
 _CODE = re.compile(r"(?:raise|except|throw|catch|class|def|func|import|from|return|if|self)\b")
 _SIGNS = re.compile(r"[{}\[\]()=<>|;\"\\_$&^~]")
+_LABEL = re.compile(r"(?im)^[ \t]*+(?:user|assistant|tool|system|summary)[ \t]*+:")
 _SHAPE = re.compile(r"[\w./:-]+")
 
 
@@ -130,7 +131,7 @@ def _latest(messages: Sequence[Message], room: _Room, most: int) -> list[str]:
     """The last messages word for word, as many as fit into a part of the room."""
     left, texts = min(most, room.left) - room.cost(LATEST), list[str]()
     for message in reversed(messages):
-        text = f"{message.speaker}: {message.text}"
+        text = f"{message.speaker}: " + _LABEL.sub(r"  \g<0>", message.text)
         if len(text) > most * LONGEST_TOKEN or (left := left - room.cost(text)) < 0:
             break
         texts.append(text)
@@ -243,7 +244,8 @@ def _chosen(units: Sequence[_Unit], room: _Room, told: set[str]) -> list[str]:
 
 
 def _line(unit: _Unit) -> str:
-    return f"- {'user: ' if unit.speaker == 'user' else ''}{unit.text}"
+    named = unit.speaker == "user" or _LABEL.match(unit.text)  # nobody's words look like those of another
+    return f"- {unit.speaker}: {unit.text}" if named else f"- {unit.text}"
 
 
 def _flat(text: str) -> str:

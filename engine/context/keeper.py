@@ -1,30 +1,49 @@
-"""Keeps the context of executions within their model's window: counts before each request, and summarises what would not fit."""
+"""Keeps the context of executions within their model's window: counts before each request, and summarises what would not fit.
+
+All tokens here are those that are counted here (o200k): a model that counts more of them has a window that is so much smaller.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.config import ContextConfig
-from engine.context.chain import Chain, digest_of, summary_id
+from engine.context.chain import Chain, digest_of
 from engine.context.condense import Condensed, summarize_context
 from engine.context.counting import Counter
-from engine.context.models import Link, Message, Summarizer
+from engine.context.making import Asked
+from engine.context.material import apply, content_of, left_of, message_of, outputs_of, said_by
+from engine.context.models import Link, Message, Purse, Summarizer
 from engine.context.windows import Windows
+from engine.errors import StorageFailed
 from engine.executions.held import Held
-from engine.strategies.step import Output, Step
+from engine.prompts.cutting import share
+from engine.prompts.files import FilePart
+from engine.prompts.render import FRAME, HEADING, KINDS, SECTION
+from engine.strategies.step import Step
+from engine.threads import to_the_end
 
 MARKER = 30  # tokens of what is said about a summary
-LEAST = 500  # tokens that material has, however small the window is
+LEAST = 500  # tokens that material has, as long as the window has them
+AROUND = FRAME + SECTION * len(KINDS)  # tokens of what a prompt says about material
+TITLE = HEADING + 20  # and about each text
+MOST_FILES = 8  # that are summarised for one prompt, the largest; each may cost a request
+LEAST_OF_FILE = 200  # tokens, below which a summary of a file says nothing
+AT_ONCE = 2  # texts of code: each keeps a thread busy
+STEP = 500  # tokens: summaries of files come in such sizes, so that the next step can use the same
+PURPOSES = {"tool": "the file {}: what it is, and what is in it, for somebody who works with it"}
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a prompt may take: the window, and what is left of it for material before summarising begins."""
+    """What a prompt may take: the window without what is kept for the answer, and what is left of that for material."""
 
     window: int
     material: int
+    reserve: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +54,7 @@ class Fitted:
     adjustments: tuple[str, ...]
     summary: str = ""
     notes: tuple[str, ...] = ()
+    files: tuple[FilePart, ...] = ()
 
 
 @dataclass(slots=True)
@@ -44,17 +64,20 @@ class Recorded:
     held: Held
     links: list[Link] = field(default_factory=list)
     read: bool = False
-    making: dict[str, asyncio.Lock] = field(default_factory=dict)  # by message: each output is summarised once
+    counts: dict[str, int] = field(default_factory=dict)  # the tokens of its messages
+    making: dict[str, asyncio.Lock] = field(default_factory=dict)  # by what is summarised: each once
+    asked: Asked = field(default_factory=Asked)
 
 
 class Keeper:
-    """Of one engine. `summarizers` are made anew for each execution: what they cost is booked there."""
+    """Of one engine. `summarizers` are made anew for each purse: what they cost is taken from there."""
 
-    def __init__(self, config: ContextConfig, counter: Counter, summarizers: Callable[[str, str | None], Sequence[Summarizer]]) -> None:
+    def __init__(self, config: ContextConfig, counter: Counter, summarizers: Callable[[Purse, str | None], Sequence[Summarizer]]) -> None:
         self.config = config
         self.counter = counter
         self.windows = Windows(config.windows, config.default_window)
         self._summarizers = summarizers
+        self._gate = asyncio.Semaphore(AT_ONCE)
 
     def counted(self, tokens: int, model: str | None) -> int:
         """What that model would count."""
@@ -62,184 +85,213 @@ class Keeper:
 
     def room(self, model: str | None, alone: int, threshold: float | None = None) -> Room:
         """What is left for material beside a prompt of *alone* tokens, for that model."""
-        window = self.windows.window(model).tokens
-        limit = int(window * (threshold or self.config.threshold))
-        reserve = min(self.config.reserve_tokens, window // 4)
-        return Room(window, max(LEAST, min(limit, window - reserve) - alone))
+        ratio = max(1.0, self.counter.ratio(model)) if model is not None else 1.0  # a report is never believed that there is more room
+        window = int(self.windows.window(model).tokens / ratio)
+        reserve = min(int(self.config.reserve_tokens / ratio), window // 4)
+        usable = window - reserve
+        left = min(int(window * (threshold or self.config.threshold)), usable) - alone
+        return Room(usable, max(left, min(LEAST, usable - alone), 0), reserve)
 
     async def fit(
-        self,
-        context: Recorded,
-        step: Step,
-        adjustments: Sequence[str],
-        room: Room,
-        *,
-        model: str | None,
-        summarizer_model: str | None = None,
+        self, context: Recorded, step: Step, adjustments: Sequence[str], room: Room, *, purse: Purse, files: Sequence[FilePart] = ()
     ) -> Fitted:
-        """The step, with its material within the room: outputs that are too long as summaries, and what is still too much as one."""
-        if not self.config.enabled:
-            return Fitted(step, tuple(adjustments))
-        notes: list[str] = []
-        material = [message_of("feedback", str(number), text) for number, text in enumerate(adjustments, 1)]
-        material += [message_of("previous", one.source, one.text) for one in step.previous]
-        material += [message_of("dependencies", one.source, one.text) for one in step.dependencies]
-        links = [link for link in await self._links(context) if not link.scope]
-        messages = apply(await asyncio.to_thread(self._counted, material, model), links)
-        messages = apply([await self._handed_on(context, one, room, notes, summarizer_model) for one in messages], links)
-        if sum(message.tokens for message in messages) > room.material:
-            made = await self._condense(context, messages, room, step.task.description, model, summarizer_model)
-            messages = list(made.messages)
-            if made.link is not None:
-                notes.append(_said(made.link))
+        """The step, with its material within the room: what is too long as summaries, and what is still too much as one.
+
+        What can't be summarised is as it was: the prompt cuts it.
+        """
+        as_it_was = Fitted(step, tuple(adjustments), files=tuple(files))
+        if not self.config.enabled or room.material < LEAST:
+            return as_it_was
+        try:
+            return await self._fit(context, step, adjustments, replace(room, material=room.material - AROUND), purse, files)
+        except StorageFailed as error:
+            return replace(as_it_was, notes=(f"nothing was summarised: {error}",))
+
+    async def _fit(
+        self, context: Recorded, step: Step, adjustments: Sequence[str], room: Room, purse: Purse, files: Sequence[FilePart]
+    ) -> Fitted:
+        making = _Fitting(self, context, room, purse, step.task.description)
+        texts = [message_of("file", file.path, content_of(file)) for file in files if not file.note]
+        contents = await self.sized(context, texts)
+        wanted = sum(message.tokens for message in contents)
+        making.room = replace(room, material=max(LEAST // 2, room.material - min(wanted, room.material // 2)))
+        feedback = [message_of("feedback", str(number), text) for number, text in enumerate(adjustments, 1)]
+        outputs = outputs_of("previous", step.previous) + outputs_of("dependencies", step.dependencies)
+        messages = await self.sized(context, [*outputs, *feedback])
+        messages = await making.within(_pinned(messages, making.room.material // 2))
         now = {message.id: message.text for message in messages}
+        making.room = room
+        shown = await making.files(contents, room.material - sum(message.tokens for message in messages))
         return Fitted(
-            replace(step, previous=_left("previous", step.previous, now), dependencies=_left("dependencies", step.dependencies, now)),
-            tuple(now[one.id] for one in material[: len(adjustments)] if one.id in now),
+            replace(step, previous=left_of("previous", step.previous, now), dependencies=left_of("dependencies", step.dependencies, now)),
+            tuple(now[one.id] for one in feedback if one.id in now),
             "\n\n".join(message.text for message in messages if message.speaker == "summary"),
-            tuple(notes),
+            tuple(making.notes),
+            tuple(shown.get(file.path, file) for file in files),
         )
 
-    async def summarize(self, context: Recorded, messages: Sequence[Message], *, purpose: str, model: str | None = None) -> Link | None:
+    async def summarize(
+        self, context: Recorded, messages: Sequence[Message], *, purpose: str, purse: Purse, model: str | None = None
+    ) -> Link | None:
         """Summarise a context now, whether or not it would fit; the link, or None if there is nothing to be made shorter."""
-        links = await self._links(context)
-        counted = apply(await asyncio.to_thread(self._counted, messages, None), [link for link in links if not link.scope])
+        counted = apply(await self.sized(context, messages), await self.links(context))
         total = sum(message.tokens for message in counted)
-        room = Room(max(total, LEAST * 4), max(LEAST, total // 3))
-        made = await self._condense(context, counted, room, purpose, None, model, last=0)
-        return made.link
+        making = _Fitting(self, context, Room(self.windows.window(None).tokens, max(LEAST, total // 3)), purse, purpose, model=model)
+        return (await making.condense(counted, last=0)).link
 
-    async def shorten(self, execution_id: str, text: str, most: int) -> str:
-        """A text in at most *most* tokens: as it is, or a summary of it. What that costs is booked under the execution."""
-        made = await summarize_context(
-            await asyncio.to_thread(self._counted, [message_of("text", "", text)], None),
-            target_tokens=most,
-            window_tokens=self._request_window(None),
-            summarizers=self._summarizers(execution_id, None),
-            counter=self.counter,
-            last=0,
-            timeout_s=self.config.timeout_s,
-        )
-        return made.messages[0].text
+    async def shorten(self, context: Recorded, text: str, most: int, purse: Purse) -> str:
+        """A text in at most *most* tokens: as it is, or a summary of it, which is on record with what it stands for."""
+        room = Room(self.request_window(None, None), most)
+        making = _Fitting(self, context, room, purse, "")
+        async with self._gate:
+            return (await making.condense([message_of("text", "", text)], last=0, scope="a text of the code")).messages[0].text
 
-    async def _handed_on(self, context: Recorded, message: Message, room: Room, notes: list[str], model: str | None) -> Message:
-        """An output as it is handed on: word for word, or a summary of it, made once and kept."""
-        most = min(self.config.pass_tokens, room.material)
-        if message.tokens <= most or message.speaker != "assistant":
-            return message
-        async with context.making.setdefault(message.digest, asyncio.Lock()):
-            link = await self._summary_of(context, message, most, room, model)
-        if link is None:
-            return message
-        notes.append(_said(link))
-        text = f"{link.summary}\n[a summary of {link.tokens_before} tokens; the whole is in the record of this execution]"
-        return message.model_copy(update={"text": text, "tokens": link.tokens_after + MARKER})
+    def summarizers(self, purse: Purse, model: str | None) -> Sequence[Summarizer]:
+        return self._summarizers(purse, model) if self.config.enabled else ()
 
-    async def _summary_of(self, context: Recorded, message: Message, most: int, room: Room, model: str | None) -> Link | None:
-        for link in await self._links(context):
-            if link.scope == message.source and link.digest == digest_of([message]) and link.tokens_after <= most:
-                return link
-        made = await summarize_context(
-            [message],
-            target_tokens=most - MARKER,
-            window_tokens=room.window,
-            summarizers=self._summarizers(context.held.id, model),
-            counter=self.counter,
-            purpose=f"what {message.source} came to, for those who go on with it",
-            last=0,
-            timeout_s=self.config.timeout_s,
-            request_tokens=self._request_window(model, room.window),
-            scope=message.source,
-        )
-        return await self._kept(context, made)
-
-    async def _condense(
-        self,
-        context: Recorded,
-        messages: Sequence[Message],
-        room: Room,
-        purpose: str,
-        model: str | None,
-        summarizer_model: str | None,
-        last: int | None = None,
-    ) -> Condensed:
-        made = await summarize_context(
-            messages,
-            target_tokens=room.material,
-            window_tokens=room.window,
-            summarizers=self._summarizers(context.held.id, summarizer_model),
-            counter=self.counter,
-            purpose=purpose,
-            last=self.config.last if last is None else last,
-            timeout_s=self.config.timeout_s,
-            model=model,
-            request_tokens=self._request_window(summarizer_model, self.windows.window(model).tokens),
-        )
-        link = await self._kept(context, made)
-        return made if link is None else replace(made, link=link)
-
-    def _request_window(self, model: str | None, most: int | None = None) -> int:
+    def request_window(self, model: str | None, most: int | None) -> int:
         """What a summariser can read at once. A runtime's own model, if none is named, may be any: it gets no more than *most*."""
         named = model or self.config.model
         window = self.windows.window(named).tokens
         return window if named is not None or most is None else min(window, most)
 
-    async def _kept(self, context: Recorded, made: Condensed) -> Link | None:
+    async def keep(self, context: Recorded, made: Condensed) -> Link | None:
         """On disk, and on record, before it is used."""
         if made.link is None:
             return None
-        link = await asyncio.to_thread(Chain(context.held.folder).add, made.link, made.replaced)
+        link = await to_the_end(_write, context.held, made.link, made.replaced)
         context.links.append(link)
-        told = link.model_dump(mode="json", include={"number", "scope", "by", "model", "tokens_before", "tokens_after", "cost_usd"})
-        await asyncio.to_thread(context.held.append, "summary", told)
         return link
 
-    async def _links(self, context: Recorded) -> list[Link]:
+    async def links(self, context: Recorded, scope: str = "") -> list[Link]:
+        """The summaries of that scope that were made so far; without one, of the context itself."""
         if not context.read:
             context.links, context.read = await asyncio.to_thread(Chain(context.held.folder).links), True
-        return context.links
+        return [link for link in context.links if link.scope == scope]
 
-    def _counted(self, messages: Sequence[Message], model: str | None) -> list[Message]:
-        return [
-            message if message.tokens else message.model_copy(update={"tokens": self.counter.count(message.text, model)})
-            for message in messages
-        ]
+    async def sized(self, context: Recorded, messages: Iterable[Message]) -> list[Message]:
+        """The messages, with their tokens: those of a prompt's words around each included. Each is counted once."""
+        found = list(messages)
+        if new := [one for one in found if one.id not in context.counts]:
+            counts = await asyncio.to_thread(lambda: [self.counter.count(one.text) for one in new])
+            context.counts |= {one.id: count + TITLE for one, count in zip(new, counts, strict=True)}
+        return [one.model_copy(update={"tokens": context.counts[one.id]}) for one in found]
 
 
-def apply(messages: Sequence[Message], links: Sequence[Link]) -> list[Message]:
-    """A context with the summaries that were made of it before, each in the place of what it stands for."""
-    now = list(messages)
-    for link in links:
-        ids = [message.id for message in now]
-        if not set(link.replaced) <= set(ids):
-            continue
-        by_id = dict(zip(ids, now, strict=True))
-        if digest_of(by_id[one] for one in link.replaced) != link.digest:
-            continue
-        at = min(ids.index(one) for one in link.replaced)
-        summary = Message(
-            id=summary_id(link.replaced, link.digest), speaker="summary", text=link.summary, tokens=link.tokens_after, at=link.at
+class _Fitting:
+    """One prompt in the making: what it may take, whose money it is, and what was done so far."""
+
+    def __init__(self, keeper: Keeper, context: Recorded, room: Room, purse: Purse, purpose: str, model: str | None = None) -> None:
+        self.room = room
+        self.notes: list[str] = []
+        self._keeper, self._context, self._purse, self._purpose, self._model = keeper, context, purse, purpose, model
+        self._said = said_by(context.held.state.work)
+
+    async def within(self, messages: Sequence[Message]) -> list[Message]:
+        """A context within the room: long outputs as summaries, and if it is still too much one summary in place of the older part."""
+        links = await self._keeper.links(self._context)
+        now = apply(messages, links)
+        most = min(self._keeper.config.pass_tokens, self.room.material)
+        long = [one for one in now if one.tokens > most and one.speaker == "assistant"]
+        short = await _together(self.short(one, most, "in the record of this execution") for one in long)
+        by_id = {one.id: one for one in short}
+        now = apply([by_id.get(one.id, one) for one in now], links)
+        if sum(message.tokens for message in now) <= self.room.material:
+            return now
+        # Two steps with the same context: the second finds the summary of the first.
+        async with self._context.making.setdefault(f"context {digest_of(now)}", asyncio.Lock()):
+            now = apply(now, await self._keeper.links(self._context))
+            if sum(message.tokens for message in now) > self.room.material:
+                now = list((await self.condense(now)).messages)
+        return now
+
+    async def files(self, files: Sequence[Message], left: int) -> dict[str, FilePart]:
+        """Those of the files that are larger than their share of what is *left*, as summaries. Of many, the largest."""
+        shares = share([file.tokens for file in files], left)
+        over = [(file, most) for file, most in zip(files, shares, strict=True) if most < file.tokens and most - TITLE >= LEAST_OF_FILE]
+        over.sort(key=lambda pair: -pair[0].tokens)
+        sizes = [max(LEAST_OF_FILE, most - most % STEP) if most > STEP else most - TITLE for _, most in over[:MOST_FILES]]
+        texts = await _together(self.short(file, size, f"in {file.source}") for (file, _), size in zip(over, sizes, strict=False))
+        return {file.source: FilePart(file.source, text.text) for (file, _), text in zip(over, texts, strict=False)}
+
+    async def short(self, message: Message, most: int, where: str) -> Message:
+        """A summary in place of a message, made once and kept. It says where the whole is."""
+        scope = f"{'the file' if message.speaker == 'tool' else 'the output of'} {message.source}"
+        purpose = PURPOSES.get(message.speaker, "what {} came to, for those who go on with it").format(message.source)
+        async with self._context.making.setdefault(f"{scope} {message.digest}", asyncio.Lock()):
+            before = await self._keeper.links(self._context, scope)
+            link = next((one for one in before if one.digest == digest_of([message]) and one.tokens_after + MARKER <= most), None)
+            if link is None:
+                room = replace(self.room, material=most - MARKER)
+                made = await self._summary([message], room, purpose, last=0, scope=scope)
+                link = await self._keeper.keep(self._context, made)
+        if link is None:
+            return message
+        self._note(link)
+        text = f"{link.summary}\n[a summary of {link.tokens_before} tokens; the whole is {where}]"
+        return message.model_copy(update={"text": text, "tokens": link.tokens_after + MARKER})
+
+    async def condense(self, messages: Sequence[Message], *, last: int | None = None, scope: str = "") -> Condensed:
+        """One summary in place of all but the last messages, and those that are pinned."""
+        made = await self._summary(messages, self.room, self._purpose, last=last, scope=scope)
+        link = await self._keeper.keep(self._context, made)
+        if link is None:
+            return made
+        self._note(link)
+        return replace(made, link=link)
+
+    async def _summary(self, messages: Sequence[Message], room: Room, purpose: str, *, last: int | None, scope: str) -> Condensed:
+        keeper = self._keeper
+        await asyncio.to_thread(Chain(self._context.held.folder).prepare)  # before anybody is paid for what can't be kept
+        return await summarize_context(
+            messages,
+            target_tokens=room.material,
+            window_tokens=room.window,
+            summarizers=keeper.summarizers(self._purse, self._model),
+            counter=keeper.counter,
+            purpose=purpose,
+            last=keeper.config.last if last is None else last,
+            timeout_s=keeper.config.timeout_s,
+            request_tokens=keeper.request_window(self._model, room.window),
+            scope=scope,
+            said=self._said,
+            asked=self._context.asked,
         )
-        now = [summary if place == at else message for place, message in enumerate(now) if place == at or message.id not in link.replaced]
-    return now
+
+    def _note(self, link: Link) -> None:
+        what = link.scope or "what came before"
+        self.notes.append(f"{what} was summarised by {link.by}: {link.tokens_before} tokens became {link.tokens_after}")
 
 
-def message_of(kind: str, source: str, text: str) -> Message:
-    """A message of a context: its id is that of its kind, its source and its text."""
-    message = Message(id="", speaker="user" if kind == "feedback" else "assistant", text=text, source=source)
-    return message.model_copy(update={"id": f"{kind}:{source}:{message.digest[:12]}"})
+async def _together(works: Iterable[Coroutine[Any, Any, Message]]) -> list[Message]:
+    """What each comes to, in their order. If one can't, the others have ended before that is told."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        if left := [task for task in tasks if not task.done()]:
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left)
 
 
-def _left(kind: str, outputs: Sequence[Output], now: Mapping[str, str]) -> tuple[Output, ...]:
-    """The outputs that stand for themselves; one that is a summary by now has no data beside it."""
-    left = []
-    for output in outputs:
-        text = now.get(message_of(kind, output.source, output.text).id)
-        if text is not None:
-            left.append(output if text == output.text else replace(output, text=text, structured=None))
-    return tuple(left)
+def _write(held: Held, link: Link, replaced: Sequence[Message]) -> Link:
+    link = Chain(held.folder).add(link, replaced)
+    told = link.model_dump(mode="json", include={"number", "scope", "by", "model", "tokens_before", "tokens_after", "cost_usd"})
+    try:
+        held.append("summary", told)
+    except OSError as error:
+        raise StorageFailed(f"a summary can't be recorded: {error.strerror or error}") from None
+    return link
 
 
-def _said(link: Link) -> str:
-    of = f"the output of {link.scope}" if link.scope else "what came before"
-    return f"{of} was summarised by {link.by}: {link.tokens_before} tokens became {link.tokens_after}"
+def _pinned(messages: Sequence[Message], most: int) -> list[Message]:
+    """What the user said is carried word for word: from the newest, as long as *most* tokens hold it."""
+    pinned, left = list(messages), most
+    for at in range(len(pinned) - 1, -1, -1):
+        if pinned[at].speaker == "user":
+            left -= pinned[at].tokens
+            if left < 0:
+                break
+            pinned[at] = pinned[at].model_copy(update={"pinned": True})
+    return pinned

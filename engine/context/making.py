@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.context.counting import Counter
 from engine.context.deterministic import Deterministic
 from engine.context.facts import missing
 from engine.context.models import Message, Summarizer, Summary, SummaryRequest
-from engine.context.pieces import pieces
-from engine.context.summarizers import first_that_works, may_write
+from engine.context.pieces import cuts, pieces
+from engine.context.summarizers import first_that_works, known, may_write
 from engine.prompts.fences import label
 
 LEAST = 64  # tokens of a summary
@@ -29,11 +29,15 @@ LEVELS = 4  # of summaries of summaries, in one go
 AT_ONCE = 4
 PATIENCE = 2  # failures, after which a summariser is not asked again
 MOST_MESSAGES = 2000  # in one request
+MOST_BLANKS = 3  # in a name
 
 
 def also(text: str, names: Sequence[str]) -> str:
     """A text, with what is missing in it put behind it."""
-    return f"{text.rstrip()}\n\nAlso: {', '.join(names)}".lstrip() if names else text
+    sentences = [f"- {name}" for name in names if name.count(" ") > MOST_BLANKS]
+    short = [name for name in names if name.count(" ") <= MOST_BLANKS]
+    said = "\n".join([*sentences, *([f"Also: {', '.join(short)}"] if short else [])])
+    return f"{text.rstrip()}\n\n{said}".lstrip() if names else text
 
 
 def _of(keep: tuple[str, ...], messages: Sequence[Message]) -> tuple[str, ...]:
@@ -52,10 +56,26 @@ class Made:
     appended: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class Asked:
+    """Who is asked for the summaries of one execution: few at once, so that one that hangs is noticed before all wait for it."""
+
+    failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # since it last worked
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+
 class Making:
     """One summary in the making: who was asked, what went wrong, and what that cost."""
 
-    def __init__(self, summarizers: Sequence[Summarizer], counter: Counter, window: int, purpose: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        summarizers: Sequence[Summarizer],
+        counter: Counter,
+        window: int,
+        purpose: str,
+        timeout_s: float,
+        asked: Asked | None = None,
+    ) -> None:
         self.tried: list[str] = []
         self._costs: list[float | None] = []
         self._sure = Deterministic(counter)
@@ -64,15 +84,13 @@ class Making:
             if isinstance(one, Deterministic):
                 break
             self._models.append(one)
-        self._failures: dict[str, int] = defaultdict(int)
+        self._asked = asked or Asked()
         self._counter, self._window, self._timeout_s = counter, window, timeout_s
         self._purpose = purpose[: window // 8]  # characters: a token has one at the least, mostly
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost as far as that is known; what costs nothing does not make it known."""
-        known = sum(cost for cost in self._costs if cost is not None)
-        return None if not known and None in self._costs else known
+        return known(self._costs)
 
     async def within(self, messages: Sequence[Message], room: int, keep: tuple[str, ...]) -> Made:
         """The summary with what must be in it, in at most *room* tokens: redone shorter if need be, cut at last."""
@@ -97,7 +115,7 @@ class Making:
         made, most = self._checked(summary, keep), room
         while made.tokens > room and most > 0:
             most -= made.tokens - room
-            text = next(iter(pieces(summary.text, most, self._counter)), "") if most > 0 else ""
+            text = next(cuts(summary.text, most), "") if most > 0 else ""
             made = self._checked(summary.model_copy(update={"text": text}), keep)
         return made
 
@@ -124,11 +142,9 @@ class Making:
         return await self._surely(messages, target, keep), messages
 
     async def _mapped(self, batches: Sequence[tuple[Message, ...]], target: int, keep: tuple[str, ...]) -> list[Summary]:
-        gate = asyncio.Semaphore(AT_ONCE)
-
         async def one(batch: tuple[Message, ...]) -> Summary:
-            async with gate:
-                return await self._asked(batch, target, await asyncio.to_thread(_of, keep, batch))
+            async with self._asked.gate:
+                return await self._ask(batch, target, await asyncio.to_thread(_of, keep, batch))
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(batch)) for batch in batches]
@@ -140,11 +156,13 @@ class Making:
             for at, part in enumerate(parts, 1)
         ]
 
-    async def _asked(self, messages: tuple[Message, ...], target: int, keep: tuple[str, ...]) -> Summary:
+    async def _ask(self, messages: tuple[Message, ...], target: int, keep: tuple[str, ...]) -> Summary:
         order = self._order()
         summary, tried = await first_that_works(order, self._request(messages, target, keep), self._timeout_s)
         for one in order[: len(tried)]:
-            self._failures[one.name] += 1
+            self._asked.failures[one.name] += 1
+        if len(tried) < len(order) - 1:
+            self._asked.failures[order[len(tried)].name] = 0
         self.tried += tried
         self._costs.append(summary.cost_usd)
         return summary
@@ -158,7 +176,7 @@ class Making:
         return SummaryRequest(messages=tuple(messages), target_tokens=target, keep=keep, purpose=self._purpose)
 
     def _order(self) -> list[Summarizer]:
-        return [*(one for one in self._models if self._failures[one.name] < PATIENCE), self._sure]
+        return [*(one for one in self._models if self._asked.failures[one.name] < PATIENCE), self._sure]
 
     def _batches(self, messages: Sequence[Message], room: int) -> list[tuple[Message, ...]]:
         """The messages in requests of *room* tokens, in their order; one that is larger, in pieces."""
@@ -178,7 +196,7 @@ class Making:
     def _parts(self, message: Message, most: int) -> list[Message]:
         if message.tokens <= most:
             return [message]
-        texts = pieces(message.text, most, self._counter)
+        texts = pieces(message.text, most)
         sources = [f"{message.source[:200]} part {at} of {len(texts)}".lstrip() for at in range(1, len(texts) + 1)]
         return [
             message.model_copy(update={"source": source, "text": text, "tokens": self._counter.count(text)})

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
-from engine.models import Model, Tokens
+from engine.models import BudgetLimit, Model, Tokens
 
+MOST = 10**12
 Speaker = Literal["user", "assistant", "tool", "summary"]
 
 
@@ -20,7 +21,7 @@ class Message(Model):
     text: str
     source: str = ""  # the step, role, tool or file that it is from
     pinned: bool = False
-    tokens: Annotated[int, Field(ge=0)] = 0  # of its text, as counted when it came
+    tokens: Annotated[int, Field(ge=0, le=MOST)] = 0  # of its text, as counted when it came
     at: float = 0.0
 
     @property
@@ -36,6 +37,16 @@ class SummaryRequest(Model):
     keep: tuple[str, ...] = ()  # texts (identifiers, paths, numbers) that must be in it
     purpose: str = ""  # what the context is for: the task
     model: str | None = None
+
+
+class Purse(Model):
+    """Whose money a summary may take: an execution's, within its limit and within that of the step that it is made for."""
+
+    execution_id: str
+    task_id: str | None = None
+    task_limit: BudgetLimit | None = None
+    execution_limit: BudgetLimit | None = None
+    is_execution: bool = True  # whether the id is that of an execution; else it is only a name on the account
 
 
 class Summary(Model):
@@ -71,17 +82,17 @@ class Link(Model):
 
     version: Literal[1] = 1
     number: Annotated[int, Field(ge=1)]
-    scope: str = ""  # what it is about: "" is the execution's own context, else a step's output
+    scope: str = ""  # what it is about: "" is the execution's own context, else "the output of STEP" or "the file PATH"
     replaced: tuple[str, ...]  # ids of the messages that it stands for, in their order
     digest: str  # of their texts
     summary: str
     by: str
     model: str | None = None
-    tokens_before: int
-    tokens_after: int
+    tokens_before: Annotated[int, Field(ge=0, le=MOST)]
+    tokens_after: Annotated[int, Field(ge=0, le=MOST)]
     appended: tuple[str, ...] = ()  # what the check found missing, and put back
     tried: tuple[str, ...] = ()  # summarisers that failed before, and why
-    cost_usd: float | None = None
+    cost_usd: Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)] | None = None
     at: float
 
     def row(self) -> dict[str, Any]:

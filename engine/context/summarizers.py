@@ -20,7 +20,9 @@ from engine.prompts.fences import label, one_line, printable, quoted, squeezed
 from engine.prompts.templating import Templates
 
 TIMEOUT_S = 120.0
+LONGEST_TOKEN = 128  # characters
 TOO_LONG = 1.5  # times the size that was asked for
+LEAST_SAID, LONG = 12, 2000  # characters of a summary, of so many tokens
 WORDS = 0.7  # of a token, roughly
 INSTALL = "pydantic-ai is not installed: pip install 'go-ent[summarize]', with the extra of your provider, like pydantic-ai-slim[openai]"
 _REFUSAL = re.compile(
@@ -67,7 +69,10 @@ class ModelSummarizer:
         except TimeoutError:
             raise SummaryFailed(f"no answer within {self.timeout_s:g} s") from None
         text = printable(reply.text).strip()
-        if (wrong := await asyncio.to_thread(self._wrong, text, request.target_tokens)) is not None:
+        wrong = await asyncio.to_thread(self._wrong, text, request.target_tokens)
+        if wrong is None and len(text) < LEAST_SAID and sum(message.tokens for message in request.messages) > LONG:
+            wrong = f"the answer is too short to be a summary: {one_line(text)}"
+        if wrong is not None:
             raise SummaryFailed(wrong, reply.cost_usd)
         return Summary(text=text, by=self.name, model=model, usage=reply.usage, cost_usd=reply.cost_usd)
 
@@ -84,43 +89,31 @@ class ModelSummarizer:
         return system, user
 
     def _wrong(self, text: str, target: int) -> str | None:
-        if not text:
+        if not any(sign.isalnum() for sign in text):
             return "the answer is empty"
+        if len(text) > TOO_LONG * target * LONGEST_TOKEN:
+            return f"the answer has {len(text)} characters"
         if len(text) < _REFUSED and _REFUSAL.match(text):
             return f"it refused: {one_line(text[:120])}"
         tokens = self._counter.count(text)
         return f"the answer has {tokens} tokens, {target} were asked for" if tokens > TOO_LONG * target else None
 
 
-class PydanticAISummarizer(ModelSummarizer):
-    """Asks a model through pydantic-ai, an optional extra that is imported when it is first used. *model* is its name there."""
-
-    def __init__(
-        self,
-        model: str,
-        templates: Templates,
-        name: str = "pydantic-ai",
-        timeout_s: float = TIMEOUT_S,
-        counter: Counter | None = None,
-        prices: Prices | None = None,
-    ) -> None:
-        super().__init__(self._ask, templates, name, model, timeout_s, counter)
-        self._prices = prices or Prices()
-
-    async def _ask(self, system: str, user: str, options: ModelOptions) -> ModelReply:
-        library = await asyncio.to_thread(_pydantic_ai)
-        agent = library.Agent(options.model, instructions=system, model_settings={"max_tokens": options.max_tokens})
-        result = await agent.run(user)
-        used = result.usage
-        cached = used.cache_read_tokens + used.cache_write_tokens
-        usage = Tokens(
-            input=max(0, used.input_tokens - cached),  # theirs includes what was cached
-            output=used.output_tokens,
-            cache_read=used.cache_read_tokens,
-            cache_write=used.cache_write_tokens,
-        )
-        cost = await asyncio.to_thread(self._prices.cost, (options.model or "").replace(":", "/", 1), usage)
-        return ModelReply(text=result.output, usage=usage, cost_usd=cost)
+async def pydantic_ai(system: str, user: str, options: ModelOptions, prices: Prices) -> ModelReply:
+    """Ask a model, by the name that it has in pydantic-ai: an optional extra, which is imported when it is first used."""
+    library = await asyncio.to_thread(_pydantic_ai)
+    agent = library.Agent(options.model, instructions=system, model_settings={"max_tokens": options.max_tokens})
+    result = await agent.run(user)
+    used = result.usage
+    cached = used.cache_read_tokens + used.cache_write_tokens
+    usage = Tokens(
+        input=max(0, used.input_tokens - cached),  # theirs includes what was cached
+        output=used.output_tokens,
+        cache_read=used.cache_read_tokens,
+        cache_write=used.cache_write_tokens,
+    )
+    cost = await asyncio.to_thread(prices.cost, (options.model or "").replace(":", "/", 1), usage)
+    return ModelReply(text=result.output, usage=usage, cost_usd=cost)
 
 
 class SamplingSummarizer(ModelSummarizer):
@@ -147,7 +140,7 @@ async def first_that_works(summarizers: Sequence[Summarizer], request: SummaryRe
     `SummaryFailed` if none works: that can't be where the last needs no model.
     """
     tried: list[str] = []
-    costs: list[float] = []
+    costs: list[float | None] = []
     for at, summarizer in enumerate(summarizers):
         try:
             async with asyncio.timeout(timeout_s if at < len(summarizers) - 1 else None):
@@ -156,15 +149,22 @@ async def first_that_works(summarizers: Sequence[Summarizer], request: SummaryRe
                 raise SummaryFailed("the summary is empty", summary.cost_usd)
         except SummaryFailed as error:
             tried.append(f"{summarizer.name}: {one_line(str(error))}")
-            costs += [error.cost_usd] if error.cost_usd is not None else []
+            costs.append(error.cost_usd)
         except TimeoutError:
             tried.append(f"{summarizer.name}: it took longer than {timeout_s:g} s")
+            costs.append(None)
         except Exception as error:  # whatever it is: the next one is asked
+            costs.append(None)
             tried.append(f"{summarizer.name}: {one_line(f'{type(error).__name__}: {error}')}")
         else:
-            costs += [summary.cost_usd] if summary.cost_usd is not None else []
-            return summary.model_copy(update={"cost_usd": sum(costs) if costs else None}), tried
-    raise SummaryFailed("no summariser works: " + ("; ".join(tried) or "there is none"), sum(costs) if costs else None)
+            return summary.model_copy(update={"cost_usd": known([*costs, summary.cost_usd])}), tried
+    raise SummaryFailed("no summariser works: " + ("; ".join(tried) or "there is none"), known(costs))
+
+
+def known(costs: Sequence[float | None]) -> float | None:
+    """What several cost together, as far as it is known; what costs nothing does not make it known."""
+    found = sum(cost for cost in costs if cost is not None)
+    return None if not found and None in costs else found
 
 
 def _shown(number: int, message: Message) -> dict[str, Any]:

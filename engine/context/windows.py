@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from engine.budget.prices import ALIASES, LONGEST_NAME, PROVIDERS, _find, _names, _snapshot
+from engine.budget.known import LONGEST_NAME, find, names, providers
+from engine.budget.prices import ALIASES
 
 log = logging.getLogger("engine.context")
 MOST_WARNINGS = 1000
@@ -38,7 +39,8 @@ class Windows:
     def window(self, model: str | None) -> Window:
         """The window of a model; for one that is not known the default, which is logged once for each model."""
         if model is not None:
-            for name in _names(model):
+            model = model.replace(":", "/", 1) if ":" in model and "/" not in model else model  # pydantic-ai's way to write it
+            for name in names(model):
                 if (given := self._overrides.get(name)) is not None:
                     return Window(given, "config")
             if (listed := _listed(model)) is not None:
@@ -57,16 +59,11 @@ class Windows:
 @lru_cache(maxsize=1000)
 def _listed(model: str) -> int | None:
     """The window in the list: of the provider that the id is from, else the smallest that anybody offers the same model with."""
-    if len(model) > LONGEST_NAME:
-        return None
     if model in ALIASES:  # "the newest of its kind", whichever that is: the smallest of its kind
-        own = (listed for provider in _snapshot().providers if provider.id == "anthropic" for listed in provider.models)
+        own = (listed for provider in providers() if provider.id == "anthropic" for listed in provider.models)
         return min((listed.context_window for listed in own if f"-{model}" in listed.id and listed.context_window), default=None)
-    for name in _names(model.lower()):
-        provider, slash, rest = name.partition("/")
-        found = _find(rest, PROVIDERS.get(provider, provider)) if slash else _find(name, None)
-        if found is not None:
-            return found.model.context_window or _smallest().get(_short(found.model.id))
+    for _, found in find(model):
+        return found.context_window or _smallest().get(_short(found.id))
     return None
 
 
@@ -74,7 +71,7 @@ def _listed(model: str) -> int | None:
 def _smallest() -> dict[str, int]:
     """The smallest window of each model, whoever offers it."""
     windows: dict[str, int] = {}
-    for provider in _snapshot().providers:
+    for provider in providers():
         for model in provider.models:
             if model.context_window:
                 name = _short(model.id)

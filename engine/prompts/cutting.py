@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from engine.prompts.fences import MAX_RUN, squeezed
-from engine.tokens import count, encode, encoding
+from engine.tokens import count, decode, encode
 
 CHARACTERS = 16  # of a token, at the most that is worth reading
 LEAST = 120  # tokens of a text below which showing it is no use
@@ -124,8 +124,7 @@ class _Sized:
 def _ends(head: list[int], tail: list[int], keep: int) -> tuple[str, str]:
     """The beginning of *head* and the end of *tail*, *keep* tokens together, in whole lines where lines are short."""
     last = min(max(keep // 2, keep - len(head)), len(tail))
-    front = encoding().decode_bytes(head[: keep - last]).decode("utf-8", "ignore")
-    back = encoding().decode_bytes(tail[len(tail) - last :]).decode("utf-8", "ignore")
+    front, back = decode(head[: keep - last]), decode(tail[len(tail) - last :])
     at = front.rfind("\n")
     front = front[:at] if at > len(front) // 2 else front
     at = back.find("\n")

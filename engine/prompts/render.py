@@ -175,6 +175,11 @@ def _aged(name: str, text: str, age: int) -> Material:
     return Material(name, text, KEPT, weight=max(0.5**age, 1 / 64))
 
 
+def shown(output: Output) -> str:
+    """All that a prompt would show of an output."""
+    return "\n\n".join(text for _, _, text in _texts(output))
+
+
 def _texts(output: Output) -> list[tuple[str, str, str]]:
     """The text of an output, and its data where that is not the text itself: what it is, its language, the text."""
     texts = [("", "text", output.text)] if output.text.strip() else []

@@ -93,6 +93,24 @@ class Templates:
             return [f"{FOLDER}: not used, the project is not trusted"]
         return [f"{FOLDER / name}: not used, the templates are {', '.join(names())}" for name in found if name not in names()]
 
+    def check(self) -> list[str]:
+        """What is wrong with the project's own templates, as far as can be seen without data."""
+        found = []
+        token = _ALLOWANCE.set(_Allowance(0))
+        try:
+            for name in names():
+                try:
+                    self._environment.get_template(name)
+                except BadTask as error:
+                    found.append(str(error))
+                except TemplateSyntaxError as error:
+                    found.append(f"{error.filename or error.name}, line {error.lineno}: {error.message}")
+                except RecursionError:
+                    found.append(f"{FOLDER / name}: it is nested too deeply")
+        finally:
+            _ALLOWANCE.reset(token)
+        return found
+
     def _load(self, name: str) -> tuple[str, str, Callable[[], bool]] | None:
         if name not in names():
             return None

@@ -22,6 +22,7 @@ from engine.runners.claude_headless import Asked, Fields, check, run_headless
 from engine.runners.claude_mcp import AgentServer, NoAgent, run_agent
 from engine.runners.environment import LEAST_SECRET, child_environment, secrets_of
 from engine.runners.trees import TAG
+from sandbox.layers import PREFIX, without_secrets
 
 # Its own settings and keys. Others, like those of a cloud provider, are named in `[runners.claude-code] env`.
 PASSES = ("ANTHROPIC_*", "CLAUDE_*", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT")
@@ -83,7 +84,8 @@ class ClaudeRunner(AgentProgram):
 
     def __init__(self, config: RunnerConfig, *, project: Path, host_env: Mapping[str, str] | None = None) -> None:
         host = os.environ if host_env is None else host_env
-        self._own = {name: value for name, value in host.items() if name.startswith("GO_ENT_") and name != TAG}
+        named = {name: value for name, value in host.items() if name.startswith("GO_ENT_") and not name.startswith(PREFIX) and name != TAG}
+        self._own = named | without_secrets(host)
         inner = {name: value for name, value in host.items() if name not in OUTER}
         super().__init__(config.command or ("claude",), project, inner, "npm install -g @anthropic-ai/claude-code")
         self._config = config

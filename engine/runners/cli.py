@@ -86,7 +86,7 @@ class CliRunner:
         timeout_s = composer.box.limits.timeout_s
         if request.timeout_s is not None and (timeout_s is None or request.timeout_s < timeout_s):
             limits = {"timeout_s": request.timeout_s}
-        options: dict[str, Any] = {"limits": limits, "run_id": run_id, "recording": request.recording, "box": box}
+        options: dict[str, Any] = {"grants": request.grants, "limits": limits, "run_id": run_id, "recording": request.recording, "box": box}
         if request.tool is not None:
             return await composer.run(request.tool, request.inputs, **options)
         return await composer.code.execute(request.code or "", request.inputs, cut=False, **options)

@@ -28,6 +28,7 @@ from engine.runners.opencode_plugin import Plugin
 from engine.runners.opencode_request import Way
 from engine.runners.opencode_serve import PASSWORD, NoServer, Question, Server
 from engine.runners.process import ChildLimits, Command, Ended, NotStarted, run_child
+from sandbox.layers import without_secrets
 
 QUIET = tuple(f"OPENCODE_DISABLE_{what}" for what in ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"))
 AGAIN_S = 60.0  # before a server that could not be started is tried again
@@ -239,7 +240,11 @@ class OpenCodeRunner(AgentProgram):
 
     def _content(self, request: RunRequest, tools: bool, *, agents: bool, plugin: str | None = None) -> str | None:
         mark, tools_in = self._mark if agents else None, self._project if tools else None
-        return asked.content(self._given, mark=mark, tools_in=tools_in, cwd=request.cwd, plugin=plugin, hidden=self._hidden)
+        # It would put values in for references of its own kind, which ours contain.
+        settings = {name: value for name, value in without_secrets(self._host).items() if not re.search(r"\{(env|file):", value)}
+        return asked.content(
+            self._given, mark=mark, tools_in=tools_in, cwd=request.cwd, plugin=plugin, hidden=self._hidden, settings=settings
+        )
 
     def _tell(self, emit: Emit, progress: Progress) -> None:
         data = {key: self._clean(value) for key, value in progress.data.items()}

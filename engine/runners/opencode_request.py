@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from engine.config import RunnerConfig
 from engine.models import Access, RunRequest
 from engine.runners.agent import Refused
-from engine.runners.environment import LEAST_SECRET, secrets_of
+from engine.runners.environment import LEAST_SECRET, NOTHING, secrets_of
 
 CONTENT = "OPENCODE_CONFIG_CONTENT"
 OWN = "OPENCODE_"
@@ -154,11 +154,18 @@ def prompt(request: RunRequest) -> str:
 
 
 def content(
-    given: str, *, mark: str | None, tools_in: Path | None, cwd: str, plugin: str | None = None, hidden: Iterable[str] = ()
+    given: str,
+    *,
+    mark: str | None,
+    tools_in: Path | None,
+    cwd: str,
+    plugin: str | None = None,
+    hidden: Iterable[str] = (),
+    settings: Mapping[str, str] = NOTHING,
 ) -> str | None:
     """The configuration for a child: what the user gave, with agents (if there is a *mark*), tools and a plugin; None if nothing is added.
 
-    The tools find the variables that are *hidden* empty.
+    The tools find the variables that are *hidden* empty, and *settings*: without them an agent might be granted more than its user said.
     """
     if mark is None and tools_in is None and plugin is None:
         return None
@@ -169,7 +176,7 @@ def content(
     if tools_in is not None:
         # -P: a folder `engine` of the project is not taken for ours.
         argv = [sys.executable, "-P", "-c", "from engine.cli import main; main()", "serve"]
-        environment = dict.fromkeys(hidden, "")
+        environment = dict.fromkeys(hidden, "") | dict(settings)
         server: Json = {"type": "local", "command": argv, "environment": environment, "enabled": True, "timeout": TOOLS_TIMEOUT_MS}
         if Path(cwd) != tools_in:
             server["cwd"] = str(tools_in)

@@ -19,6 +19,8 @@ from typing import IO, Literal, TypeVar
 
 import anyio
 
+from composer.owner import VARIABLE as OWNER
+from composer.owner import own_identity
 from engine.runners import trees
 
 CHUNK = 64 << 10
@@ -121,7 +123,8 @@ def _start(command: Command, tag: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command.argv,
             cwd=command.cwd,
-            env={trees.TAG: tag} | {name: value for name, value in command.env.items() if name != trees.TAG},
+            env={trees.TAG: tag, OWNER: own_identity()}
+            | {name: value for name, value in command.env.items() if name not in (trees.TAG, OWNER)},
             stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

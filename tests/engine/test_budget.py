@@ -705,7 +705,7 @@ class TestDamage:
         mine = purse()
         mine.reserve(0.5)
         database = sqlite3.connect(project / ".go-ent" / "budget.db")
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
         database.close()
         with pytest.raises(LedgerError, match="made by a newer go-ent"):
             mine.reserve(0.5)

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from composer.owner import own_identity
 from engine.runners import trees
 from engine.runners.process import ChildLimits, Command, Ended, NotStarted, _Lines, run_child
 
@@ -88,8 +89,8 @@ class TestWhatItIsGiven:
         assert (ended.by, ended.code, lines) == ("exit", 0, [b"done"])
 
     def test_its_environment_is_what_was_given_and_the_tag(self) -> None:
-        command = Command(("/usr/bin/env",), Path("/"), {"A": "1", "GO_ENT_RUN": "forged"})
-        assert sorted(run(command, tag="e/t/2")[1]) == [b"A=1", b"GO_ENT_RUN=e/t/2"]
+        command = Command(("/usr/bin/env",), Path("/"), {"A": "1", "GO_ENT_RUN": "forged", "GO_ENT_OWNER": "forged"})
+        assert sorted(run(command, tag="e/t/2")[1]) == [b"A=1", f"GO_ENT_OWNER={own_identity()}".encode(), b"GO_ENT_RUN=e/t/2"]
 
     def test_its_folder_and_its_own_session(self, tmp_path: Path) -> None:
         code = "import os; print(os.getcwd()); print(os.getsid(0) == os.getpgid(0) == os.getpid())"

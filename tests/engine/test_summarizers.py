@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from engine.budget import Prices
 from engine.context.models import Message, Speaker, Summarizer, Summary, SummaryFailed, SummaryRequest
-from engine.context.summarizers import ModelSummarizer, PydanticAISummarizer, SamplingSummarizer, first_that_works
+from engine.context.summarizers import ModelSummarizer, SamplingSummarizer, first_that_works, pydantic_ai
 from engine.errors import BudgetExceeded
 from engine.models import ModelOptions, ModelReply, Tokens
 from engine.prompts.templating import Templates
@@ -153,14 +154,12 @@ class TestOtherWays:
         assert "hello" in asked[0][0]
         assert asked[0][1] >= 150
 
-    def test_without_pydantic_ai_it_says_how_to_install_it(self, templates: Templates, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_pydantic_ai_it_says_how_to_install_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pydantic_ai", None)
         with pytest.raises(SummaryFailed, match=r"pip install 'go-ent\[summarize\]'"):
-            asyncio.run(PydanticAISummarizer("openai:gpt-4o-mini", templates).summarize(request()))
+            asyncio.run(pydantic_ai("system", "user", ModelOptions(model="openai:gpt-4o-mini"), Prices()))
 
-    def test_pydantic_ai_is_asked_by_its_own_name_of_the_model_and_priced(
-        self, templates: Templates, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_pydantic_ai_is_asked_by_its_own_name_of_the_model_and_priced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made: list[tuple[str, dict[str, Any]]] = []
 
         class Agent:
@@ -174,11 +173,10 @@ class TestOtherWays:
         library = types.ModuleType("pydantic_ai")
         library.__dict__["Agent"] = Agent
         monkeypatch.setitem(sys.modules, "pydantic_ai", library)
-        summary = asyncio.run(PydanticAISummarizer("openai:gpt-4o-mini", templates).summarize(request()))
-        assert made[0][0] == "openai:gpt-4o-mini"
-        assert made[0][1]["model_settings"]["max_tokens"] >= 150
-        assert summary.usage == Tokens(input=600_000, output=20, cache_read=400_000)
-        assert summary.cost_usd == pytest.approx(0.6 * 0.15 + 0.4 * 0.075, rel=0.01)
+        reply = asyncio.run(pydantic_ai("system", "user", ModelOptions(model="openai:gpt-4o-mini", max_tokens=150), Prices()))
+        assert made[0] == ("openai:gpt-4o-mini", {"instructions": "system", "model_settings": {"max_tokens": 150}})
+        assert reply.usage == Tokens(input=600_000, output=20, cache_read=400_000)
+        assert reply.cost_usd == pytest.approx(0.6 * 0.15 + 0.4 * 0.075, rel=0.01)
 
 
 class TestOrder:

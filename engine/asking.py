@@ -1,0 +1,155 @@
+"""Models that are asked outside of a step: a question, a summary. Within the budget, and on the account, whoever answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from composer.servers import Scrubber
+from engine.budget import Budget, Prices
+from engine.caller import ModelFailed, RunnerCaller
+from engine.config import EngineConfig
+from engine.context.counting import Counter
+from engine.context.deterministic import Deterministic
+from engine.context.models import Purse, Summarizer, SummaryFailed
+from engine.context.summarizers import ModelSummarizer, Sample, SamplingSummarizer, pydantic_ai
+from engine.dispatch import never_asked
+from engine.errors import BudgetExceeded
+from engine.executions.ids import new_id
+from engine.models import ModelOptions, ModelReply, RunResult, Task
+from engine.prompts.templating import Templates
+from engine.runners.registry import Registry
+from engine.selection import choose_runtime
+from engine.tokens import count
+
+SECRET = re.compile(r"(?i)key|token|secret|password|credential")
+RUNNER, PYDANTIC_AI = "runner", "pydantic-ai"
+PLAIN = ("cli", PYDANTIC_AI)  # runtimes that send what they are given; agents add what they say of themselves
+
+Answer = Callable[[float | None], Awaitable[tuple[ModelReply, RunResult | None]]]
+"""Asks, with a cap in dollars; the reply, and the run that it came from if there was one."""
+
+
+class Asking:
+    """Of one engine. *check* refuses a runtime that a folder which nobody trusts must not start; *client_of* is who began an execution."""
+
+    def __init__(
+        self,
+        project: Path,
+        config: EngineConfig,
+        registry: Registry,
+        budget: Budget,
+        prices: Prices,
+        templates: Templates,
+        counter: Counter,
+        check: Callable[[str, Task], None],
+        client_of: Callable[[str], Awaitable[str]],
+        *,
+        trusted: bool,
+    ) -> None:
+        self._client_of, self._trusted = client_of, trusted
+        self._project, self._config, self._registry, self._check = project, config, registry, check
+        self._budget, self._prices, self._templates, self._counter = budget, prices, templates, counter
+        self.sample: Sample | None = None  # asks the connected client's model, where there is one
+
+    async def model(
+        self, system: str, user: str, options: ModelOptions, *, purse: Purse, runtime: str | None = None, may_ask: bool = True
+    ) -> ModelReply:
+        """Ask through a runtime; by default the one that a task would go to."""
+        task = Task(description="a question", access="none", runtime=runtime)
+        choice = await choose_runtime(task, None, self._config.engine.runtime, self._config.engine.command, self._registry)
+        self._check(choice.runtime, task)
+
+        async def answer(cap: float | None) -> tuple[ModelReply, RunResult | None]:
+            return await RunnerCaller(self._registry.get(choice.runtime), self._project, max_usd=cap).ask(system, user, options)
+
+        return await self._paid(answer, choice.runtime, system + user, options, purse, may_ask=may_ask)
+
+    async def _summary(self, system: str, user: str, options: ModelOptions, *, purse: Purse, runtime: str) -> ModelReply:
+        """An answer that is a summary: nobody is asked for more money, and what a failure cost is told."""
+
+        async def answer(_: float | None) -> tuple[ModelReply, RunResult | None]:
+            return await pydantic_ai(system, user, options, self._prices), None
+
+        try:
+            if runtime == PYDANTIC_AI:
+                return await self._paid(answer, runtime, system + user, options, purse, may_ask=False)
+            return await self.model(system, user, options, purse=purse, runtime=None if runtime == RUNNER else runtime, may_ask=False)
+        except ModelFailed as error:
+            result = error.result
+            raise SummaryFailed(str(error), 0.0 if result is None or never_asked(result) else result.cost_usd) from None
+        except BudgetExceeded as error:
+            raise SummaryFailed(str(error), 0.0) from None
+        except Exception as error:  # of a library: what it says may repeat the key that it was given
+            raise SummaryFailed(f"{type(error).__name__}: {_scrubbed(str(error))}") from None
+
+    async def _paid(self, answer: Answer, runtime: str, prompt: str, options: ModelOptions, purse: Purse, *, may_ask: bool) -> ModelReply:
+        """Hold what an answer may cost, have it, and count what it came to, however it ended."""
+        key, limit = f"{new_id()}/model/1", purse.task_limit
+        client = await self._client_of(purse.execution_id) if purse.is_execution else ""
+        tokens = await asyncio.to_thread(count, prompt)
+        estimate = await asyncio.to_thread(
+            self._budget.estimate, model=options.model, prompt_tokens=tokens, limit=limit, max_output=options.max_tokens, client=client
+        )
+        reservation = await self._budget.reserve(
+            key,
+            estimate,
+            execution_id=purse.execution_id,
+            task_id=purse.task_id or key,
+            task_limit=limit,
+            execution_limit=purse.execution_limit,
+            may_ask=may_ask,
+            client=client,
+        )
+        try:
+            reply, result = await answer(reservation.usd if reservation.usd_limited else None)
+        except BaseException as error:
+            failed = error.result if isinstance(error, ModelFailed) else None
+            if failed is not None and never_asked(failed):
+                await self._budget.release(reservation)
+                raise
+            usage, usd = (failed.tokens, failed.cost_usd) if failed is not None else (None, None)
+            model = (failed.model if failed is not None else None) or options.model
+            settling = self._budget.settle(reservation, runtime=runtime, model=model, role=None, tokens=usage, usd=usd)
+            settled = await asyncio.shield(settling)
+            if isinstance(error, ModelFailed):
+                raise ModelFailed(
+                    str(error), None if failed is None else failed.model_copy(update={"cost_usd": settled.cost_usd})
+                ) from None
+            raise
+        model = (result.model if result is not None else None) or options.model
+        settled = await asyncio.shield(
+            self._budget.settle(reservation, runtime=runtime, model=model, role=None, tokens=reply.usage, usd=reply.cost_usd)
+        )
+        if model and reply.usage is not None and runtime in PLAIN:
+            # One question and one answer, with nothing around them: what it is counted as is the tokenizer's doing.
+            self._counter.report(model, tokens, reply.usage.input + reply.usage.cache_read + reply.usage.cache_write)
+        return reply.model_copy(update={"cost_usd": settled.cost_usd})
+
+    def summarizers(self, purse: Purse, model: str | None) -> list[Summarizer]:
+        """Those that the configuration names, in its order; one that needs no model is always behind them.
+
+        `open-code:openai/gpt-5-mini` is a runtime and the model to ask there; without one it is *model*, or the configuration's.
+        """
+        config, made = self._config.context, list[Summarizer]()
+        for given in config.summarizers:
+            name, _, own = given.partition(":")
+            chosen = model or own or config.model
+            if name == "deterministic":
+                made.append(Deterministic(self._counter))
+            elif name == "sampling":
+                if self.sample is not None:
+                    made.append(SamplingSummarizer(self.sample, self._templates, timeout_s=config.timeout_s, counter=self._counter))
+            elif name != PYDANTIC_AI or (chosen is not None and self._trusted):
+                call = partial(self._summary, purse=purse, runtime=name)
+                made.append(ModelSummarizer(call, self._templates, name, chosen, config.timeout_s, self._counter))
+        return made
+
+
+def _scrubbed(text: str) -> str:
+    """A text without the values of variables that are secrets, by their names."""
+    return Scrubber(value for name, value in os.environ.items() if SECRET.search(name))(text)
