@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,16 +16,21 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
     """A server over one project's composer and engine. Whoever makes it closes both."""
     from fastmcp import FastMCP
 
-    from engine.server import code, composed, context
+    from engine.server import authoring, changes, code, composed, context, named, resources
     from engine.server import engine as engine_tools
+    from engine.server.answers import Arguments
     from engine.source import offer_summaries
 
     offer_summaries(engine, composer)
-    server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS)
-    code.add(server, composer, engine.guests)
-    composed.add(server, composer, engine.guests)
+    server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS, version=version("go-ent"))
+    server.add_middleware(Arguments())
+    code.add(server, composer, engine)
+    composed.add(server, composer, engine)
     engine_tools.add(server, engine, composer)
     context.add(server, engine)
+    resources.add(server, composer, engine)
+    authoring.add(server, composer)
+    changes.add(server, named.add(server, composer, engine))
     return server
 
 

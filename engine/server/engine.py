@@ -6,31 +6,44 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastmcp.tools.base import ToolResult
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from composer import Composer, ComposerError
-from composer.codemode import CodeRun
+from composer import Composer
 from engine.engine import Engine, Work
-from engine.errors import BadTask, EngineError
-from engine.executions.state import ExecutionState
+from engine.errors import BadTask
 from engine.executions.tape import Unfinished
-from engine.explaining import explain
 from engine.guests import guest_order
-from engine.models import Task, TaskResult
+from engine.models import Task
+from engine.prompts import Prompt
 from engine.runners.trees import TAG
-from engine.server.code import READ_ONLY, cut, failed, of_run
-from engine.strategies import parse_plan
-from sandbox import SandboxError
+from engine.server.answers import (
+    ARRAY,
+    BOOLEAN,
+    OBJECT,
+    READ_ONLY,
+    RESUMED,
+    RUNS,
+    STATUS,
+    WORK,
+    NotAllowed,
+    allow,
+    answering,
+    cut,
+    of_state,
+    shape,
+)
+from engine.server.callers import current
+from engine.server.calling import go_on, run_work
+from engine.server.elicit import person
+from engine.strategies import Plan, parse_plan
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
-RESULT = {
-    "type": "object",
-    "properties": {"execution_id": {"type": "string"}, "status": {"type": "string"}, "output": {"type": "string"}},
-    "required": ["execution_id", "status"],
-}
-REPORT = {"type": "object", "properties": {"day": {"type": "object"}, "month": {"type": "object"}}}
+MOST_LISTED = 20
+BUDGET = shape("day", day=OBJECT, month=OBJECT, task={}, execution={}, hard=BOOLEAN, runtimes=ARRAY, models=ARRAY, reservations=ARRAY)
+LOOKED: dict[str, Any] = {"type": "object", "properties": {**STATUS["properties"], "checkpoints": ARRAY, "executions": ARRAY}}
+DECIDES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
 
 
 def add(server: FastMCP, engine: Engine, composer: Composer) -> None:
@@ -38,35 +51,42 @@ def add(server: FastMCP, engine: Engine, composer: Composer) -> None:
     if TAG not in os.environ:
         _add_running(server, engine, composer)
 
-    @server.tool(annotations=READ_ONLY, output_schema=RESULT)
+    @server.tool(annotations=READ_ONLY, output_schema=LOOKED)
+    @answering()
     async def engine_status(
         execution_id: Annotated[str | None, Field(description="Or the beginning of it; without one, the newest are listed.")] = None,
     ) -> ToolResult:
-        """What an execution has done, or the list of the newest."""
-        try:
-            if execution_id is not None:
-                return _of_state(await engine.status(execution_id))
-            rows = [{"execution_id": one.id, "status": one.status, "title": one.title} for one in await engine.executions(limit=20)]
-        except EngineError as error:
-            return failed(str(error))
-        return ToolResult(structured_content={"execution_id": "", "status": f"{len(rows)} executions", "executions": rows})
+        """Where an execution stands: what it has done, what it waits for; or the list of the newest."""
+        if execution_id is not None:
+            return of_state(await current().find(engine, execution_id))
+        found = await current().executions(engine, MOST_LISTED)
+        listed = [
+            {"execution_id": one.id, "status": one.status, "kind": one.kind, "title": one.title, "created": one.created} for one in found
+        ]
+        return ToolResult(structured_content={"executions": listed})
 
-    @server.tool(annotations=READ_ONLY, output_schema=REPORT)
+    @server.tool(annotations=READ_ONLY, output_schema=BUDGET)
+    @answering()
     async def engine_budget() -> ToolResult:
         """What was spent today and this month, what is reserved, and the limits."""
-        try:
-            return ToolResult(structured_content=(await engine.budget()).model_dump(mode="json"))
-        except EngineError as error:
-            return failed(str(error))
+        report = (await engine.budget()).model_dump(mode="json")
+        if (name := current().name) and name in report["clients"]:
+            return ToolResult(structured_content={"day": report["clients"][name]})
+        if name:
+            raise NotAllowed(f"client {name} has no budget of its own and has spent nothing today")
+        return ToolResult(structured_content=report)
 
 
 def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
-    @server.tool(annotations={"openWorldHint": True, "destructiveHint": True}, output_schema=RESULT)
+    @server.tool(annotations=RUNS, output_schema=WORK)
+    @answering("agents")
     async def engine_execute(
-        task: Annotated[str, Field(description="What to do; `composed:NAME {…}` runs a composed tool.")] = "",
+        task: Annotated[str, Field(description="What to do.")] = "",
         plan: Annotated[
             list[dict[str, Any]] | dict[str, Any] | None,
-            Field(description="Instead: a graph of {id, prompt | tool, inputs | command, depends_on, …}; `${id.output}` is a result."),
+            Field(
+                description="Instead: a graph of {id, prompt | tool, inputs | code | command, depends_on, …}; `${id.output}` is a result."
+            ),
         ] = None,
         strategy: Literal["auto", "single", "multi", "parallel"] = "auto",
         type: str = "other",
@@ -75,114 +95,98 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         model: str | None = None,
         runtime: str | None = None,
         command: Annotated[str | None, Field(description="A command that the configuration names.")] = None,
+        tool: Annotated[str | None, Field(description="Instead: a composed tool.")] = None,
+        inputs: Annotated[dict[str, Any] | None, Field(description="Of the tool.")] = None,
         access: Literal["none", "read", "edit"] = "edit",
         files: list[str] | None = None,
         context: str = "",
+        pinned: Annotated[list[str] | None, Field(description="Kept word for word in every prompt.")] = None,
+        threshold: Annotated[float | None, Field(description="Summarise from this part of the window on.")] = None,
         budget: Annotated[dict[str, float] | None, Field(description="{usd, tokens}")] = None,
         timeout_s: float | None = None,
         concurrency: int | None = None,
+        dry_run: Annotated[bool, Field(description="Show the prompts, start nothing.")] = False,
         wait: Annotated[bool, Field(description="False: answer at once with the id; ask engine_status.")] = True,
     ) -> ToolResult:
         """Have an agent, a command or the sandbox do a task, a handoff chain (multi) or a graph (plan), within the budget."""
         given: dict[str, Any] = {"description": task, "strategy": strategy, "type": type, "role": role, "skills": skills, "model": model}
-        given |= {"runtime": runtime, "command": command, "access": access, "files": files, "context": context}
-        given |= {"budget": budget, "timeout_s": timeout_s}
-        try:
-            work: Work
-            if plan is not None:
-                if task or strategy not in ("auto", "parallel"):
-                    raise BadTask("a plan is a graph of its own: leave task and strategy out")
-                found = plan if isinstance(plan, dict) else {"task": plan}
-                work = parse_plan({**found, **({"budget": budget} if budget else {})})
-            else:
-                work = Task(**{name: value for name, value in given.items() if value is not None})
-            if wait:
-                return of_result(await engine.execute(work, may_start=False, concurrency=concurrency))
-            execution_id = await engine.start(work, may_start=False, concurrency=concurrency)
-        except ValidationError as error:
-            return failed(explain(error))
-        except (EngineError, ComposerError) as error:
-            return failed(str(error))
+        given |= {"runtime": runtime, "command": command, "tool": tool, "inputs": inputs, "access": access, "files": files}
+        given |= {"context": context, "budget": budget, "timeout_s": timeout_s, "pinned": pinned, "threshold": threshold}
+        work = _plan(plan, given) if plan is not None else Task(**{name: value for name, value in given.items() if value is not None})
+        if plan is None and concurrency is not None:
+            raise BadTask("concurrency is for a plan")
+        _check_guests(work)
+        if dry_run:
+            prompts = [{"id": step, "prompt": cut(_shown(shown))} for step, shown in await engine.dry_run(work)]
+            return ToolResult(structured_content={"status": "dry run: nothing was started", "prompts": prompts[:50]})
+        if wait:
+            return await run_work(work, engine, concurrency=concurrency)
+        execution_id = await engine.start(work, may_start=False, concurrency=concurrency, client=current().name)
         return ToolResult(structured_content={"execution_id": execution_id, "status": "running"})
 
-    @server.tool(annotations={"idempotentHint": True, "destructiveHint": False, "openWorldHint": False}, output_schema=RESULT)
-    async def engine_interrupt(execution_id: str) -> ToolResult:
+    @server.tool(annotations=DECIDES, output_schema=STATUS)
+    @answering()
+    async def engine_interrupt(
+        execution_id: str,
+        cancel: Annotated[bool, Field(description="Give it up: nobody goes on with it.")] = False,
+    ) -> ToolResult:
         """Stop an execution. What it has done is kept: engine_resume goes on."""
-        try:
-            return _of_state(await engine.interrupt(execution_id))
-        except EngineError as error:
-            return failed(str(error))
+        return of_state(await engine.interrupt((await current().find(engine, execution_id)).id, cancel=cancel))
 
-    @server.tool(annotations={"openWorldHint": True}, output_schema=RESULT)
+    @server.tool(annotations=RUNS, output_schema=RESUMED)
+    @answering()
     async def engine_resume(
         execution_id: str,
         unfinished: Annotated[
             list[str] | None,
             Field(description="For calls of which nobody knows whether they were done: retry, skip, fail, or CALL=retry …"),
         ] = None,
+        timeout_s: Annotated[float | None, Field(description="Of code: from now on.")] = None,
+        anyway: Annotated[bool, Field(description="Although something has changed.")] = False,
     ) -> ToolResult:
-        """Go on with an execution that was interrupted or has failed; what it has finished is not run again."""
-        try:
-            decided = Unfinished.parse(unfinished or ())
-            if guest_order(await engine.status(execution_id)) is None:
-                return of_result(await engine.resume(execution_id, may_start=False, unfinished=decided))
-            run, changes = await engine.resume_run(execution_id, unfinished=decided)
-            made = of_run(run if isinstance(run, CodeRun) else composer.code.present(run))
-            if changes and made.structured_content is not None:
-                made.structured_content["changed"] = [cut(change.text) for change in changes[:20]]
-        except (EngineError, ComposerError, SandboxError) as error:
-            return failed(str(error))
-        return made
+        """Go on with an execution that was interrupted, waited or has failed; what it has finished is not run again."""
+        state = await current().find(engine, execution_id)
+        if guest_order(state) is None:
+            allow("agents")  # a client that may start none any more
+        most = composer.box.limits.timeout_s
+        if timeout_s is not None and most is not None and timeout_s > most:
+            raise BadTask(f"timeout_s can be {most:g} at the most: that is the project's limit")
+        decided = Unfinished.parse(unfinished or ())
+        return await go_on(state, composer, engine, unfinished=decided, anyway=anyway, timeout_s=timeout_s)
 
-    @server.tool(annotations={"destructiveHint": True, "openWorldHint": False}, output_schema=RESULT)
+    @server.tool(annotations={**DECIDES, "idempotentHint": False}, output_schema=STATUS)
+    @answering("agents")
     async def engine_approve(
         execution_id: str,
         approve: Annotated[bool, Field(description="False rejects: the call fails.")] = True,
         call: Annotated[str | None, Field(description="One of those that wait; else all.")] = None,
     ) -> ToolResult:
         """Say what the user decided about calls that wait for approval; then engine_resume goes on."""
-        try:
-            return _of_state(await engine.decide(execution_id, call, approved=approve))
-        except EngineError as error:
-            return failed(str(error))
+        state = await current().find(engine, execution_id)
+        if approve and person() is not None:
+            raise NotAllowed("the user of this client can be asked: engine_resume asks about each call that waits")
+        return of_state(await engine.decide(state.id, call, approved=approve))
 
 
-def of_result(result: TaskResult) -> ToolResult:
-    """A result as a model needs it: every field bounded."""
-    made: dict[str, Any] = {"execution_id": result.execution_id, "status": result.status, "output": cut(result.output)}
-    made["strategy"] = f"{result.strategy}: {result.strategy_reason}"
-    if result.error:
-        made["error"] = cut(result.error)
-    if result.metrics is not None:
-        made["metrics"] = result.metrics.model_dump(mode="json")
-    for name in ("files_modified", "observations", "adjustments"):
-        if found := getattr(result, name):
-            made[name] = [cut(one) for one in found[:50]]
-    made["steps"] = [
-        {"id": step.task_id, "status": step.status, "runtime": step.runtime, "reason": step.runtime_reason, "error": cut(step.error or "")}
-        for step in result.steps[:100]
-    ]
-    paused = any(step.status == "paused" for step in result.steps)
-    if paused:
-        made["hint"] = "a call waits for approval: engine_status shows it, engine_approve decides, engine_resume goes on"
-    return ToolResult(structured_content=made, is_error=not result.ok and not paused)
+def _plan(plan: list[dict[str, Any]] | dict[str, Any], given: dict[str, Any]) -> Plan:
+    """A graph. What else was given belongs into its tasks."""
+    usual = {"strategy": ("auto", "parallel"), "type": ("other",), "access": ("edit",), "budget": (given["budget"],)}
+    wrong = [name for name, value in given.items() if value and value not in usual.get(name, ())]
+    if wrong:
+        named = "task" if wrong[0] == "description" else wrong[0]
+        raise BadTask(f"a plan is a graph of its own: {named} belongs into its tasks")
+    found = plan if isinstance(plan, dict) else {"task": plan}
+    return parse_plan({**found, **({"budget": given["budget"]} if given["budget"] else {})})
 
 
-def _of_state(state: ExecutionState) -> ToolResult:
-    made: dict[str, Any] = {"execution_id": state.id, "status": state.status, "title": state.title, "spent_tokens": state.spent_tokens}
-    if state.spent_usd is not None:
-        made["spent_usd"] = state.spent_usd
-    if state.error:
-        made["error"] = cut(state.error)
-    if state.result is not None:
-        made["output"] = cut(state.result.output)
-    if state.requests:
-        made["waiting"] = [
-            {"call": path, "tool": one.tool, "arguments": one.arguments, "reason": one.reason}
-            for path, one in list(state.requests.items())[:20]
-        ]
-    if state.checkpoints:
-        made["checkpoints"] = [{"label": one.label, "value": one.value} for one in state.checkpoints[-10:]]
-    made["steps"] = [{"id": step, "status": one.status, "error": cut(one.error or "")} for step, one in list(state.results.items())[:100]]
-    made["steps"] += [{"id": step, "status": "running"} for step in state.running[:100]]
-    return ToolResult(structured_content=made)
+def _check_guests(work: Work) -> None:
+    """Refuse code and tools that would run with more than a client's own grants."""
+    if current().allow is None:
+        return
+    tasks = work.task if isinstance(work, Plan) else (work,) if isinstance(work, Task) else work
+    if any(task.tool or task.code for task in tasks):
+        raise NotAllowed(f"client {current().name} runs code and composed tools with code_execute and tool_run, within its own grants")
+
+
+def _shown(shown: Prompt | str) -> str:
+    return shown.text() if isinstance(shown, Prompt) else f"(no prompt: runs {shown})"

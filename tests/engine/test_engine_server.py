@@ -217,7 +217,7 @@ def test_a_call_that_waits_is_decided_and_the_run_goes_on(project: Path, box: Sa
         failed, said = await say(client, "code_execute", code=code)
         assert (failed, said["status"], said["pending"][0]["tool"]) == (False, "paused", "drop")
         failed, state = await say(client, "engine_status", execution_id=said["execution_id"])
-        assert [(one["call"], one["tool"], one["arguments"]) for one in state["waiting"]] == [("run/1", "drop", {"name": "b"})]
+        assert [(one["call"], one["tool"], one["arguments"]) for one in state["pending"]] == [("run/1", "drop", {"name": "b"})]
         failed, state = await say(client, "engine_approve", execution_id=said["execution_id"], approve=approve)
         assert (failed, state["status"]) == (False, "paused")
         failed, said = await say(client, "engine_resume", execution_id=said["execution_id"])

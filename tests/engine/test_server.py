@@ -12,7 +12,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from composer import Composer
+from composer import Composer, FunctionSource
 from engine import Engine
 from engine.server import make_server
 from sandbox import Limits, Sandbox
@@ -74,29 +74,58 @@ def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto", "lega
             assert (failed, said["status"], said["result"]) == (False, "completed", 3)
             failed, said = await say(client, "code_execute", code="await tools.search(query='x')")
             assert failed
-            assert "'query' was unexpected" in said["error"]
+            assert "there is no parameter query; it takes q, top" in said["error"]
             assert "async def search" in said["help"]
             failed, said = await say(client, "tool_compose", source=TRIAGE.replace("q: str", "q"))
             assert failed
             assert "parameter q: it has no type" in said
             assert not (project / ".go-ent" / "composed-tools").exists()
             failed, said = await say(client, "tool_compose", source=TRIAGE)
-            assert (failed, said["text"]) == (False, "triage: saved as version 1; 0 examples passed")
+            assert (failed, said) == (False, {"name": "triage", "version": 1, "created": True, "examples": 0})
             failed, said = await say(client, "tool_run", name="triage", inputs={"q": "a"})
             assert (failed, said["result"]) == (False, 3)
             failed, said = await say(client, "code_execute", code="await tools.triage(q='b')")
             assert said["result"] == 3
-            assert "triage (project, 2 calls): How many hits there are." in (await say(client, "tool_list"))[1]["text"]
-            assert "# version = 1" in (await say(client, "tool_show", name="triage"))[1]["text"]
-            assert (await say(client, "tool_test", name="triage"))[1]["text"] == "it has no examples"
+            listed_tool = {"name": "triage", "scope": "project", "calls": 2, "description": "How many hits there are."}
+            assert (await say(client, "tool_list"))[1] == {"tools": [listed_tool]}
+            assert "# version = 1" in (await say(client, "tool_show", name="triage"))[1]["source"]
+            assert (await say(client, "tool_test", name="triage"))[1] == {"name": "triage", "examples": []}
             await say(client, "tool_compose", source=TRIAGE.replace("How many", "The number of"))
-            assert "(current)" in (await say(client, "tool_history", name="triage"))[1]["text"].splitlines()[1]
-            assert (await say(client, "tool_rollback", name="triage", version=1))[1]["text"].startswith("triage: version 3")
+            versions = (await say(client, "tool_history", name="triage"))[1]["versions"]
+            assert [(one["version"], one["current"]) for one in versions] == [(1, False), (2, True)]
+            assert (await say(client, "tool_rollback", name="triage", version=1))[1] == {"name": "triage", "version": 3, "of": 1}
             for topic in "ab":
                 await say(client, "code_execute", code=f"len(await tools.search(q={topic!r}))")
-            assert "async def search_tool(q: str)" in (await say(client, "tool_suggest"))[1]["text"]
-            assert not (await say(client, "tool_delete", name="triage"))[0]
+            assert "async def search_tool(q: str)" in (await say(client, "tool_suggest"))[1]["suggestions"][0]["source"]
+            assert (await say(client, "tool_delete", name="triage")) == (False, {"name": "triage", "scope": "project"})
             assert (await say(client, "tool_run", name="triage"))[0]
+
+    asyncio.run(main())
+
+
+def test_a_tool_that_can_t_be_called_is_not_granted_or_not_there(project: Path, box: Sandbox) -> None:
+    (project / ".go-ent").mkdir()
+    (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["web.search"]\n')
+    grant_it = "name it under [grants] allow in .go-ent/config.toml"
+
+    def post(text: str) -> str:
+        """Send it."""
+        return text
+
+    async def main() -> None:
+        async with (
+            Composer(project, sources=[FunctionSource([search, post], "web")], box=box) as composer,
+            Engine(project, composer=composer) as engine,
+            Client(make_server(composer, engine)) as client,
+        ):
+            for code, error, hint in (
+                ("await tools.web.post(text='x')", f"web.post: it is not granted here: {grant_it}", grant_it),
+                ("await tools.web.serch(q='x')", "there is no tool web.serch; did you mean web.search?", "tool_search finds"),
+                ("1 / 0", "ZeroDivisionError", ""),
+            ):
+                _, said = await say(client, "code_execute", code=code)
+                assert error in said["error"]
+                assert said.get("hint", "").startswith(hint)
 
     asyncio.run(main())
 
@@ -114,7 +143,8 @@ def test_failures_are_errors_that_can_be_acted_on(project: Path, box: Sandbox) -
                 ("tool_history", {"name": "nope"}, "there is no composed tool nope"),
                 ("tool_rollback", {"name": "nope", "version": 1}, "there is no composed tool nope"),
                 ("tool_delete", {"name": "nope"}, "there is no composed tool nope"),
-                ("tool_schema", {"names": ["github.x"]}, "github.x is not granted here"),
+                ("tool_schema", {"names": ["github.x"]}, "there is no tool github.x"),
+                ("tool_schema", {"names": ["engine.execute"]}, "there is no tool engine.execute"),
                 ("tool_run", {"name": "nope"}, "there is no composed tool nope"),
                 ("tool_run", {"name": "../x"}, "can't be the name of a composed tool"),
                 ("tool_show", {"name": "nope"}, "there is no composed tool nope"),

@@ -134,7 +134,7 @@ class TestSecrets:
         assert SECRET not in result.output
         assert given["PATH"] == os.environ["PATH"]
         assert "AWS_SECRET_ACCESS_KEY" not in given
-        assert [name for name in given if name.startswith("GO_ENT_")] == ["GO_ENT_RUN"]
+        assert [name for name in given if name.startswith("GO_ENT_")] == ["GO_ENT_RUN", "GO_ENT_OWNER"]
 
     def test_one_that_is_passed_on_is_not_repeated_in_an_error(self, tmp_path: Path) -> None:
         code = "import os, sys; sys.exit('the keys are ' + os.environ['AWS_SECRET_ACCESS_KEY'] + ' and ' + repr(os.environ['TOKEN']))"

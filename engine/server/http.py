@@ -1,0 +1,298 @@
+"""The MCP server over streamable HTTP: where it listens, who may come in, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import re
+import resource
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from fastmcp.server.context import reset_transport, set_transport
+from fastmcp.server.http import set_http_request
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from composer.errors import ConfigError
+from engine.config import ServeConfig
+from engine.server.callers import NOBODY, become
+from engine.server.gate import MCP, Gate, Rules
+from engine.server.metrics import Metrics
+from engine.server.tokens import Tokens, names_of, read_tokens
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
+    from composer import Composer
+    from engine.engine import Engine
+
+log = logging.getLogger("engine.server")
+ADDRESS = re.compile(r"(?:(?P<host>\[[^\[\]]+\]|[^:\[\]]*):)?(?P<port>[0-9]{1,5})")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HEAD_BYTES = 64 << 10
+IDLE_S = 30  # that a connection without a request is kept
+STOP_S = 4.0  # that executions have to stop, when the server ends
+ANSWER_S = 0.2  # that their answers have to be sent
+LAST_S = 2.0
+RESERVE = 200  # files that everything else may need to have open: records, workers, servers
+AT_ONCE = 64  # connections that wait to be taken, and are then taken in one go
+SHARE = 4  # of all sessions, one client may hold one part in so many
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen: as it was asked for, and the socket's own address."""
+
+    name: str
+    family: socket.AddressFamily
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        found = ipaddress.ip_address(self.host)
+        mapped = getattr(found, "ipv4_mapped", None)
+        return (mapped or found).is_loopback
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, or a port of loopback; port 0 is any that is free. Names are looked up."""
+    match = ADDRESS.fullmatch(text.strip())
+    if match is None or int(match["port"]) > 65535:
+        raise ConfigError(f"--http {text[:80]!r} is no address: write HOST:PORT, like 127.0.0.1:8000 or [::1]:8000, or only a port")
+    name = (match["host"] or LOOPBACK[0]).strip("[]").lower()
+    try:
+        found = socket.getaddrinfo(name, int(match["port"]), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"--http {text[:80]!r}: there is no address {name}: {error}") from None
+    family, _, _, _, (host, *_) = found[0]
+    return Address(name, family, str(host), int(match["port"]))
+
+
+def read_rules(
+    config: ServeConfig, address: Address, engine: Engine, version: str, environ: Mapping[str, str], token_env: str | None
+) -> Rules:
+    """Who is let in; `ConfigError` if that would be anybody, or nobody.
+
+    What a folder says that nobody trusts makes no client, and lets no name and no page in. Nor does any folder where there are no
+    tokens: whoever owns a name can lead a browser of this user here by it.
+    """
+    trusted = engine.trusted
+    if config.clients and not trusted and token_env is None:
+        raise ConfigError(
+            f"the clients of [serve.clients] are not let in, for nobody has trusted {engine.project}: look at its .go-ent/config.toml, "
+            "then say go-ent trust there; or give a token of your own with --token-env VARIABLE"
+        )
+    tokens = read_tokens(config.clients if trusted else {}, engine.project, environ, everything_env=token_env)
+    if not tokens and not address.is_loopback:
+        raise ConfigError(
+            f"{address.name} can be reached from other machines, so whoever calls needs a token: put one into a variable and say "
+            "--token-env VARIABLE, or name clients under [serve.clients.NAME] in .go-ent/config.toml; or listen on 127.0.0.1"
+        )
+    named = trusted and bool(tokens)
+    hosts = {*LOOPBACK, address.name, *(config.hosts if named else ())}
+    origins = frozenset(config.origins if named else ())
+    return Rules(tokens, frozenset(hosts), origins, config.max_request_bytes, config.read_timeout_s, version)
+
+
+def listen(address: Address) -> socket.socket:
+    """A socket that listens there."""
+    made = socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((address.host, address.port))
+        made.listen(128)
+    except OSError as error:
+        made.close()
+        raise ConfigError(f"--http {address.name}:{address.port} can't be listened on: {error.strerror or error}") from None
+    return made
+
+
+def connections(config: ServeConfig) -> int:
+    """How many connections are kept: no more than leaves files to open for what runs."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return config.max_connections
+    return min(config.max_connections, max(files - RESERVE, files // 4, 1))
+
+
+def url_of(made: socket.socket) -> str:
+    host, port = made.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{MCP}"
+
+
+def who(tokens: Tokens) -> str:
+    """Who may call, for a person to read."""
+    return f"to who has a token: {', '.join(names_of(tokens))}" if tokens else "to programs of this user, without a token"
+
+
+async def serve(
+    server: FastMCP,
+    composer: Composer,
+    engine: Engine,
+    made: socket.socket,
+    rules: Rules,
+    stop: asyncio.Event,
+    started: Callable[[], None],
+) -> None:
+    """Serve until *stop* is set. Then nobody is let in any more, executions are interrupted, and who waits is answered."""
+    become(NOBODY)
+    config = engine.config.serve
+    manager = _Sessions(
+        server._mcp_server,
+        # The gate has seen to it; and more strictly.
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=rules.max_bytes,
+        max_sessions=config.max_sessions,
+    )
+
+    async def inner(scope: Scope, receive: Receive, send: Send) -> None:
+        transport = set_transport("streamable-http")
+        try:
+            with set_http_request(Request(scope)):
+                await manager.handle_request(scope, receive, send)
+        finally:
+            reset_transport(transport)
+
+    if (most := connections(config)) < config.max_connections:
+        log.warning("no more than %d connections are kept: this process may not open more files (ulimit -n)", most)
+    gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version))
+    web = _Web(
+        uvicorn.Config(
+            gate,
+            http=_protocol(rules.read_s, most),
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE_S,
+            backlog=AT_ONCE,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_graceful_shutdown=1,
+        ),
+        started,
+    )
+    asyncio.get_running_loop().set_exception_handler(_accepting)
+    async with manager.run():
+        serving = asyncio.create_task(web.serve(sockets=[made]))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if web.started and not serving.done():
+                await _end(web, gate, engine)
+        finally:
+            stopping.cancel()
+            web.should_exit = True
+            await asyncio.wait([serving], timeout=LAST_S)
+            if serving.done():
+                serving.result()
+
+
+async def _end(web: _Web, gate: Gate, engine: Engine) -> None:
+    """Let nobody in, have what runs stop and say so, then end what is still open."""
+    gate.closing = True
+    for listening in web.servers:
+        listening.close()
+    engine.stop_all()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STOP_S):
+            await engine.guests.watch.close()
+    await asyncio.sleep(ANSWER_S)
+    await gate.close()
+
+
+def _accepting(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A connection that can't be taken is no news: asyncio tries again by itself, and has a traceback for each try."""
+    if str(context.get("message", "")).startswith("socket.accept()"):
+        log.debug("a connection could not be taken: %s", context.get("exception"))
+    else:
+        loop.default_exception_handler(context)
+
+
+class _Sessions(StreamableHTTPSessionManager):
+    """The library's own, of which no client can hold so many that there are none for the others."""
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        held = sum(owner == requestor for owner in self._session_owners.values())
+        if requestor is not None and self.max_sessions is not None and held >= max(1, self.max_sessions // SHARE):
+            return None
+        return super()._admit_session(requestor)
+
+
+class _Web(uvicorn.Server):
+    """Signals are the command's business; *started* is told when it listens."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _protocol(head_s: float, most: int) -> type[asyncio.Protocol]:
+    """uvicorn's own, for *most* connections, and with a time for a request's head.
+
+    Without these, who says nothing takes all the files that a process may open, and who sends a byte now and then is never sent away.
+    """
+
+    class Timed(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+        _refused = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            if len(self.connections) >= most:
+                self._refused = True
+                transport.write(FULL)
+                transport.close()
+                return
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._unwatch()
+            if not self._refused:
+                super().connection_lost(exc)
+
+        def _watch(self) -> None:
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._unwatch()
+            elif self._deadline is None and self.timeout_keep_alive_task is None:
+                self._deadline = self.loop.call_later(head_s, self._late)
+
+        def _unwatch(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+        def _late(self) -> None:
+            self._deadline = None
+            if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+                self.transport.close()
+
+    return Timed
