@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.blocking import BlockingEngine
     from engine.budget import BudgetReport, Prices
     from engine.caller import ModelFailed, RunnerCaller
     from engine.checks import CommandCheck, ModelCheck, ToolCheck
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from engine.workflows import Workflows, WorkflowState
 
 _HOMES = {
+    "blocking": ("BlockingEngine",),
     "budget": ("BudgetReport", "Prices"),
     "caller": ("ModelFailed", "RunnerCaller"),
     "checks": ("CommandCheck", "ModelCheck", "ToolCheck"),
@@ -99,6 +101,7 @@ __all__ = [
     "Attempt",
     "Availability",
     "BadTask",
+    "BlockingEngine",
     "BudgetConfig",
     "BudgetExceeded",
     "BudgetLimit",

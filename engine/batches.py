@@ -19,7 +19,7 @@ from engine.guests import GuestOrder, Guests, guest_run
 from engine.models import TaskResult
 from engine.resuming import Changed
 from engine.threads import to_the_end
-from sandbox import Run, Sandbox
+from sandbox import Run, RunError, Sandbox
 from sandbox.tape import Diverged
 
 GOES_ON = ("interrupted", "paused", "crashed", "timeout")  # such a line is run again
@@ -39,6 +39,7 @@ class Batch:
         self._tapes = tapes
         self._guests = guests
         self._before: dict[int, tuple[str, Run]] = {}
+        self.known: frozenset[int] = frozenset()  # lines that have come to their end before
         self._begun = {int(path) for path in tapes.tracks.runs if path.isdecimal()}  # lines that were under way before
         self.left = 0  # lines that were not brought to their end, and can be
         self._running: set[str] = set()
@@ -64,7 +65,7 @@ class Batch:
             held.release()
             raise
         batch = cls(held, ready.order, tool, ready.composer, ready.box, ready.tapes, guests)
-        batch._before = before
+        batch._before, batch.known = before, frozenset(before)
         return batch, ready.changes
 
     def stop(self) -> None:
@@ -75,14 +76,8 @@ class Batch:
 
     async def line(self, number: int, line: bytes, inputs: dict[str, Any], approver: Approver | None) -> Run:
         """One line. What it came to is on record when this returns."""
-        digest = hashlib.sha256(line).hexdigest()[:32]
-        self._begun.discard(number)
-        if (before := self._before.pop(number, None)) is not None:
-            if before[0] != digest:
-                raise ExecutionConflict(
-                    f"line {number} of stdin is not the one that execution {self.held.id} has run: give it the same lines"
-                )
-            return before[1]
+        if (before := self._known(number, line)) is not None:
+            return before
         run_id = f"{self.held.id}/{number}"
         self._running.add(run_id)
         try:
@@ -107,27 +102,48 @@ class Batch:
         if run.status in GOES_ON:
             self.left += 1
         else:
-            raw = {"run": run.model_dump_json(exclude={"calls", "files"}).encode()}
-            self._tapes.append("line", {"n": number, "digest": digest, "status": run.status}, raw)
+            self._record(number, line, run)
         return run
+
+    def refuse(self, number: int, line: bytes, why: str) -> Run:
+        """A line that can't be an input: on record as one that has failed."""
+        if (before := self._known(number, line)) is not None:
+            return before
+        run = Run(id=f"{self.held.id}/{number}", status="error", error=RunError(kind="InputError", message=why))
+        self._record(number, line, run)
+        return run
+
+    def _known(self, number: int, line: bytes) -> Run | None:
+        self._begun.discard(number)
+        digest, run = self._before.pop(number, (None, None))
+        if digest is not None and digest != _digest(line):
+            raise ExecutionConflict(f"line {number} of stdin is not the one that execution {self.held.id} has run: give it the same lines")
+        return run
+
+    def _record(self, number: int, line: bytes, run: Run) -> None:
+        raw = {"run": run.model_dump_json(exclude={"calls", "files"}).encode()}
+        self._tapes.append("line", {"n": number, "digest": _digest(line), "status": run.status}, raw)
 
     @property
     def missing(self) -> int:
         """The first line that it has begun before, and that it was not given again; 0 if there is none."""
         return min({*self._begun, *self._before}, default=0)
 
-    async def end(self, status: ExecutionStatus, *, done: int, failed: int) -> None:
-        """The execution is over, or interrupted."""
-        said = f"{done} lines, {failed} failed"
+    async def end(self, status: ExecutionStatus, said: str, error: str | None = None) -> None:
+        """The execution is over, or rests: what is *said* of its lines, and why it has failed if it has."""
         result = TaskResult(
             execution_id=self.held.id, status="COMPLETE" if status == "completed" else "PARTIAL", strategy="single", output=said
         )
         try:
-            await to_the_end(partial(self.held.move, status, result=result, error=said if failed else None))
+            await to_the_end(partial(self.held.move, status, result=result, error=error))
         finally:
             self._guests.watch.remove(self.held.id)
             self._over.set_result(None)
             await asyncio.to_thread(self._guests.let_go, self.held, self._tapes)
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:32]
 
 
 def _lines(held: Held) -> dict[int, tuple[str, Run]]:

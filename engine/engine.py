@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,20 +18,19 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from composer import Approver, Composer
-from composer.folders import find_project
+from composer.folders import find_project, user_data
 from composer.owner import VARIABLE as OWNER
 from composer.trust import is_sealed, is_trusted, seal
+from engine.asking import Asking
 from engine.batches import Batch
 from engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
-from engine.caller import ModelFailed, RunnerCaller
 from engine.config import EngineConfig, Mode, read_engine_config
 from engine.context.counting import Counter
-from engine.context.deterministic import Deterministic
-from engine.context.keeper import Keeper, Recorded, message_of
-from engine.context.models import Link, Summarizer
-from engine.context.summarizers import ModelSummarizer, PydanticAISummarizer, Sample, SamplingSummarizer
-from engine.dispatch import Dispatcher, Run, never_asked
-from engine.errors import BadTask, EngineError, ExecutionConflict, StorageFailed, Untrusted
+from engine.context.keeper import Keeper, Recorded
+from engine.context.material import outputs_of
+from engine.context.models import Link, Message, Purse
+from engine.dispatch import Dispatcher, Run
+from engine.errors import BadTask, EngineError, ExecutionConflict, ExecutionNotFound, NeedsApproval, StorageFailed, Untrusted
 from engine.executions.ending import Ending
 from engine.executions.ids import new_id
 from engine.executions.index import Row
@@ -40,7 +39,7 @@ from engine.executions.store import ExecutionStore, Held
 from engine.executions.tape import NOT_SAID, Tapes, Unfinished
 from engine.executions.watch import Watch
 from engine.explaining import explain
-from engine.guests import GuestOrder, Guests, guest_order, make_tapes
+from engine.guests import UNDER_WAY, GuestOrder, Guests, guest_order, make_tapes
 from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, RunResult, StrategyName, Task, TaskResult
 from engine.prompts import Prompt, Prompts, roles
 from engine.prompts.templating import Templates
@@ -48,16 +47,17 @@ from engine.resuming import Changed, changes, damages, environment, refuse, unfi
 from engine.runners.base import Availability, Runner
 from engine.runners.registry import Registry, Surroundings
 from engine.runners.trees import TAG, reap, reap_now
-from engine.selection import choose_runtime
 from engine.source import EngineSource, offer_summaries
 from engine.strategies import Output, Plan, RunStep, Step, aggregate, choose, multi, parallel, parse_plan, single
 from engine.threads import to_the_end
 from sandbox import Run as SandboxRun
+from sandbox.spans import span
 from sandbox.tape import Diverged
 
 Work = Task | Sequence[Task] | Plan
 log = logging.getLogger("engine")
 MOST_AT_ONCE = 256
+TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
 MOST_REAPED = 100  # tries of a step whose processes are looked for
 PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 
@@ -106,7 +106,8 @@ class Engine:
         self.mode: Mode = (self.config.engine.mode if self.trusted else None) or mode or "library"
         self._approver = approver
         self.prices = Prices(self.config.prices)
-        self._budget = Budget(project, self.config.budget, self.prices, mode=self.mode, ask=ask)
+        limits = {name: one.budget for name, one in self.config.serve.clients.items() if one.budget is not None}
+        self._budget = Budget(project, self.config.budget, self.prices, mode=self.mode, ask=ask, clients=limits)
         self._composer = composer
         self._own_composer = composer is None
         self._opening = threading.Lock()
@@ -122,16 +123,28 @@ class Engine:
         self.registry = Registry(surroundings, runners)
         self.roles = roles(self.config if self.trusted else EngineConfig())
         self.prompts = Prompts(project, trusted=self.trusted)
-        self._templates = Templates(project, trusted=self.trusted)
-        self.keeper = Keeper(self.config.context, Counter(), self._summarizers)
+        counter = Counter.remembered(user_data() / TOKENIZERS)
+        self.keeper = Keeper(self.config.context, counter, lambda purse, model: self.asking.summarizers(purse, model))
         self.dispatcher = Dispatcher(
             project, self.config, self.registry, self.prompts, self.roles, self._budget, keeper=self.keeper, trusted=self.trusted
         )
+        self.asking = Asking(
+            project,
+            self.config,
+            self.registry,
+            self._budget,
+            self.prices,
+            Templates(project, trusted=self.trusted),
+            self.keeper.counter,
+            self.dispatcher.check_runtime,
+            self._client_of,
+            trusted=self.trusted,
+        )
         self.store = ExecutionStore(project)
-        self.sample: Sample | None = None  # asks the connected client's model, where there is one
         self.listeners: list[Callable[[Event], None]] = []  # told of everything that happens in this engine
         self.stopping = asyncio.Event()  # set by `stop_all`: for what runs several executions, one after the other
         self._running: dict[str, _Running] = {}
+        self._shortening: dict[str, Recorded] = {}  # contexts of guests that have had texts summarised
         self._watch = Watch()
         self._ending = Ending(self.store, lambda: self.config.executions)
         self.guests = Guests(self.store, self._open_composer, self._watch, self._ending)
@@ -153,6 +166,8 @@ class Engine:
         self.stopping.set()
         await self.guests.close()
         await self.registry.close()
+        with contextlib.suppress(OSError):  # it will be learnt again
+            await asyncio.to_thread(self.keeper.counter.remember, user_data() / TOKENIZERS)
         if self._own_composer and self._composer is not None:
             await self._composer.close()
 
@@ -178,10 +193,14 @@ class Engine:
         concurrency: int | None = None,
         may_start: bool = True,
         on_event: Callable[[Event], None] | None = None,
+        ask: Ask | None = None,
+        client: str = "",
     ) -> TaskResult:
         """Do the work, and say what it came to. Cancelling this interrupts the execution, which can be resumed.
 
-        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv.
+        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv; *ask*
+        decides what does not fit the budget, in the place of the engine's own. *client* is who asked with a token of their own:
+        it is within their budget, and their grants.
         """
         execution_id = await self.start(
             work,
@@ -191,6 +210,8 @@ class Engine:
             concurrency=concurrency,
             may_start=may_start,
             on_event=on_event,
+            ask=ask,
+            client=client,
         )
         return await self.wait(execution_id)
 
@@ -204,9 +225,14 @@ class Engine:
         concurrency: int | None = None,
         may_start: bool = True,
         on_event: Callable[[Event], None] | None = None,
+        ask: Ask | None = None,
+        client: str = "",
     ) -> str:
         """Begin the work, and give its id at once: `wait` for it, or ask for its `status`."""
         plan = _as_plan(work)
+        if parent is not None and not client:  # what a guest's code has begun is its own client's
+            client = await self._client_of(parent)
+            self._check_client(client)
         if concurrency is not None and not (isinstance(concurrency, int) and 1 <= concurrency <= MOST_AT_ONCE):
             raise BadTask(f"concurrency must be a number from 1 to {MOST_AT_ONCE}, not {concurrency!r:.40}")
         chosen = self._choose(work)
@@ -218,6 +244,7 @@ class Engine:
             id=new_id(),
             parent=parent,
             parent_call=parent_call,
+            client=client,
             kind=_kind(work, chosen),
             title=_title(work),
             strategy=chosen.strategy,
@@ -231,7 +258,7 @@ class Engine:
         )
         mark = await asyncio.to_thread(seal, sealed_text(state))
         held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=Held.release)
-        self._begin(held, Tapes(held, replay=False), work, chosen, concurrency, may_start, on_event)
+        self._begin(held, Tapes(held, replay=False), work, chosen, concurrency, may_start, on_event, ask)
         return state.id
 
     async def wait(self, execution_id: str) -> TaskResult:
@@ -277,6 +304,7 @@ class Engine:
         unfinished: Unfinished = NOT_SAID,
         anyway: bool = False,
         on_event: Callable[[Event], None] | None = None,
+        ask: Ask | None = None,
     ) -> TaskResult:
         """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run again.
 
@@ -287,7 +315,8 @@ class Engine:
         execution_id = held.id
         if (order := guest_order(held.state)) is not None:
             await self._check_one(held, order)
-            await self.guests.resume(held, approver=self._approver, unfinished=unfinished, anyway=anyway)
+            grants = self.dispatcher.grants_of(held.state.client)
+            await self.guests.resume(held, approver=self._approver, unfinished=unfinished, anyway=anyway, grants=grants)
             assert held.state.result is not None
             return _whole(held.state, held.state.result)
         try:
@@ -310,7 +339,7 @@ class Engine:
                 if step not in state.results or not state.results[step].ok:  # a child of a process that was killed may live on
                     for number in range(max(1, tries - MOST_REAPED), tries + 1):
                         await reap(f"{execution_id}/{step}/{number}")
-            run = self._begin(held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event)
+            run = self._begin(held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event, ask)
             for one in found:
                 run.say("warning", text=one.text)
         except BaseException:
@@ -328,7 +357,10 @@ class Engine:
             await asyncio.to_thread(held.release)
             raise ExecutionConflict(f"execution {held.id} is no run of code or of a tool: it is a {held.state.kind}")
         await self._check_one(held, order)
-        return await self.guests.resume(held, approver=self._approver, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s)
+        grants = self.dispatcher.grants_of(held.state.client)
+        return await self.guests.resume(
+            held, approver=self._approver, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s, grants=grants
+        )
 
     @staticmethod
     async def _check_one(held: Held, order: GuestOrder) -> None:
@@ -365,15 +397,40 @@ class Engine:
             raise
         return held
 
+    async def _client_of(self, execution_id: str) -> str:
+        """Who began an execution; "": the project's own user."""
+        running = self._watch.get(execution_id)
+        if running is not None:
+            return running.held.state.client
+        try:
+            return (await asyncio.to_thread(self.store.load, execution_id)).client
+        except ExecutionNotFound:
+            return ""
+
+    def _check_client(self, client: str) -> None:
+        """Refuse what a client's code would start by way of `tools.engine`, where the client itself may not."""
+        rights = self.config.serve.clients.get(client)
+        if client and (rights is None or not rights.engine):
+            raise NeedsApproval(f"the client {client} may start no agents: that takes engine = true in [serve.clients.{client}]")
+
     def _check_owner(self, state: ExecutionState) -> None:
         """Refuse what somebody else has begun, in a folder that nobody trusts. Blocks."""
         if not self.trusted and not is_sealed(sealed_text(state), state.seal):
             raise Untrusted(f"execution {state.id}, which somebody else has begun,", str(self.project))
 
-    async def decide(self, execution_id: str, call: str | None, *, approved: bool) -> ExecutionState:
-        """Approve or reject calls that wait for it: one, or all of an execution. `resume` then goes on."""
+    async def decide(self, execution_id: str, call: str | None = None, *, approved: bool, digest: str | None = None) -> ExecutionState:
+        """Approve or reject calls that wait for it: one, or all of an execution. `resume` then goes on.
+
+        With a *digest* the decision is about a call with those very arguments, and about no other.
+        """
+
+        def check(state: ExecutionState) -> None:
+            self._check_owner(state)
+            if digest is not None and (call not in state.requests or state.requests[call].digest != digest):
+                raise ExecutionConflict(f"call {call} of execution {state.id} is not what was shown any more: nothing was decided")
+
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
-        return await asyncio.to_thread(self.store.decide, execution_id, call, approved, self._check_owner)
+        return await asyncio.to_thread(self.store.decide, execution_id, call, approved, check)
 
     async def checkpoint(self, execution_id: str, label: str, value: Any = None) -> ExecutionState:
         """Mark where an execution stands now, here or wherever it runs."""
@@ -393,6 +450,7 @@ class Engine:
         concurrency: int | None,
         may_start: bool,
         on_event: Callable[[Event], None] | None,
+        ask: Ask | None,
     ) -> Run:
         def emit(event: Event) -> None:
             for listener in (*self.listeners, *((on_event,) if on_event is not None else ())):
@@ -402,11 +460,18 @@ class Engine:
                     log.exception("a listener failed, and the execution goes on")
 
         limit = tighter(_limit(work), self.config.budget.execution)
-        run = Run(held, emit, tapes, limit=limit, may_start=may_start, adjustments=held.state.adjustments)
-        task = asyncio.create_task(self._go(run, work, chosen, concurrency))
+        run = Run(held, emit, tapes, limit=limit, may_start=may_start, ask=ask, adjustments=held.state.adjustments)
+        task = asyncio.create_task(self._traced(run, work, chosen, concurrency))
         self._running[held.id] = _Running(run, task)
         self._watch.add(held, run.stop.set, task)
         return run
+
+    async def _traced(self, run: Run, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
+        UNDER_WAY.set(run.id)
+        with span("execution", execution_id=run.id, work=run.held.state.kind, strategy=chosen.strategy) as told:
+            result = await self._go(run, work, chosen, concurrency)
+            told.set(status=result.status)
+            return result
 
     async def _go(self, run: Run, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
         """An execution from its beginning to its end. Whatever happens, its state says so."""
@@ -426,6 +491,7 @@ class Engine:
                 leaves = parallel.leaves(work, results) if isinstance(work, Plan) else ()
                 took = round((time.monotonic() - started) * 1000)
                 result = aggregate(run.id, chosen.strategy, chosen.reason, results, leaves=leaves, duration_ms=took)
+                result = _with_summaries(result, run.context.links if run.context is not None else ())
             except Exception as error:
                 said = f"{type(error).__name__}: {error}"
                 result = TaskResult(execution_id=run.id, status="BLOCKED", strategy=chosen.strategy, error=said)
@@ -549,79 +615,42 @@ class Engine:
 
         What it costs is booked under *parent*, if that is given.
         """
-        from engine.tokens import count
+        purse = Purse(execution_id=parent or new_id(), task_limit=limit, is_execution=parent is not None)
+        return await self.asking.model(system, user, options or ModelOptions(), purse=purse)
 
-        options = options or ModelOptions()
-        task = Task(description="a question", access="none")
-        choice = await choose_runtime(task, None, self.config.engine.runtime, self.config.engine.command, self.registry)
-        self.dispatcher.check_runtime(choice.runtime, task)
-        key, execution_id = f"{new_id()}/model/1", parent or new_id()
-        tokens = await asyncio.to_thread(count, system + user)
-        estimate = await asyncio.to_thread(
-            self._budget.estimate, model=options.model, prompt_tokens=tokens, limit=limit, max_output=options.max_tokens
-        )
-        reservation = await self._budget.reserve(key, estimate, execution_id=execution_id, task_id=key, task_limit=limit)
-        result: RunResult | None = None
-        try:
-            cap = reservation.usd if reservation.usd_limited else None
-            caller = RunnerCaller(self.registry.get(choice.runtime), self.project, max_usd=cap)
-            reply, result = await caller.ask(system, user, options)
-            return reply
-        except ModelFailed as error:
-            result = error.result
-            raise
-        finally:
-            if result is not None and never_asked(result):
-                await self._budget.release(reservation)
-            else:
-                await asyncio.shield(
-                    self._budget.settle(
-                        reservation,
-                        runtime=choice.runtime,
-                        model=(result.model if result is not None else None) or options.model,
-                        role=None,
-                        tokens=result.tokens if result is not None else None,
-                        usd=result.cost_usd if result is not None else None,
-                    )
-                )
+    async def summarize(self, execution_id: str, *, model: str | None = None) -> list[Link]:
+        """Summarise what an execution has come to, now: all of it, or of a graph what each step to come would be told.
 
-    def _summarizers(self, execution_id: str, model: str | None) -> list[Summarizer]:
-        """Those that the configuration names, in its order; one that needs no model is always behind them."""
-        config = self.config.context
-        templates, made = self._templates, list[Summarizer]()
-        for name in config.summarizers:
-            if name == "runner":
-                call = partial(self.call_model, parent=execution_id)
-                made.append(ModelSummarizer(call, templates, "runner", model or config.model, config.timeout_s, self.keeper.counter))
-            elif name == "pydantic-ai" and (chosen := model or config.model):
-                made.append(PydanticAISummarizer(chosen, templates, timeout_s=config.timeout_s, prices=self.prices))
-            elif name == "sampling" and self.sample is not None:
-                made.append(SamplingSummarizer(self.sample, templates, timeout_s=config.timeout_s))
-            elif name == "deterministic":
-                made.append(Deterministic(self.keeper.counter))
-        return made
-
-    async def summarize(self, execution_id: str, *, model: str | None = None) -> Link | None:
-        """Summarise what an execution has come to, now; what it does later is told the summary instead. None: it is short enough."""
+        Such a step is told the summary instead. None are made of what is short enough.
+        """
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         running = self._watch.get(execution_id)
         held = running.held if running is not None else await to_the_end(self.store.hold, execution_id, undo=Held.release)
         try:
             if running is None:
                 await asyncio.to_thread(self._check_owner, held.state)
-            handed = held.state.strategy == "multi"  # there it is the role's word that is handed on, else the step's
-            messages = [
-                message_of("previous", result.role or step, result.output) if handed else message_of("dependencies", step, result.output)
-                for step, result in held.state.results.items()
-                if result.output
-            ]
             mine = self._running.get(execution_id)
             context = (mine.run.context if mine is not None else None) or Recorded(held)
-            return await self.keeper.summarize(context, messages, purpose=held.state.title, model=model)
-        finally:
+            purse = Purse(execution_id=execution_id, execution_limit=mine.run.limit if mine is not None else None)
+            made = [
+                await self.keeper.summarize(context, messages, purpose=held.state.title, purse=purse, model=model)
+                for messages in _told_later(held.state)
+            ]
             if running is None:
                 await asyncio.to_thread(held.write)
+            return [link for link in made if link is not None]
+        finally:
+            if running is None:
                 await asyncio.to_thread(held.release)
+
+    async def shorten(self, text: str, max_tokens: int, *, parent: str | None = None) -> str:
+        """A text in at most so many tokens: as it is, or a summary, on record in the execution *parent*, which this engine runs."""
+        running = self._watch.get(parent) if parent is not None else None
+        if running is None:
+            raise ExecutionConflict("a text is summarised for an execution that is running here")
+        self._shortening = {one: context for one, context in self._shortening.items() if self._watch.get(one) is not None}
+        context = self._shortening.setdefault(running.held.id, Recorded(running.held))
+        return await self.keeper.shorten(context, text, max_tokens, Purse(execution_id=running.held.id))
 
     async def dry_run(self, work: Work, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
         """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
@@ -710,6 +739,31 @@ def _unpack(packed: dict[str, Any]) -> tuple[Work, int | None]:
         raise BadState(f"what the execution was to do can't be read: {explain(error)}") from None
 
 
+def _with_summaries(result: TaskResult, links: Iterable[Link]) -> TaskResult:
+    """A result whose cost is also that of the summaries that were made for it."""
+    paid = sum(link.cost_usd for link in links if link.cost_usd is not None)
+    if not paid or result.metrics is None:
+        return result
+    return result.model_copy(update={"metrics": result.metrics.model_copy(update={"cost_usd": (result.metrics.cost_usd or 0.0) + paid})})
+
+
+def _told_later(state: ExecutionState) -> list[list[Message]]:
+    """What steps to come would be told of what there is; if there are none, all that there is."""
+    if state.strategy == "multi":  # there it is the role's word that is handed on
+        outputs = [Output(result.role or step, result.output, result.structured) for step, result in state.results.items() if result.output]
+        return [outputs_of("previous", outputs)]
+    finished = {step: Output(step, result.output, result.structured) for step, result in state.results.items() if result.output}
+    groups: dict[tuple[str, ...], None] = {}
+    if "plan" in state.work:
+        plan, _ = _unpack(state.work)
+        assert isinstance(plan, Plan)
+        for task in plan.task:
+            known = tuple(one for one in dict.fromkeys(task.depends_on) if one in finished)
+            if known and not (task.id in state.results and state.results[task.id].ok):
+                groups[known] = None
+    return [outputs_of("dependencies", [finished[step] for step in group]) for group in groups or {tuple(finished): None}]
+
+
 def _kind(work: Work, chosen: Chosen) -> Kind:
     if isinstance(work, Plan):
         return "graph"
@@ -720,7 +774,7 @@ def _kind(work: Work, chosen: Chosen) -> Kind:
 
 def _title(work: Work) -> str:
     if isinstance(work, Plan):
-        return work.name or f"a plan of {len(work.task)} tasks"
+        return work.name or ("a plan of one task" if len(work.task) == 1 else f"a plan of {len(work.task)} tasks")
     tasks = _as_tasks(work)
     return tasks[0].title if len(tasks) == 1 else f"{tasks[0].title} and {len(tasks) - 1} more"
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,10 @@ from engine.runners.driving import drive
 from engine.strategies import aggregate
 from engine.threads import to_the_end
 from sandbox import Run, RunError, Sandbox, SandboxError
+from sandbox.spans import span
 from sandbox.tape import Diverged
 
+UNDER_WAY: ContextVar[str | None] = ContextVar("UNDER_WAY", default=None)  # the execution that what runs here belongs to
 STEP = "run"
 REASON = "it runs in a guest"
 MAX_PRINTED = 1 << 20
@@ -109,17 +112,22 @@ class Guests:
         await self.watch.close()
         await asyncio.to_thread(self.ending.close)
 
-    async def run(self, order: GuestOrder, *, approver: Approver | None = None) -> Run:
+    async def run(
+        self, order: GuestOrder, *, approver: Approver | None = None, begun: Callable[[str], None] | None = None, client: str = ""
+    ) -> Run:
         """Run an order, on record; the run's id is the execution's. Whatever the code does is a run with a status.
 
-        Cancelling this interrupts the execution, which can be resumed.
+        Cancelling this interrupts the execution, which can be resumed. *begun* is told its id as soon as there is one;
+        *client* is who asked with a token of their own.
         """
         composer = await asyncio.to_thread(self._open)
-        held = await self.begin(order, composer)
+        held = await self.begin(order, composer, client=client)
+        if begun is not None:
+            begun(held.id)
         tapes = Tapes(held, replay=False)
         return await self._go(_Flight(held, order, tapes, composer.box, approver, asyncio.Event()), composer)
 
-    async def begin(self, order: GuestOrder, composer: Composer) -> Held:
+    async def begin(self, order: GuestOrder, composer: Composer, *, client: str = "") -> Held:
         """An execution for an order, held by this process."""
         composer.box.limits.narrowed(order.limits)  # what is refused is not begun, and can't be gone on with
         if order.tool is not None:
@@ -130,6 +138,7 @@ class Guests:
         now = time.time()
         state = ExecutionState(
             id=new_id(),
+            client=client,
             kind="tool" if order.tool is not None else "code",
             title=order.title,
             strategy_reason=REASON,
@@ -158,13 +167,14 @@ class Guests:
         unfinished: Unfinished = NOT_SAID,
         anyway: bool = False,
         timeout_s: float | None = None,
+        grants: tuple[str, ...] | None = None,
     ) -> tuple[Run, list[Changed]]:
         """Go on with an execution that this process holds now; the run, and what has changed since it was begun.
 
-        It is released whatever happens.
+        It is released whatever happens. *grants* are those of now of the client whose it is.
         """
         try:
-            ready = await self.prepare(held, unfinished, anyway=anyway, timeout_s=timeout_s)
+            ready = await self.prepare(held, unfinished, anyway=anyway, timeout_s=timeout_s, grants=grants)
             await asyncio.to_thread(held.move, "running", error=None, result=None)
         except BaseException:
             held.release()
@@ -172,7 +182,9 @@ class Guests:
         flight = _Flight(held, ready.order, ready.tapes, ready.box, approver, asyncio.Event())
         return await self._go(flight, ready.composer), ready.changes
 
-    async def prepare(self, held: Held, unfinished: Unfinished, *, anyway: bool, timeout_s: float | None = None) -> Ready:
+    async def prepare(
+        self, held: Held, unfinished: Unfinished, *, anyway: bool, timeout_s: float | None = None, grants: tuple[str, ...] | None = None
+    ) -> Ready:
         """All that an execution needs to go on, checked; `ExecutionConflict` or `BadState` if it can't."""
         order = guest_order(held.state)
         assert order is not None, "not an execution of a guest"
@@ -183,10 +195,19 @@ class Guests:
         refuse(held.state, changes, anyway=anyway)
         if timeout_s is not None:
             order = order.model_copy(update={"limits": {**(order.limits or {}), "timeout_s": timeout_s}})
+        if grants is not None:
+            order = order.model_copy(update={"grants": grants})
         box = await asyncio.to_thread(composer.box_of, held.state.environment.image, order.limits)
         return Ready(composer, order, tapes, box, changes)
 
     async def _go(self, flight: _Flight, composer: Composer) -> Run:
+        UNDER_WAY.set(flight.held.id)
+        with span("execution", execution_id=flight.held.id, work=flight.held.state.kind) as told:
+            run = await self._fly(flight, composer)
+            told.set(status=flight.held.state.status)
+            return run
+
+    async def _fly(self, flight: _Flight, composer: Composer) -> Run:
         held, order, tapes = flight.held, flight.order, flight.tapes
         done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self.watch.add(held, flight.stop.set, done)

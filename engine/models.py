@@ -41,14 +41,15 @@ TaskId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-
 class Model(BaseModel):
     """An unknown field is an error, never ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # Built when first used: most commands use few of the models.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class BudgetLimit(Model):
     """What may be spent: dollars, tokens, or both. What is not given is not limited here."""
 
-    usd: Annotated[float, Field(gt=0)] | None = None
-    tokens: Annotated[int, Field(gt=0)] | None = None
+    usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="dollars")
+    tokens: Annotated[int, Field(gt=0)] | None = Field(default=None, description="tokens of any kind")
 
 
 class Tokens(Model):
@@ -187,6 +188,7 @@ class RunRequest(Model):
     tool: str | None = None
     code: str | None = None
     inputs: dict[str, Any] = Field(default_factory=dict)
+    grants: tuple[str, ...] | None = None  # what a guest may call, at the most; None: all that the project grants
     recording: SkipValidation[Any] = Field(default=None, exclude=True, repr=False)  # a `composer.Recording`, if it runs in a guest
 
     @property

@@ -62,6 +62,7 @@ def run_result(run: Run, execution_id: str, task_id: str, duration_ms: int) -> R
         status=outcome.run,
         failure=outcome.failure,
         error=said,
+        cost_usd=0.0,  # of its own: what it has an agent do is on that execution's account
         output=output[:MAX_OUTPUT],
         structured=run.result,
         replan=outcome.task == "NEEDS_REPLAN",

@@ -18,12 +18,11 @@ from composer import CallContext, CallError, Hints, ToolSpec
 from engine.config import read_engine_config
 from engine.errors import EngineError
 from engine.executions.ending import Ending
-from engine.executions.ids import new_id
 from engine.executions.state import ExecutionState
 from engine.executions.store import ExecutionStore
 from engine.executions.watch import Watch
 from engine.explaining import explain
-from engine.guests import Guests
+from engine.guests import UNDER_WAY, Guests
 from engine.models import BudgetLimit, Task, TaskResult
 from engine.runners.trees import TAG
 
@@ -129,14 +128,15 @@ class EngineSource:
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         try:
+            execution = context.execution or UNDER_WAY.get()
             if name == "engine.budget":
-                return (await self._engine.budget()).model_dump(mode="json")
+                return await self._budget(execution)
             given = dict(arguments)
             usd = given.pop("budget_usd", None)
             task = Task(description=given.pop("task", ""), budget=None if usd is None else BudgetLimit(usd=usd), **given)
             if task.tool or task.code:
                 raise CallError("call a composed tool as tools.NAME(...), not by way of the engine")
-            result = await self._execute(task, context)
+            result = await self._execute(task, execution, context.call)
         except ValidationError as error:
             raise CallError(explain(error)) from None
         except EngineError as error:
@@ -151,13 +151,19 @@ class EngineSource:
             "tokens_used": metrics.tokens_used if metrics is not None else 0,
         }
 
-    async def _execute(self, task: Task, context: CallContext) -> TaskResult:
+    async def _budget(self, execution: str | None) -> Any:
+        """The account; of a client's code, its own part of it."""
+        report = (await self._engine.budget()).model_dump(mode="json")
+        client = "" if execution is None else (await self._engine.status(execution)).client
+        return report if not client else {"day": report["clients"].get(client, {})}
+
+    async def _execute(self, task: Task, execution: str | None, call: str | None) -> TaskResult:
         """A task for a guest. One that was begun by the same call, before that was interrupted, is gone on with."""
         engine, before = self._engine, None
-        if context.execution is not None and context.call is not None:
-            before = await asyncio.to_thread(_begun_by, engine.store, context.execution, context.call)
+        if execution is not None and call is not None:
+            before = await asyncio.to_thread(_begun_by, engine.store, execution, call)
         if before is None:
-            return await engine.execute(task, parent=context.execution, parent_call=context.call, may_start=False)
+            return await engine.execute(task, parent=execution, parent_call=call, may_start=False)
         if before.status == "completed":
             return await engine.wait(before.id)
         return await engine.resume(before.id, may_start=False)
@@ -184,7 +190,7 @@ class SummarySource:
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         try:
-            return await self._engine.keeper.shorten(context.execution or new_id(), arguments["text"], arguments.get("max_tokens", 1000))
+            return await self._engine.shorten(arguments["text"], arguments.get("max_tokens", 1000), parent=context.execution)
         except EngineError as error:
             raise CallError(str(error)) from None
 

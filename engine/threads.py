@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 log = logging.getLogger("engine")
@@ -29,3 +29,23 @@ async def to_the_end(work: Callable[..., T], *arguments: Any, undo: Callable[[T]
         elif undo is not None:
             await to_the_end(undo, task.result())
         raise
+
+
+class Stopped(Exception):
+    """Raised when what was waited for was cancelled, since it was asked to stop."""
+
+
+async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
+    """What *work* comes to, unless *stop* is set before: then it is cancelled, and `Stopped` raised."""
+    working: asyncio.Task[T] = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise Stopped
+    finally:
+        stopping.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait([working])

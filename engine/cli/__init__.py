@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Any, TextIO
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, Parameter
 
-from engine.cli.texts import plain, say
+from engine.cli.signals import all_are_interrupts
+from engine.cli.texts import aside, is_rich, not_strict, plain, say
 
 # Beside the codes of a run's statuses, which are in engine.outcomes.
 USAGE_ERROR = 2
+INTERRUPTED = 130
 SETUP_ERROR = 12
+
+
+class Help:
+    """Help is drawn on a terminal, and plain in a pipe. What draws it is imported when it is asked for."""
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        self._chosen(console, options, panel)
+
+    def render_usage(self, console: Any, options: Any, usage: Any) -> None:
+        self._chosen.render_usage(console, options, usage)
+
+    def render_description(self, console: Any, options: Any, description: Any) -> None:
+        self._chosen.render_description(console, options, description)
+
+    @property
+    def _chosen(self) -> Any:
+        from cyclopts.help import DefaultFormatter
+
+        from engine.cli.helping import Columns
+
+        return DefaultFormatter() if is_rich(sys.stdout) else Columns()
 
 
 def _version() -> str:
@@ -24,10 +48,16 @@ app = App(
     name="go-ent",
     help="A sandboxed code-mode tool composer: Python over your tools, run in WebAssembly.",
     version=_version,
-    help_format="markdown",
+    help_format="plaintext",
+    help_formatter=Help(),
+    suppress_keyboard_interrupt=False,
+    # A flag that is not given is off: nobody needs to be told so.
+    default_parameter=Parameter(show_default=lambda value: None if value is None or value is False else value, negative_iterable=()),
 )
+app.command("engine.cli.init:init_command", name="init", help="Make a project of a folder: its settings, a first tool.")
 app.command("engine.cli.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
-app.command("engine.cli.serve:serve_command", name="serve", help="Serve this project to an MCP client over stdio.")
+app.command("engine.cli.serve:serve_command", name="serve", help="Serve this project to an MCP client over stdio or HTTP.")
+app.command("engine.cli.install:install_command", name="install", help="Add this project's server to an MCP client.")
 for _name, _module, _help in (
     ("run", "run", "Run a task on an agent, a command or in the sandbox; or a plan of tasks."),
     ("ps", "executions", "The executions of this project, the newest first."),
@@ -66,6 +96,25 @@ for _group, _module, _about, _commands in (
             ("reindex", "Make the index anew from the executions' folders."),
             ("prune", "Remove old executions that can't be resumed."),
             ("totals", "Cost, tokens and success, by runtime, model, role, strategy, tool or day."),
+        ),
+    ),
+    (
+        "config",
+        "settings",
+        "This project's settings: what is in force, what is wrong, their schema.",
+        (
+            ("show", "The settings in force, and where each comes from."),
+            ("check", "Look for everything that is wrong with this project."),
+            ("schema", "The JSON schema of the settings, for editors."),
+        ),
+    ),
+    (
+        "completion",
+        "completion",
+        "Completion of commands in a shell: bash, zsh or fish.",
+        (
+            ("install", "Install it for a shell."),
+            ("show", "Print its script."),
         ),
     ),
     (
@@ -111,8 +160,12 @@ class UsageError(Exception):
     """Raised when the arguments make no sense together; the message says what to write."""
 
 
-class _Log(logging.Formatter):
-    """What is logged may quote a server or a file."""
+class _Log(logging.StreamHandler[TextIO]):
+    """What is logged may quote a server or a file, and makes the progress line step aside."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with aside():
+            super().emit(record)
 
     def format(self, record: logging.LogRecord) -> str:
         return plain(super().format(record))
@@ -120,19 +173,27 @@ class _Log(logging.Formatter):
 
 def main() -> None:
     """The console script. Exit codes: docs/reference/exit-codes.md."""
-    log = logging.StreamHandler(sys.stderr)
-    log.setFormatter(_Log("%(name)s: %(message)s"))
+    not_strict()
+    log = _Log(sys.stderr)
+    log.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[log], force=True)
     try:
-        code = app(sys.argv[1:], exit_on_error=False, print_error=True, result_action="return_value")
+        if {"--help", "-h"} & set(sys.argv):
+            from engine.cli.helping import tell_all
+
+            tell_all(app, sys.argv[1:])
+        with all_are_interrupts():
+            code = app(sys.argv[1:], exit_on_error=False, print_error=False, result_action="return_value")
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        say("interrupted", err=True)
+        raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(141) from None
+    except CycloptsError as error:
+        say(f"go-ent: {_misused(error)}", err=True)
+        raise SystemExit(USAGE_ERROR) from None
     except Exception as error:
-        if type(error).__module__.startswith("cyclopts"):
-            raise SystemExit(USAGE_ERROR) from None
         found = _explained(error)
         if found is None:
             raise
@@ -140,6 +201,13 @@ def main() -> None:
         say(f"go-ent: {said}", err=True)
         raise SystemExit(code) from None
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _misused(error: CycloptsError) -> str:
+    """What was wrong with the arguments, and where to read what they are."""
+    said = " ".join(str(error).split())
+    said = f"{said[:1].lower()}{said[1:]}".partition(" Available commands:")[0]
+    return f"{said}\nsee: {' '.join(('go-ent', *(error.command_chain or ())))} --help"
 
 
 def _explained(error: Exception) -> tuple[str, int] | None:

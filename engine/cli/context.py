@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from pydantic import TypeAdapter, ValidationError
@@ -13,15 +12,17 @@ from composer.folders import find_project
 from engine.cli import UsageError
 from engine.cli.engine import JsonFlag, YesFlag, dollars, table, with_engine
 from engine.cli.executions import Id
-from engine.cli.texts import plain, say, short, show
+from engine.cli.texts import plain, say, short, show_json
 from engine.config import EngineConfig, read_engine_config
 from engine.context.chain import Chain
 from engine.context.models import Link, Message
-from engine.engine import Engine
 from engine.executions.state import ExecutionState, Fill
 from engine.executions.store import ExecutionStore
 from engine.explaining import explain
 from engine.models import ModelName
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
 
 WIDTH = 40  # characters of the bar
 MOST_LINKS = 200
@@ -48,7 +49,7 @@ def context_command(
     threshold = threshold_of(state, read_engine_config(project))
     if json_:
         fill = None if state.fill is None else {**state.fill.model_dump(mode="json"), "threshold": threshold}
-        show(json.dumps({"id": state.id, "fill": fill, "chain": [link.row() for link in links], "problems": problems}))
+        show_json({"id": state.id, "fill": fill, "chain": [link.row() for link in links], "problems": problems})
         return 0
     say(f"{short(state.title)}\n  id        {state.id}\n  status    {state.status}")
     say(f"  context   {'nothing was sent to a model yet' if state.fill is None else _filled(state.fill, threshold)}")
@@ -97,7 +98,7 @@ def _say_chain(links: list[Link]) -> None:
         say("  chain     nothing was summarised")
         return
     head = ["summary", "of", "by", "model", "tokens", "cost", "made"]
-    table([_row(link) for link in links[-MOST_LINKS:]], head)
+    table([_row(link) for link in links[-MOST_LINKS:]], head, right=("cost",), spare=("model", "cost"))
     if len(links) > MOST_LINKS:
         say(f"  … and {len(links) - MOST_LINKS} before: --json has them")
     for link in links[-MOST_LINKS:]:
@@ -107,7 +108,7 @@ def _say_chain(links: list[Link]) -> None:
 
 def _row(link: Link) -> list[str]:
     tokens = f"{link.tokens_before:,} -> {link.tokens_after:,}"
-    of = f"the output of {link.scope}" if link.scope else f"{len(link.replaced)} messages"
+    of = link.scope or f"{len(link.replaced)} messages"
     return [str(link.number), of, link.by, link.model or "-", tokens, dollars(link.cost_usd), _when(link.at)]
 
 
@@ -121,7 +122,7 @@ def _when(at: float) -> str:
 def _expand(chain: Chain, number: int, *, deep: bool, json_: bool) -> int:
     messages = chain.expand(number, deep=deep)
     if json_:
-        show(json.dumps([message.model_dump(mode="json") for message in messages]))
+        show_json([message.model_dump(mode="json") for message in messages])
         return 0
     for at, message in enumerate(messages, 1):
         say(f"{at}. {_said_by(message)}, {message.tokens:,} tokens")
@@ -143,7 +144,7 @@ def summarize_command(
     yes: YesFlag = False,
     json_: JsonFlag = False,
 ) -> int:
-    """Summarise what an execution has come to, now. When it goes on, it is told the summary instead."""
+    """Summarise what an execution has come to, now. A step that comes later, and would be told all of it, is told the summary instead."""
     try:
         TypeAdapter(ModelName | None).validate_python(model)
     except ValidationError as error:
@@ -151,12 +152,12 @@ def summarize_command(
 
     async def work(engine: Engine) -> int:
         state = await engine.status(execution)
-        link = await engine.summarize(state.id, model=model)
+        links = await engine.summarize(state.id, model=model)
         if json_:
-            show(json.dumps({"id": state.id, "summary": None if link is None else link.row()}))
-        elif link is None:
+            show_json({"id": state.id, "summaries": [link.row() for link in links]})
+        elif not links:
             say(f"{state.id} is short enough: nothing was summarised")
-        else:
+        for link in () if json_ else links:
             by = link.by if link.model is None else f"{link.by} ({short(link.model)})"
             cost = "" if link.cost_usd is None else f", {dollars(link.cost_usd)}"
             say(f"summary {link.number}: {link.tokens_before:,} tokens became {link.tokens_after:,}, by {by}{cost}")
@@ -165,4 +166,4 @@ def summarize_command(
             say(f"what it stands for: go-ent context {state.id} --expand {link.number}")
         return 0
 
-    return with_engine(work, yes=yes)
+    return with_engine(work, yes=yes, progress="summarising", quiet=json_)

@@ -3,126 +3,80 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from engine.cli.exec import approve_all
-from engine.cli.pipeline import in_background
-from engine.cli.signals import stopped_by_signals
-from engine.cli.texts import say, short, show
-from engine.engine import Engine
-from engine.errors import BudgetExceeded
-from engine.models import Event, TaskResult
-from engine.outcomes import EXIT_CODES, TASK_EXIT_CODES
+from engine.cli.asking import MAX_ANSWER, Person, YesFlag, approve_all, approve_spend, at_terminal, is_yes
+from engine.cli.progress import Progress, tell
+from engine.cli.signals import Going, executions, say_interrupted, stopped_by_signals
+from engine.cli.tables import table
+from engine.cli.texts import STYLES, is_terminal, say, short, show, show_json
 
+if TYPE_CHECKING:
+    from engine.engine import Engine
+    from engine.executions.state import ExecutionState
+    from engine.models import Event, TaskResult
+
+__all__ = ["MAX_ANSWER", "JsonFlag", "Telling", "YesFlag", "at_terminal", "dollars", "finish", "is_yes", "table", "with_engine"]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
-YesFlag = Annotated[bool, Parameter(negative="", help="Approve: spending beyond the budget, and calls of tools that need approval.")]
-MAX_ANSWER = 4096
 
 
-def with_engine(work: Callable[[Engine], Awaitable[int]], *, yes: bool = False) -> int:
-    """Do something with the engine of the project that this folder is in. *yes* stands for a person who approves."""
+def with_engine(
+    work: Callable[[Engine], Awaitable[int]],
+    *,
+    yes: bool = False,
+    progress: str = "working",
+    quiet: bool = False,
+    going: list[Going] | None = None,
+) -> int:
+    """Do something with the engine of the project that this folder is in. *yes* stands for a person who approves.
+
+    *progress* is what is going on; *going* is what ends by itself once it is told to stop, if that is
+    more than executions.
+    """
+
+    from composer.config import read_config
+    from engine.engine import Engine
 
     async def main() -> int:
         person = Person() if at_terminal() else None
-        options: dict[str, Any] = {"ask": approve_spend, "approver": approve_all} if yes else {"ask": person}
+        options: dict[str, Any] = {"ask": approve_spend, "approver": approve_all}
+        if not yes:
+            options = {} if person is None else {"ask": person, "approver": person.approve}
         engine = await asyncio.to_thread(Engine.open, ".", mode="cli", **options)
         if person is not None:
             person.stopping = engine.stopping
-
-        def stop() -> bool:
-            stopped = bool(engine.stop_all())
-            if stopped:
-                say("interrupting (once more: at once)", err=True)
-            return stopped
-
+            person.wait_for((await asyncio.to_thread(read_config, engine.project)).limits)
         async with engine:
-            with stopped_by_signals(stop):
+            with stopped_by_signals(lambda: bool(engine.stop_all() or going), lambda: going or executions(engine.guests.watch.ids)):
                 return await work(engine)
 
     try:
-        return asyncio.run(main())
+        with Progress(progress, quiet=quiet):
+            return asyncio.run(main())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-def at_terminal() -> bool:
-    """Whether somebody can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-async def approve_spend(over: BudgetExceeded) -> bool:
-    return True
-
-
-class Person:
-    """Decides what does not fit the budget: y goes on, anything else does not. Set `stopping`, and the answer is no."""
-
-    def __init__(self) -> None:
-        self.stopping = asyncio.Event()
-        self._turn = asyncio.Lock()
-
-    async def __call__(self, over: BudgetExceeded) -> bool:
-        async with self._turn:
-            if self.stopping.is_set():
-                return False
-            say(f"\n{over.scope} budget: {over.spent} spent or reserved, {over.estimate} wanted, the limit is {over.limit}", err=True)
-            say("go on? [y/N] ", err=True, end="")
-            answer, stopped = asyncio.ensure_future(_line()), asyncio.ensure_future(self.stopping.wait())
-            try:
-                await asyncio.wait([answer, stopped], return_when=asyncio.FIRST_COMPLETED)
-                if not stopped.done():
-                    return is_yes(answer.result())
-                say("no", err=True)
-                return False
-            finally:
-                answer.cancel()
-                stopped.cancel()
-                await asyncio.wait([answer, stopped])
-
-
-def is_yes(answer: str) -> bool:
-    return answer.strip().lower() in ("y", "yes")
-
-
-async def _line() -> str:
-    """A line from stdin, by the event loop itself: a thread that reads can't be called back from it."""
-    loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
-    answer: asyncio.Future[str] = loop.create_future()
-    held = b""
-
-    def read() -> None:
-        nonlocal held
-        try:
-            data = os.read(fd, MAX_ANSWER)
-        except OSError:  # the terminal is gone
-            data = b""
-        held += data
-        if not answer.done() and (not data or b"\n" in held or len(held) > MAX_ANSWER):
-            answer.set_result(held.decode("utf-8", "replace"))
-
-    try:
-        loop.add_reader(fd, read)
-    except (NotImplementedError, PermissionError):  # a loop, or a file, that can't be watched
-        return await in_background(lambda: sys.stdin.readline(MAX_ANSWER))
-    try:
-        return await answer
-    finally:
-        loop.remove_reader(fd)
-
-
 class Telling:
-    """Events as lines on stderr: the id at once, then each step; an agent's own words only on a terminal."""
+    """Events as lines on stderr: the id at once, then each step; an agent's own words only on a terminal.
 
-    def __init__(self, *, quiet: bool = False, told: bool = False) -> None:
-        self._quiet = quiet
-        self._words = sys.stderr.isatty()
+    On a terminal the progress line says which steps run.
+    """
+
+    def __init__(self, *, quiet: bool = False, told: bool = False, silent: bool = False) -> None:
+        """*quiet* leaves the steps out, *silent* everything; *told* is whether the id was said."""
+        self._quiet = quiet or silent
+        self._words = is_terminal(sys.stderr)
         self._open = False  # a line of words that has not ended
-        self._said = told  # whether the id was said
+        self._said = told or silent
+        self._running: list[str] = []
+        self._done = 0
+        self._last = ""  # the words of the last step
+        self._last_step: str | None = None
 
     def __call__(self, event: Event) -> None:
         if not self._said:
@@ -134,57 +88,76 @@ class Telling:
             case "status" if "strategy" in event.data:
                 self._line(f"strategy {event.data['strategy']}: {event.data['reason']}")
             case "step":
-                said = f": {short(event.text)}" if event.text else ""
-                self._line(f"[{event.task_id}] {event.data.get('status', '')}{said}")
+                self._step(event)
             case "fallback" | "warning":
                 self._line(f"[{event.task_id}] {short(event.text)}")
             case "tool":
                 self._line(f"[{event.task_id}] uses {short(str(event.data.get('name', event.text)))}")
             case "text" if self._words:
+                self._last = (self._last if self._last_step == event.task_id else "") + event.text
+                self._last_step = event.task_id
                 say(event.text, err=True, end="")
                 self._open = not event.text.endswith("\n")
 
-    def _line(self, text: str) -> None:
-        say(f"{chr(10) if self._open else ''}{text}", err=True)
+    def has_shown(self, output: str) -> bool:
+        """Whether that stands on the terminal already, as the words of the last step: it need not stand there twice."""
+        return self._words and is_terminal(sys.stdout) and self._last.strip() == output.strip()
+
+    def _step(self, event: Event) -> None:
+        step, status = str(event.task_id), str(event.data.get("status", ""))
+        self._line(f"[{step}] {status}{f': {short(event.text)}' if event.text else ''}", status)
+        if status == "running":
+            self._running.append(step)
+        elif step in self._running:
+            self._running.remove(step)
+            self._done += 1
+        running = ", ".join(map(short, self._running[:3])) + (f" and {len(self._running) - 3} more" if len(self._running) > 3 else "")
+        tell(f"{self._done} step{'' if self._done == 1 else 's'} done" + (f", running {running}" if running else ""))
+
+    def _line(self, text: str, status: str = "") -> None:
+        say(f"{chr(10) if self._open else ''}{text}", err=True, style=STYLES.get(status))
         self._open = False
 
 
-def finish(engine: Engine, result: TaskResult, *, json_: bool) -> int:
+def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool, quiet: bool = False) -> int:
     """Print a result, and the exit code for it."""
+    from engine.outcomes import EXIT_CODES, TASK_EXIT_CODES
+
     if json_:
-        show(result.model_dump_json())
-    elif result.output:
+        show_json(result.model_dump_json())
+    elif result.output and not telling.has_shown(result.output):
         show(result.output)
     paused = any(step.status == "paused" for step in result.steps)
-    if not json_:
-        if result.error:
-            say(f"{result.status}: {result.error}", err=True)
-        if paused:
-            say(f"a call waits for approval: go-ent status {result.execution_id} shows it", err=True)
-            say(f"decide: go-ent approve {result.execution_id}, or go-ent reject {result.execution_id}", err=True)
-            say(f"then go on: go-ent resume {result.execution_id} (--yes approves all)", err=True)
-        elif not result.ok:
-            say(f"go on with it: go-ent resume {result.execution_id}", err=True)
+    interrupted = any(step.status == "interrupted" for step in result.steps) or (engine.stopping.is_set() and not result.ok)
+    if result.error and not (json_ or interrupted):
+        say(f"{result.status}: {result.error}", err=True)
+    if interrupted:
+        say_interrupted(result.execution_id)
+    elif not json_ and paused:
+        say(f"a call waits for approval: go-ent status {result.execution_id} shows it", err=True)
+        say(f"decide: go-ent approve {result.execution_id}, or go-ent reject {result.execution_id}", err=True)
+        say(f"then go on: go-ent resume {result.execution_id} (--yes approves all)", err=True)
+    elif not json_ and not result.ok and _can_help(engine.store.load(result.execution_id), result):
+        say(f"go on with it: go-ent resume {result.execution_id}", err=True)
+    if not json_ and not quiet:
         say(_account(result), err=True)
-    if any(step.status == "interrupted" for step in result.steps) or (engine.stopping.is_set() and not result.ok):
+    if interrupted:
         return EXIT_CODES["interrupted"]
     return EXIT_CODES["paused"] if paused else TASK_EXIT_CODES[result.status]
+
+
+def _can_help(state: ExecutionState, result: TaskResult) -> bool:
+    """Whether a resume could end in another way: the task need not change, and it is no guest that has failed all by itself."""
+    alone = state.kind in ("tool", "code") and not state.calls and all(step.failure == "task" for step in result.steps)
+    return state.resumable and result.status != "NEEDS_REPLAN" and not alone
 
 
 def _account(result: TaskResult) -> str:
     if result.metrics is None:
         return "nothing ran"
     cost = "cost unknown" if result.metrics.cost_usd is None else f"${result.metrics.cost_usd:.4f}"
-    tokens = f"{result.metrics.tokens_used:,} tokens, {cost}, " if result.metrics.tokens_used or result.metrics.cost_usd is not None else ""
+    tokens = f"{result.metrics.tokens_used:,} tokens, {cost}, " if result.metrics.tokens_used or result.metrics.cost_usd else ""
     return f"{tokens}{result.metrics.duration_ms / 1000:.1f} s"
-
-
-def table(rows: list[list[str]], head: list[str]) -> None:
-    """Columns on a terminal and in a pipe alike: plain text, aligned."""
-    lines = [[short(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(head))]
-    for line in lines:
-        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def dollars(value: float | None) -> str:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from pydantic_core import to_json
 
 from engine.cli import UsageError
-from engine.cli.signals import interrupted_by_signals
-from engine.cli.texts import say
-from engine.outcomes import EXIT_CODES
-from sandbox import Limits, Run, Sandbox
-from sandbox.images.project import project_image
+from engine.cli.asking import Person, approve_all, at_terminal
+from engine.cli.progress import Progress, QuietFlag, image_ready
+from engine.cli.signals import executions, say_interrupted, stopped_by_signals
+from engine.cli.texts import aside, plain, say, show_json, tty
+
+if TYPE_CHECKING:
+    from engine.guests import Guests
+    from sandbox import Limits, Run, Sandbox
 
 
 def exec_code(
@@ -33,6 +37,7 @@ def exec_code(
     fuel: Annotated[int | None, Parameter(help="Instructions: the same code costs the same anywhere.")] = None,
     grant: Annotated[list[str] | None, Parameter(help="Narrow what the code may call; may be given more than once.")] = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
+    quiet: QuietFlag = False,
     json_: Annotated[bool, Parameter(name="--json", negative="", help="Print the whole run as one JSON object.")] = False,
 ) -> int:
     """Run Python code in the sandbox and print what it printed and its value.
@@ -42,15 +47,26 @@ def exec_code(
     The value is that of the last expression, or of a top-level `return`: text as it is, anything else as JSON.
     The exit code is 0 only for a run that completed; each other status has one of its own.
     """
+    from composer.folders import STATE, find_project
+    from engine.outcomes import EXIT_CODES
+    from sandbox import Limits, Sandbox
+
     source = _source(file, code)
     inputs = read_inputs(input)
     chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory, "fuel": fuel}
     limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
+    project = find_project(".")
+    recorded = (project / STATE).is_dir()
+    image = image_ready(project if recorded else Path.cwd(), quiet=quiet or json_, kinds=("plain",) if fuel is None else ("fuel",))
     try:
-        run, recorded = asyncio.run(_run(source, inputs, limits, grant, yes))
+        with Progress("running", quiet=quiet or json_):
+            if recorded:
+                run = asyncio.run(_run_in(project, source, inputs, limits, grant, yes))
+            else:
+                run = asyncio.run(_run(Sandbox(limits=limits, workers=1, image=image), source, inputs))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    print_run(run, whole=json_, recorded=recorded)
+    print_run(run, project=project if recorded else None, whole=json_, file=file)
     return EXIT_CODES[run.status]
 
 
@@ -90,18 +106,11 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-async def _run(source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> tuple[Run, bool]:
-    """The run, and whether it is on record: it is in a project."""
-    from composer.folders import STATE, find_project
-
-    project = find_project(".")
-    if (project / STATE).is_dir():
-        return await _run_in(project, source, inputs, limits, grant, yes), True
-    image = await asyncio.to_thread(project_image, Path.cwd())
-    box = Sandbox(limits=limits, workers=1, image=image)
+async def _run(box: Sandbox, source: str | bytes, inputs: dict[str, Any]) -> Run:
+    """Outside a project: no tools, and nothing on record."""
     with interrupted_by_signals(box):
         async with box:
-            return await box.run(source, inputs), False
+            return await box.run(source, inputs)
 
 
 async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> Run:
@@ -117,9 +126,12 @@ async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], li
     chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
     config = replace(config, limits=config.limits.model_copy(update=chosen))
     composer = await asyncio.to_thread(Composer, project, config=config, workers=1)
-    approver = approve_all if yes else None
+    person = Person() if at_terminal() else None
+    if person is not None:
+        person.wait_for(config.limits)
+    approver = approve_all if yes else person.approve if person is not None else None
     async with composer, guests_for(composer) as guests:
-        with interrupted_by_signals(composer.box):
+        with interrupted_by_signals(composer.box, guests, person):
             try:
                 code = source if isinstance(source, str) else source.decode()
                 order = GuestOrder(
@@ -130,35 +142,87 @@ async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], li
             return await guests.run(order, approver=approver)
 
 
-async def approve_all(spec: object, arguments: object) -> bool:
-    return True
+def interrupted_by_signals(box: Sandbox, guests: Guests | None = None, person: Person | None = None) -> AbstractContextManager[None]:
+    """The first signal interrupts what runs in *box*, and what *guests* have on record."""
+
+    def stop() -> bool:
+        if person is not None:
+            person.stopping.set()
+        stopped = bool(guests.watch.stop_all()) if guests is not None else False
+        if not stopped and box.running:
+            box.interrupt_all()
+            return True
+        return stopped
+
+    return stopped_by_signals(stop, lambda: executions(guests.watch.ids if guests is not None else ()))
 
 
-def print_run(run: Run, *, whole: bool = False, recorded: bool = False) -> None:
-    """A run for people, or *whole* as JSON. One that is *recorded* can be gone on with."""
+def print_run(run: Run, *, project: Path | None, whole: bool = False, file: str | None = None, is_tool: bool = False) -> None:
+    """A run for people, or *whole* as JSON. *project* is where it is on record; *file* is what its code was read from.
+
+    What a tool has printed goes to stderr: its result stands alone.
+    """
+    recorded = project is not None
     if whole:
-        print(run.model_dump_json())
-        return
-    sys.stdout.write(run.stdout)
-    if run.result is not None:
-        if run.stdout and not run.stdout.endswith("\n"):
-            sys.stdout.write("\n")
-        print(run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode())
-    sys.stdout.flush()
+        show_json(run.model_dump_json())
+    else:
+        _print_result(run, is_tool=is_tool)
+        _say_pending(run, recorded=recorded)
+        _say_error(run, file)
+    if run.status == "interrupted" and recorded:
+        say_interrupted(run.id)
+    elif run.status == "interrupted":
+        say("interrupted; it was not on record: go-ent init makes this folder a project, where runs can be resumed", err=True)
+    elif project is not None and not whole and run.status not in ("completed", "paused") and _can_help(run, project):
+        say(f"go on with it: go-ent resume {run.id}", err=True)
+
+
+def _can_help(run: Run, project: Path) -> bool:
+    """Whether a resume could end in another way."""
+    from engine.executions.store import ExecutionStore
+
+    if run.status == "cpu_limit":  # what it has computed is computed again, within the same limit
+        return False
+    return ExecutionStore(project).load(run.id).resumable
+
+
+def _print_result(run: Run, *, is_tool: bool) -> None:
+    from pydantic_core import to_json
+
+    made = plain if tty(sys.stdout) else str
+    if is_tool and run.stdout:
+        say(run.stdout, err=True, end="" if run.stdout.endswith("\n") else "\n")
+    with aside():
+        if not is_tool:
+            sys.stdout.write(made(run.stdout))
+        if run.result is not None:
+            if not is_tool and run.stdout and not run.stdout.endswith("\n"):
+                sys.stdout.write("\n")
+            print(made(run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode()))
+        sys.stdout.flush()
+
+
+def _say_pending(run: Run, *, recorded: bool) -> None:
     for pending in run.pending:
-        arguments = to_json(pending.arguments).decode()
+        arguments = json.dumps(pending.arguments, default=str, separators=(",", ":"))
         say(f"waits for approval: {pending.tool} with {arguments[:500]}: {pending.reason}", err=True)
     if run.pending and recorded:
         say(f"decide: go-ent approve {run.id}, or go-ent reject {run.id}", err=True)
         say(f"then go on: go-ent resume {run.id} (--yes approves all)", err=True)
     elif run.pending:
         say("nothing goes on by itself: run it again with --yes to approve these calls", err=True)
-    if run.error is not None:
-        error = run.error
-        say(error.traceback if error.traceback and error.line is not None else f"{error.kind}: {error.message}", err=True)
+
+
+def _say_error(run: Run, file: str | None) -> None:
+    error = run.error
+    if error is None:
+        return
+    if run.status != "interrupted":
+        traceback = error.traceback if error.line is not None else None
+        if traceback and file is not None and file != "-":
+            traceback = re.sub(r'^  File "code\.py"', lambda _: f'  File "{file}"', traceback, flags=re.MULTILINE)
+        say(traceback or f"{error.kind}: {error.message}", err=True)
         if run.status not in ("error", error.kind):
             say(f"status: {run.status}" + (f", line {error.line}" if error.line is not None else ""), err=True)
-        if error.hint:
-            say(f"hint: {error.hint}", err=True)
-    if recorded and run.status in ("interrupted", "timeout", "cpu_limit", "crashed"):
-        say(f"go on with it: go-ent resume {run.id}", err=True)
+    if error.hint:
+        say(f"hint: {error.hint}", err=True)

@@ -7,17 +7,20 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from pydantic_core import to_json
 
-from composer.folders import find_project
+from composer.folders import STATE, find_project
 from engine.cli import SETUP_ERROR, UsageError
+from engine.cli.asking import approve_all, whole
+from engine.cli.completing import execution_ids
 from engine.cli.engine import JsonFlag, Telling, YesFlag, dollars, finish, table, with_engine
-from engine.cli.exec import approve_all, print_run
-from engine.cli.texts import plain, say, short, show
-from engine.engine import Engine
+from engine.cli.exec import print_run
+from engine.cli.progress import QuietFlag
+from engine.cli.tables import Branch, show_tree
+from engine.cli.texts import STYLES, say, short, show_json
 from engine.executions.index import Row
 from engine.executions.state import ExecutionState, ExecutionStatus, Kind
 from engine.executions.store import ExecutionStore
@@ -26,10 +29,12 @@ from engine.executions.tree import Node, tree
 from engine.guests import guest_order
 from engine.outcomes import EXIT_CODES
 
-Id = Annotated[str, Parameter(help="The id of an execution, or the beginning of it.")]
+if TYPE_CHECKING:
+    from engine.engine import Engine
+
+Id = Annotated[str, Parameter(help="The id of an execution, or the beginning of it.", completer=execution_ids)]
 Call = Annotated[str | None, Parameter(help="The call, as status shows it; without one, all that wait.")]
 FOLLOW_S = 0.2
-MOST_SHOWN = 4000  # characters of arguments
 
 
 def ps_command(
@@ -41,17 +46,22 @@ def ps_command(
     json_: JsonFlag = False,
 ) -> int:
     """The executions of this project, the newest first."""
+    if limit < 1:
+        raise UsageError(f"--limit is how many are listed: 1 or more, not {limit}")
     store = ExecutionStore(find_project("."))
     above = None if parent is None else store.find(parent)
-    found = store.rows(limit=max(1, limit), status=status, kind=kind, parent=above)
+    found = store.rows(limit=limit, status=status, kind=kind, parent=above)
     if json_:
-        show(to_json([_row(row) for row in found]).decode())
+        show_json([_row(row) for row in found])
         return 0
     if not found:
-        say("no executions" + (" of that kind" if status or kind or parent else " yet"), err=True)
+        nothing = "nothing was run here yet: try go-ent exec -c '1 + 1', or go-ent run TASK"
+        say("no executions of that kind" if status or kind or parent else nothing, err=True)
+        if not (find_project(".") / STATE).is_dir():
+            say("this folder is no project, and what runs outside of one is not on record: go-ent init makes it one", err=True)
         return 0
-    rows = [[row.id, row.status, row.kind, _ago(row.created), dollars(row.spent_usd), short(row.title)[:60]] for row in found]
-    table(rows, ["id", "status", "kind", "begun", "spent", "title"])
+    rows = [[row.id, row.status, row.kind, _ago(row.created), _cost(row.spent_usd), short(row.title)] for row in found]
+    table(rows, ["id", "status", "kind", "begun", "cost", "title"], right=("cost",), spare=("cost", "kind", "begun"))
     return 0
 
 
@@ -61,25 +71,35 @@ def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
     state = store.load(store.find(execution))
     nodes = tree(state, store.records(state.id))
     if json_:
-        show(to_json({**state.model_dump(mode="json"), "tree": [asdict(node) for node in nodes]}).decode())
+        show_json({**state.model_dump(mode="json"), "tree": [asdict(node) for node in nodes]})
         return 0
-    say(f"{short(state.title)}\n  id        {state.id}\n  status    {state.status}")
-    say(f"  strategy  {state.strategy}: {short(state.strategy_reason)}")
+    say(short(state.title), style="bold")
+    say(f"  id        {state.id}")
+    say("  status    ", end="")
+    say(state.status, style=STYLES.get(state.status))
+    if state.kind not in ("code", "tool"):
+        say(f"  strategy  {state.strategy}: {short(state.strategy_reason)}")
     if state.parent is not None:
         say(f"  parent    {short(state.parent)}")
-    say(f"  begun     {_ago(state.created)}\n  spent     {dollars(state.spent_usd)}, {state.spent_tokens:,} tokens")
+    say(f"  begun     {_ago(state.created)}")
+    if state.spent_usd or state.spent_tokens:
+        say(f"  cost      {_cost(state.spent_usd)}, {state.spent_tokens:,} tokens")
     if state.lines is not None:
         say(f"  lines     {state.lines.done} done, {state.lines.failed} failed")
     if state.fill is not None:
         share = f"{state.fill.tokens:,} of {state.fill.window:,} tokens for {short(state.fill.step)}"
-        say(f"  context   {share}; {len(state.context)} summaries: go-ent context {state.id}")
+        made = f"{len(state.context)} summar{'y' if len(state.context) == 1 else 'ies'}"
+        say(f"  context   {share}; {made}: go-ent context {state.id}")
     for line in state.damage:
         say(f"  damaged   {short(line)}")
+    branches = []
     for node in nodes[:200]:
-        _say_node(node, 1)
+        branches.append(_branch(node, 1))
         for attempt in state.results[node.path].attempts[:-1] if node.path in state.results else ():
             if attempt.failure is not None:
-                say(f"    {short(attempt.runtime)} before: {attempt.failure}: {short(attempt.error or '')[:120]}")
+                said = f"{short(attempt.runtime)} before: {attempt.failure}: {short(attempt.error or '')[:120]}"
+                branches[-1].children.append(Branch(said))
+    show_tree(branches)
     if len(nodes) > 200:
         say(f"  … and {len(nodes) - 200} more: --json has them")
     for checkpoint in state.checkpoints[-20:]:
@@ -87,43 +107,38 @@ def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
         say(f"  checkpoint {short(checkpoint.label)}: {short(value)[:200]}")
     if state.result is not None and state.result.output:
         say(f"  output    {short(state.result.output)}")
-    if state.error:
+    if state.error and state.status != "paused":  # of what waits it says so below, until that is decided
         say(f"  error     {short(state.error)}")
     _say_requests(state)
     return 0
 
 
-def _say_node(node: Node, depth: int) -> None:
+def _branch(node: Node, depth: int) -> Branch:
     took = "" if node.ms is None else f", {node.ms / 1000:.1f} s" if node.ms >= 100 else f", {node.ms:.1f} ms"
-    cost = f", {dollars(node.cost_usd)}" if node.cost_usd is not None else ""
-    detail = f"  {short(node.detail)[:300]}" if node.detail else ""
+    cost = f", {dollars(node.cost_usd)}" if node.cost_usd else ""
+    detail = f"  {short(node.detail)[:300]}" if node.detail and node.status != "paused" else ""  # the call that waits is told by itself
     name = short(node.name if depth == 1 else f"{node.path.rpartition('/')[2]} {node.name}")
     runtime = f" on {short(node.runtime)}" if node.runtime else ""
-    say(f"{'  ' * depth}{name}: {short(node.status)}{runtime}{took}{cost}{detail}")
-    for child in node.children[:200]:
-        _say_node(child, depth + 1)
+    made = Branch(f"{name}: {short(node.status)}{runtime}{took}{cost}{detail}", short(node.status))
+    made.children = [_branch(child, depth + 1) for child in node.children[:200]]
     if more := node.more + max(0, len(node.children) - 200):
-        say(f"{'  ' * (depth + 1)}… and {more} more calls")
+        made.children.append(Branch(f"… and {more} more calls"))
+    return made
 
 
 def _say_requests(state: ExecutionState) -> None:
     for path, request in state.requests.items():
-        say(f"  waits     call {short(path)}: {short(request.tool)} with {_whole(request.arguments)}: {short(request.reason)}")
+        say(f"  waits     call {short(path)}: {short(request.tool)} with {whole(request.arguments)}: {short(request.reason)}")
     if state.requests:
-        say(f"decide: go-ent approve {state.id}, or go-ent reject {state.id}; then go on: go-ent resume {state.id}")
+        say(f"decide: go-ent approve {state.id}, or go-ent reject {state.id}; then go on: {_to_go_on(state)}")
     elif state.status in ("paused", "interrupted"):
-        say(f"go on: go-ent resume {state.id}")
+        say(f"go on: {_to_go_on(state)}")
 
 
-def _whole(arguments: dict[str, Any] | None) -> str:
-    """Arguments that somebody has to decide about: nothing of them goes unseen without being said."""
-    if arguments is None:
-        return "arguments that are too long to be shown (name the call to approve it)"
-    text = plain(json.dumps(arguments, ensure_ascii=True))
-    if len(text) <= MOST_SHOWN:
-        return text
-    half = MOST_SHOWN // 2
-    return f"{text[:half]} …[{len(text) - 2 * half} characters are not shown here: --json has them]… {text[-half:]}"
+def _to_go_on(state: ExecutionState) -> str:
+    """The command that goes on with it; one over the lines of stdin needs them again."""
+    order = state.work.get("guest")
+    return f"go-ent resume {state.id}" + (" < LINES" if isinstance(order, dict) and order.get("each") else "")
 
 
 def logs_command(
@@ -138,11 +153,11 @@ def logs_command(
     execution_id = store.find(execution)
     for record in _records(store, execution_id, follow=follow):
         try:
-            line = to_json(record).decode() if json_ else _log_line(record)
+            line = to_json(record, inf_nan_mode="null").decode() if json_ else _log_line(record)
         except (ValueError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError) as error:
             said = f"record {record['seq']} can't be shown: {type(error).__name__}"
             line = json.dumps({"seq": record["seq"], "kind": "unreadable", "text": said}) if json_ else said
-        show(line) if json_ else say(line)
+        show_json(line) if json_ else say(line)
         sys.stdout.flush()
     return 0
 
@@ -194,14 +209,14 @@ def interrupt_command(
         state = await engine.interrupt(execution, cancel=cancel)
         stopped = state.status in ("interrupted", "cancelled")
         if json_:
-            show(to_json(_row(state)).decode())
+            show_json(_row(state))
         elif not stopped:
             say(f"{state.id} could not be stopped any more: it is {state.status}", err=True)
         else:
-            say(f"{state.id} is {state.status}" + ("" if cancel else f"; go on with it: go-ent resume {state.id}"))
+            say(f"{state.id} is {state.status}" + ("" if cancel else f"; go on with it: {_to_go_on(state)}"))
         return 0 if stopped else SETUP_ERROR
 
-    return with_engine(work)
+    return with_engine(work, quiet=json_)
 
 
 def resume_command(
@@ -218,6 +233,7 @@ def resume_command(
     timeout: Annotated[float | None, Parameter(help="For code and composed tools: wall time in seconds from now on.")] = None,
     anyway: Annotated[bool, Parameter(negative="", help="Go on although something that matters has changed.")] = False,
     yes: YesFlag = False,
+    quiet: QuietFlag = False,
     json_: JsonFlag = False,
 ) -> int:
     """Go on with an execution that was interrupted, is paused or has failed. What it has finished is not run again.
@@ -226,20 +242,28 @@ def resume_command(
     """
 
     async def work(engine: Engine) -> int:
-        return await _resume(
-            engine, execution, unfinished=Unfinished.parse(unfinished or ()), anyway=anyway, yes=yes, json_=json_, timeout_s=timeout
-        )
+        how = Unfinished.parse(unfinished or ())
+        return await _resume(engine, execution, unfinished=how, anyway=anyway, yes=yes, quiet=quiet, json_=json_, timeout_s=timeout)
 
-    return with_engine(work, yes=yes)
+    return with_engine(work, yes=yes, progress="going on", quiet=quiet or json_)
 
 
 async def _resume(
-    engine: Engine, execution: str, *, unfinished: Unfinished, anyway: bool, yes: bool, json_: bool, timeout_s: float | None = None
+    engine: Engine,
+    execution: str,
+    *,
+    unfinished: Unfinished,
+    anyway: bool,
+    yes: bool,
+    json_: bool,
+    quiet: bool = False,
+    timeout_s: float | None = None,
 ) -> int:
     order = guest_order(await engine.status(execution))
     if order is None:
-        result = await engine.resume(execution, unfinished=unfinished, anyway=anyway, on_event=Telling(quiet=json_))
-        return finish(engine, result, json_=json_)
+        telling = Telling(quiet=json_, silent=quiet)
+        result = await engine.resume(execution, unfinished=unfinished, anyway=anyway, on_event=telling)
+        return finish(engine, result, telling, json_=json_, quiet=quiet)
     if order.each:
         from engine.cli.pipeline import run_batch
 
@@ -248,11 +272,11 @@ async def _resume(
         batch, changes = await engine.resume_batch(execution, unfinished=unfinished, anyway=anyway)
         for change in changes:
             say(change.text, err=True)
-        return await run_batch(batch, approve_all if yes else None, whole=json_)
+        return await run_batch(batch, approve_all if yes else None, whole=json_, quiet=quiet)
     run, changes = await engine.resume_run(execution, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s)
     for change in changes:
         say(change.text, err=True)
-    print_run(run, whole=json_, recorded=True)
+    print_run(run, project=engine.project, whole=json_, is_tool=order.tool is not None)
     return EXIT_CODES[run.status]
 
 
@@ -278,15 +302,16 @@ def _decide(execution: str, call: str | None, *, approved: bool, resume: bool, j
         decided = [path for path in before.requests if path not in state.requests]
         if json_:
             said = {"id": state.id, "status": state.status, "approved": approved, "calls": decided, "waiting": list(state.requests)}
-            show(to_json(said).decode())
+            show_json(said)
             return 0
         for path in decided:
             say(f"{'approved' if approved else 'rejected'}: call {path}, {before.requests[path].tool}")
-        waits = f"{len(state.requests)} more wait: go-ent status {state.id}" if state.requests else f"go on: go-ent resume {state.id}"
-        say(waits)
+        count = len(state.requests)
+        waits = f"{count} more {'waits' if count == 1 else 'wait'}: go-ent status {state.id}"
+        say(waits if count else f"go on: {_to_go_on(state)}")
         return 0
 
-    return with_engine(work)
+    return with_engine(work, quiet=json_)
 
 
 def checkpoint_command(
@@ -306,17 +331,23 @@ def checkpoint_command(
     async def work(engine: Engine) -> int:
         state = await engine.checkpoint(execution, label, given)
         if json_:
-            show(to_json([one.model_dump(mode="json") for one in state.checkpoints]).decode())
+            show_json([one.model_dump(mode="json") for one in state.checkpoints])
         else:
-            say(f"{state.id}: checkpoint {label}, the {len(state.checkpoints)}. that is kept")
+            count = len(state.checkpoints)
+            say(f"{state.id}: checkpoint {label}; {'1 is' if count == 1 else f'{count} are'} kept")
         return 0
 
-    return with_engine(work)
+    return with_engine(work, quiet=json_)
 
 
 def _row(found: Row | ExecutionState) -> dict[str, Any]:
     names = ("id", "parent", "kind", "status", "title", "strategy", "created", "updated", "finished", "spent_usd", "spent_tokens")
     return {**{name: getattr(found, name) for name in names}, "resumable": found.resumable}
+
+
+def _cost(usd: float | None) -> str:
+    """Nothing is said of what cost nothing."""
+    return dollars(usd or None)
 
 
 def _ago(at: float) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from engine.cli import UsageError
+from engine.cli.progress import QuietFlag, image_ready
+from engine.cli.tables import table
+from engine.cli.texts import is_rich, say, show_json
 from sandbox.images import Image, cache_folder, list_images, projects_of, prune_images
-from sandbox.images.project import project_image, project_packages, wanted_key
+from sandbox.images.project import project_packages, wanted_key
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
@@ -33,16 +38,27 @@ def list_command(*, json_: Json = False) -> int:
     """The images in the cache, newest first; * marks the one that this folder uses."""
     images = [_record(image) for image in list_images()]
     if json_:
-        print(json.dumps(images, indent=1))
+        show_json(images)
         return 0
+    rows = []
     for image in images:
-        packages = (
-            ", ".join(map(str, image["packages"])) if isinstance(image["packages"], list) and image["packages"] else "standard library only"
-        )
-        print(f"{'*' if image['current'] else ' '} {str(image['digest'])[:12]}  {image['built']}  {packages}")
-    if not images:
-        print("no image yet: the first run builds one, or `go-ent image build` does", file=sys.stderr)
+        found = image["packages"]
+        packages = ", ".join(map(str, found)) if isinstance(found, list) and found else "standard library only"
+        rows.append(["*" if image["current"] else " ", str(image["digest"])[:12], str(image["built"]), packages])
+    if is_rich(sys.stdout) and rows:
+        table([[*row[:2], _local(row[2]), row[3]] for row in rows], ["", "digest", "built", "packages"])
+    elif rows:
+        say("\n".join(f"{mark} {digest}  {built}  {packages}" for mark, digest, built, packages in rows))
+    else:
+        say("no image yet: the first run builds one, or `go-ent image build` does", err=True)
     return 0
+
+
+def _local(built: str) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", datetime.fromisoformat(built).astimezone().timetuple())
+    except ValueError:
+        return built
 
 
 def info_command(digest: str | None = None, /, *, json_: Json = False) -> int:
@@ -50,29 +66,29 @@ def info_command(digest: str | None = None, /, *, json_: Json = False) -> int:
     wanted = wanted_key(Path.cwd())
     found = [image for image in list_images() if (image.digest.startswith(digest) if digest else image.key == wanted)]
     if len(found) != 1:
-        what = "this folder's image is not built yet: run `go-ent image build`"
         if digest:
-            what = f"{len(found) or 'no'} images start with {digest!r}; see `go-ent image list`"
-        print(f"go-ent: {what}", file=sys.stderr)
+            which = f"{len(found)} images start" if found else "no image starts"
+            raise UsageError(f"{which} with {digest!r}; see `go-ent image list`")
+        say("go-ent: this folder's image is not built yet: run `go-ent image build`", err=True)
         return 1
     record = _record(found[0])
     if json_:
-        print(json.dumps(record, indent=1))
+        show_json(record)
     else:
         for name, value in record.items():
-            print(f"{name:16} {value}")
+            text = ", ".join(map(str, value)) or "standard library only" if isinstance(value, list) else value
+            say(f"{name:16} {text}")
     return 0
 
 
-def build_command(*, json_: Json = False) -> int:
+def build_command(*, quiet: QuietFlag = False, json_: Json = False) -> int:
     """Build this folder's image now, with the packages that `.go-ent/config.toml` names under [image]."""
-    image = project_image(Path.cwd())
-    image.artefact("plain")
+    image = image_ready(Path.cwd(), quiet=quiet or json_, kinds=("plain",))
     if json_:
-        print(json.dumps(_record(image), indent=1))
+        show_json(_record(image))
     else:
         packages = ", ".join(project_packages(Path.cwd())) or "standard library only"
-        print(f"{image.digest[:12]}  {packages}")
+        say(f"{image.digest[:12]}  {packages}")
     return 0
 
 
@@ -80,6 +96,7 @@ def prune_command(
     *,
     all_: Annotated[bool, Parameter(name="--all", negative="", help="Remove this folder's image and the standard one too.")] = False,
     resumable: Annotated[bool, Parameter(negative="", help="Remove also those that executions need to be resumed.")] = False,
+    json_: Json = False,
 ) -> int:
     """Remove the images that neither this folder nor an unconfigured one uses, and that no execution needs to be resumed."""
     from sandbox.images.ensure import source_key
@@ -87,9 +104,12 @@ def prune_command(
     needed = set() if resumable else {image.key for image in list_images() if _is_needed(image)}
     used = set() if all_ else {source_key(), wanted_key(Path.cwd())}
     removed, freed = prune_images(used | needed)
-    print(f"removed {len(removed)} images, {freed / 1e6:.0f} MB, from {cache_folder()}")
+    if json_:
+        show_json({"removed": removed, "bytes": freed, "kept_resumable": len(needed - used), "cache": str(cache_folder())})
+        return 0
+    say(f"removed {len(removed)} image{'' if len(removed) == 1 else 's'}, {freed / 1e6:.0f} MB, from {cache_folder()}")
     if needed - used:
-        print(f"kept {len(needed - used)} that executions need to be resumed; --resumable removes them too", file=sys.stderr)
+        say(f"kept {len(needed - used)} that executions need to be resumed; --resumable removes them too", err=True)
     return 0
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from pydantic_core import to_json
 
 from engine.checks import CommandCheck, ModelCheck, ToolCheck
 from engine.cli import UsageError
 from engine.cli.engine import JsonFlag, Telling, YesFlag, dollars, table, with_engine
 from engine.cli.exec import read_inputs
+from engine.cli.progress import QuietFlag, tell
 from engine.cli.run import Access, FileName, Kind, ModelName, Role, Runtime, Skill, TaskText, Timeout, TokenCount, Usd, budget_of, make_task
-from engine.cli.texts import say, short, show
-from engine.engine import Engine
+from engine.cli.signals import Going, say_interrupted
+from engine.cli.texts import say, short, show, show_json
 from engine.loops import Iteration, Loop, LoopResult, LoopState
 from engine.outcomes import EXIT_CODES, TASK_EXIT_CODES
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
 
 
 def loop_command(
@@ -43,6 +46,7 @@ def loop_command(
     budget_tokens: TokenCount = None,
     timeout: Timeout = None,
     yes: YesFlag = False,
+    quiet: QuietFlag = False,
     json_: JsonFlag = False,
 ) -> int:
     """Run a task until a check passes. What the check said is told to the next iteration.
@@ -84,12 +88,15 @@ def loop_command(
             loop = await asyncio.to_thread(Loop.start, engine.project, made, given[0], max_iterations=max_iterations)
         else:
             loop = await asyncio.to_thread(Loop.resume, engine.project, str(resume))
-        say(f"loop {loop.id}", err=True)
-        telling = Telling(quiet=json_, told=True)
-        engine.listeners.append(telling)
-        return _finish(await loop.run(engine, stop=engine.stopping, on_iteration=_tell), json_=json_)
+        going.append((f"loop {loop.id}", f"go-ent loop --resume {loop.id}"))
+        if not quiet:
+            say(f"loop {loop.id}", err=True)
+        tell("iteration 1")
+        engine.listeners.append(Telling(quiet=json_, told=True, silent=quiet))
+        return _finish(await loop.run(engine, stop=engine.stopping, on_iteration=lambda one: _tell(one, quiet=quiet)), json_=json_)
 
-    return with_engine(work, yes=yes)
+    going: list[Going] = []
+    return with_engine(work, yes=yes, progress="running", quiet=quiet or json_, going=going)
 
 
 async def _list(engine: Engine, *, json_: bool) -> int:
@@ -97,25 +104,23 @@ async def _list(engine: Engine, *, json_: bool) -> int:
     for problem in found.problems:
         say(problem, err=True)
     if json_:
-        show(to_json([_row(state) for state in found.states]).decode())
+        show_json([_row(state) for state in found.states])
     elif not found.states:
-        say("no loops yet", err=True)
+        say("no loops yet: go-ent loop TASK --check COMMAND starts one", err=True)
     else:
         head = ["id", "status", "iterations", "spent", "title", "message"]
         rows = []
         for state in found.states:
             count = f"{len(state.iterations)} of {state.max_iterations}"
-            rows.append(
-                [state.id, state.status, count, dollars(state.spent.cost_usd), short(state.task.title)[:40], short(state.message)[:80]]
-            )
-        table(rows, head)
+            rows.append([state.id, state.status, count, dollars(state.spent.cost_usd), short(state.task.title)[:40], short(state.message)])
+        table(rows, head, right=("spent",), spare=("title", "spent"))
     return 0
 
 
 async def _cancel(engine: Engine, loop_id: str, *, json_: bool) -> int:
     state = await asyncio.to_thread(Loop(engine.project, loop_id).cancel)
     if json_:
-        show(to_json(_row(state)).decode())
+        show_json(_row(state))
     else:
         say(f"loop {state.id} is {state.status}")
     return 0
@@ -126,26 +131,28 @@ def _row(state: LoopState) -> dict[str, Any]:
     return {**whole, "title": state.task.title, "iterations": len(state.iterations), "spent_usd": state.spent.cost_usd}
 
 
-def _tell(iteration: Iteration) -> None:
+def _tell(iteration: Iteration, *, quiet: bool) -> None:
     said = iteration.check.feedback if iteration.check is not None else iteration.error or iteration.status
-    say(f"iteration {iteration.number}: {'passed' if iteration.passed else short(said)}", err=True)
+    tell(f"iteration {iteration.number + 1}")
+    if not quiet:
+        say(f"iteration {iteration.number}: {'passed' if iteration.passed else short(said)}", err=True)
 
 
 def _finish(result: LoopResult, *, json_: bool) -> int:
     last = result.result
     paused = last is not None and any(step.status == "paused" for step in last.steps)
     if json_:
-        show(result.model_dump_json())
+        show_json(result.model_dump_json())
     else:
         if last is not None and last.output:
             show(last.output)
         say(f"{result.state} ({result.status}): {result.message}", err=True)
         for warning in result.warnings:
             say(f"warning: {warning}", err=True)
-        if result.state == "paused":
-            approving = "a call waits for approval; go on, approving: go-ent loop --yes --resume"
-            how = approving if paused else "go on with it: go-ent loop --resume"
-            say(f"{how} {result.loop_id}", err=True)
+        if result.state == "paused" and paused:
+            say(f"a call waits for approval; go on, approving: go-ent loop --yes --resume {result.loop_id}", err=True)
+    if result.state == "paused" and not paused:
+        say_interrupted(f"loop {result.loop_id}", f"go-ent loop --resume {result.loop_id}")
     if result.state == "paused":
         return EXIT_CODES["paused" if paused else "interrupted"]
     return TASK_EXIT_CODES[result.status]

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any, TypeVar, cast
@@ -20,29 +20,50 @@ from composer import Approver
 from composer.composed import Composed
 from engine.batches import Batch
 from engine.cli import UsageError
-from engine.cli.texts import say
+from engine.cli.progress import Progress
+from engine.cli.signals import say_interrupted
+from engine.cli.texts import say, show_json
 from engine.executions.state import ExecutionStatus
 from engine.outcomes import EXIT_CODES
-from sandbox import Run
+from sandbox import Run, Status
 
 MAX_LINE = 32 << 20
 MAX_SLURPED = 256 << 20
 MOST_AHEAD = 256
 T = TypeVar("T")
-Once = Callable[[int, bytes, dict[str, Any]], Awaitable[Run]]
+MOST_PRINTED = 4000  # characters of what a line has printed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Piped:
-    """How a pipeline over lines ended."""
+    """How a pipeline over lines went."""
 
-    done: int
-    failed: int
-    interrupted: bool
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    stopped: int = 0  # lines that were interrupted
+    interrupted: bool = False
+    cut: bool = False  # a line failed, and those after it were left out for that
+
+    def count(self, status: Status) -> bool:
+        """One line more, and whether it failed; one that waits or was interrupted has not."""
+        failed = status not in ("completed", "paused", "interrupted")
+        self.done += 1
+        self.failed += failed
+        self.waiting += status == "paused"
+        self.stopped += status == "interrupted"
+        self.interrupted = self.interrupted or status == "interrupted"
+        return failed
 
     @property
     def exit_code(self) -> int:
         return EXIT_CODES["interrupted"] if self.interrupted else 1 if self.failed else 0
+
+    @property
+    def said(self) -> str:
+        """What came of the lines, for people."""
+        counts = ((self.failed, "failed"), (self.waiting, "waiting for approval"), (self.stopped, "interrupted"))
+        return ", ".join([f"{self.done} line{'' if self.done == 1 else 's'}", *(f"{count} {what}" for count, what in counts if count)])
 
 
 def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = False) -> dict[str, Any]:
@@ -111,62 +132,58 @@ def _stdin() -> Lines:
     return Lines(cast(BufferedReader, sys.stdin.buffer))
 
 
-async def run_each(
-    tool: Composed, inputs: dict[str, Any], once: Once, stop: asyncio.Event, *, jobs: int | None, fail_fast: bool, whole: bool
-) -> Piped:
+async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False) -> Piped:
     """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed over.
 
     A result is written as soon as those before it are, whether or not more lines have come; a slow line holds back the
-    writing of those after it, not their running, up to a bound.
+    writing of those after it, not their running, up to a bound. A line that had failed before it was gone on with ends nothing.
     """
-    most = _at_once(jobs)
-    feed(tool, inputs, None)  # a tool that takes nothing is said to, once
+    most = _at_once(batch.order.jobs)
+    feed(batch.tool, batch.order.inputs, None)  # a tool that takes nothing is said to, once
     stdin = _stdin()
     reading: asyncio.Future[list[tuple[int, bytes]]] | None = in_background(stdin.read)
     lines: deque[tuple[int, bytes]] = deque()
-    window: deque[tuple[int, asyncio.Task[Run | str]]] = deque()
-    running: set[asyncio.Task[Run | str]] = set()
-    failed = done = 0
-    interrupted = False
-    stopping = asyncio.ensure_future(stop.wait())
+    window: deque[tuple[int, asyncio.Task[Run]]] = deque()
+    running: set[asyncio.Task[Run]] = set()
+    piped = Piped()
+    stopping = asyncio.ensure_future(batch.stopping.wait())
     try:
-        with _progress() as advance:
+        with Progress("", quiet=whole or quiet) as progress:
             while reading is not None or lines or window:
                 if stopping.done():  # what runs ends by itself, soon
-                    interrupted, reading, lines = True, None, deque()
+                    piped.interrupted, reading, lines = True, None, deque()
                 while lines and len(running) < most and len(window) < MOST_AHEAD:
                     number, line = lines.popleft()
-                    task = asyncio.create_task(_line(tool, inputs, number, line, once))
+                    task = asyncio.create_task(_line(batch, approver, number, line))
                     running.add(task)
                     task.add_done_callback(running.discard)
                     window.append((number, task))
                 while window and window[0][1].done():
                     number, task = window.popleft()
                     outcome = task.result()
-                    done += 1
-                    ok = _emit(number, outcome, whole)
-                    failed += not ok
-                    advance(done, failed)
-                    interrupted = interrupted or (isinstance(outcome, Run) and outcome.status == "interrupted")
-                    if not ok and (fail_fast or interrupted):
+                    _emit(number, outcome, whole)
+                    ends = piped.count(outcome.status) and batch.order.fail_fast and number not in batch.known
+                    progress.count(piped.done, piped.failed)
+                    if ends or (piped.interrupted and outcome.status != "completed"):
+                        piped.cut = piped.cut or (ends and bool(reading is not None or lines or window))
                         reading, lines = None, deque()
                         await _cancel(window)
                 if reading is not None and reading.done():
                     found = reading.result()
                     lines.extend(found)
                     reading = in_background(stdin.read) if found else None
-                waiting: set[asyncio.Future[Any]] = {*running}
+                coming: set[asyncio.Future[Any]] = {*running}
                 if reading is not None and len(lines) < MOST_AHEAD:
-                    waiting.add(reading)
+                    coming.add(reading)
                 ready = lines and len(running) < most and len(window) < MOST_AHEAD
-                if waiting and not ready:
+                if coming and not ready:
                     sys.stdout.flush()
-                    await asyncio.wait(waiting if stopping.done() else {*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(coming if stopping.done() else {*coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
         await _cancel(window)
         sys.stdout.flush()
-    return Piped(done, failed, interrupted)
+    return piped
 
 
 def _at_once(jobs: int | None) -> int:
@@ -175,36 +192,41 @@ def _at_once(jobs: int | None) -> int:
     return jobs if jobs is not None else max(2, os.cpu_count() or 1)
 
 
-async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool) -> int:
+async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False) -> int:
     """`run_each` for an execution, which ends with it."""
 
-    async def once(number: int, line: bytes, given: dict[str, Any]) -> Run:
-        return await batch.line(number, line, given, approver)
-
-    piped, order = Piped(0, 0, interrupted=True), batch.order
+    piped = Piped(interrupted=True)
     try:
-        piped = await run_each(batch.tool, order.inputs, once, batch.stopping, jobs=order.jobs, fail_fast=order.fail_fast, whole=whole)
+        piped = await run_each(batch, approver, whole=whole, quiet=quiet)
     finally:
-        over = "interrupted" if piped.interrupted or batch.missing else "completed"
+        missing = 0 if piped.cut else batch.missing
+        over = "interrupted" if piped.interrupted or missing else "completed"
+        error = None
         if over == "completed" and batch.held.state.requests:
             over = "paused"
-        elif over == "completed" and (batch.left or (piped.failed and order.fail_fast)):
-            over = "failed"
-        await batch.end(cast(ExecutionStatus, over), done=piped.done, failed=piped.failed)
-    if piped.failed:
-        print(f"{piped.failed} of {piped.done} lines failed", file=sys.stderr)
+        elif over == "completed" and piped.cut:
+            over, error = "failed", "a line failed, and those after it were left out (--fail-fast)"
+        elif over == "completed" and batch.left:
+            over, error = "failed", "some lines did not come to their end"
+        await batch.end(cast(ExecutionStatus, over), piped.said, error)
+    if piped.failed and over != "interrupted":
+        say(f"{piped.failed} of {piped.done} lines failed", err=True)
     if over == "paused":
         decide = f"go-ent approve {batch.held.id}, or go-ent reject {batch.held.id}; then go-ent resume {batch.held.id} < LINES"
-        print(f"{len(batch.held.state.requests)} calls wait for approval: {decide}", file=sys.stderr)
+        count = len(batch.held.state.requests)
+        say(f"{'1 call waits' if count == 1 else f'{count} calls wait'} for approval: {decide}", err=True)
         return EXIT_CODES["paused"]
-    if batch.missing and not piped.interrupted:
-        print(f"stdin ended before line {batch.missing}, which was begun before: give it all the lines again", file=sys.stderr)
-    if over in ("interrupted", "failed"):
-        print(f"go on with it, over the same lines: go-ent resume {batch.held.id} < LINES", file=sys.stderr)
+    if missing and not piped.interrupted:
+        say(f"stdin ended before line {missing}, which was begun before: give it all the lines again", err=True)
+    resume = f"go-ent resume {batch.held.id} < LINES (the same lines)"
+    if over == "interrupted":
+        say_interrupted(batch.held.id, resume)
+    elif over == "failed":
+        say(f"go on with it: {resume}", err=True)
     return EXIT_CODES["interrupted"] if over == "interrupted" else piped.exit_code
 
 
-async def _cancel(window: deque[tuple[int, asyncio.Task[Run | str]]]) -> None:
+async def _cancel(window: deque[tuple[int, asyncio.Task[Run]]]) -> None:
     for _, task in window:
         task.cancel()
     await asyncio.gather(*(task for _, task in window), return_exceptions=True)
@@ -237,41 +259,26 @@ def in_background(work: Callable[[], T]) -> asyncio.Future[T]:
     return future
 
 
-async def _line(tool: Composed, inputs: dict[str, Any], number: int, line: bytes, once: Once) -> Run | str:
+async def _line(batch: Batch, approver: Approver | None, number: int, line: bytes) -> Run:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
-    return await once(number, line, feed(tool, inputs, value))
+        hint = '; text needs quotes, like "hello"; jq -R makes them' if number == 1 else ""  # then all of it may well be text
+        return batch.refuse(number, line, f"not JSON: {error}{hint}")
+    return await batch.line(number, line, feed(batch.tool, batch.order.inputs, value), approver)
 
 
-def _emit(number: int, outcome: Run | str, whole: bool) -> bool:
-    if isinstance(outcome, str):
-        if whole:
-            print(to_json({"line": number, "status": "error", "error": {"kind": "InputError", "message": outcome}}).decode())
-        print(f"line {number}: {outcome}", file=sys.stderr)
-        return False
+def _emit(number: int, outcome: Run, whole: bool) -> None:
     if whole:
-        print(to_json({"line": number, **outcome.model_dump(mode="json")}).decode())
-    elif outcome.status == "completed":
-        print(to_json(outcome.result, inf_nan_mode="null").decode())
-    if outcome.status != "completed":
+        show_json({"line": number, **outcome.model_dump(mode="json")})
+    elif outcome.stdout:
+        more = " …" if len(outcome.stdout) > MOST_PRINTED else ""
+        say(f"line {number} printed: {outcome.stdout[:MOST_PRINTED].rstrip()}{more}", err=True)
+    if not whole and outcome.status == "completed":
+        show_json(outcome.result if not isinstance(outcome.result, str) else to_json(outcome.result).decode())
+    if outcome.status not in ("completed", "interrupted"):
         error = outcome.error
-        why = "" if error is None or error.kind == outcome.status else f": {error.kind}: {error.message}"
-        say(f"line {number}: {outcome.status}{why}", err=True)
-    return outcome.status == "completed"
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A line on the terminal that counts; elsewhere nothing. Not when results go to the same terminal."""
-    if not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda done, failed: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed} lines, {task.fields[failed]} failed"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, failed=0)
-        yield lambda done, failed: bar.update(task, completed=done, failed=failed)
+        said = outcome.status if error is None or error.kind == outcome.status else f"{outcome.status}: {error.kind}: {error.message}"
+        if error is not None and error.kind == "InputError":  # the line itself is wrong, not what was made of it
+            said = error.message
+        say(f"line {number}: {said}", err=True)

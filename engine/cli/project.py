@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import shutil
 import sys
-from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from pydantic_core import to_json
 
-from composer import ConfigError
-from composer.config import read_config
+from composer.errors import ConfigError
 from composer.folders import STATE, find_project
-from composer.trust import VARIABLE, is_trusted, set_trust, trusted_projects
+from composer.trust import set_trust, trusted_projects
 from engine.cli import SETUP_ERROR, UsageError
-from engine.cli.engine import MAX_ANSWER, JsonFlag, at_terminal, dollars, is_yes, table, with_engine
-from engine.cli.texts import say, show
-from engine.config import read_engine_config
-from engine.dispatch import OBEYED
-from engine.engine import Engine
-from engine.prompts import all_skills
+from engine.cli.asking import MAX_ANSWER, at_terminal, is_yes
+from engine.cli.engine import JsonFlag, dollars, with_engine
+from engine.cli.tables import table
+from engine.cli.texts import STYLES, say, screen, show_json
+
+if TYPE_CHECKING:
+    from engine.doctor import Check
+    from engine.engine import Engine
 
 
 def trust_command(
@@ -37,31 +34,38 @@ def trust_command(
 ) -> int:
     """Let a project start what its configuration names: commands, agent programs of its own, servers. Said once for a folder.
 
-    What that is comes first; on a terminal you are asked then.
+    What that is comes first, then you are asked; where nobody can be, it takes `--yes`.
     """
     if list_:
         found = sorted(trusted_projects())
         if json_:
-            show(to_json(found).decode())
+            show_json(found)
         else:
-            say("\n".join(found) or "no project is trusted")
+            say("\n".join(found) if found else "no project is trusted yet: go-ent trust, in its folder, does", err=not found)
         return 0
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}")
     project = find_project(folder or ".")
     if not (project / STATE).is_dir():
         raise UsageError(f"{project} is no project: it has no {STATE} folder")
-    wants = [] if remove else _wants(project)
+    from engine.doctor import wants
+
+    wanted = [] if remove else wants(project)
     before = str(project.resolve()) in trusted_projects()
-    asking = at_terminal() and not (yes or remove or before)
-    if wants and (asking or not json_):
+    asking = not (yes or remove or before) and (at_terminal() or bool(wanted))
+    if wanted and (asking or not json_):
         say(f"{project} wants:", err=json_)
-        for line in wants:
+        for line in wanted:
             say(f"  {' '.join(line.splitlines())}", err=json_)  # whole: what is at its end matters as well
+    if asking and not at_terminal():
+        say("there is nobody to ask, and --yes was not said: nothing was changed", err=True)
+        return 1
     if asking and not _agrees(project):
         say("nothing was changed", err=True)
         return 1
     changed = set_trust(project, not remove)
     if json_:
-        show(to_json({"project": str(project), "trusted": not remove, "changed": changed, "wants": wants}).decode())
+        show_json({"project": str(project), "trusted": not remove, "changed": changed, "wants": wanted})
     else:
         say(f"{project} is {'no longer trusted' if remove else 'trusted'}{'' if changed else ', as it was before'}")
     return 0
@@ -69,31 +73,11 @@ def trust_command(
 
 def _agrees(project: Path) -> bool:
     say(f"trust {project}? [y/N] ", err=True, end="")
-    return is_yes(sys.stdin.readline(MAX_ANSWER))
-
-
-def _wants(project: Path) -> list[str]:
-    """What a project gets to start or to say once it is trusted, for a person to see. Of variables the names alone."""
-    tools, engine = read_config(project), read_engine_config(project)
-    lines = []
-    for name, server in tools.servers.items():
-        what = server.url or " ".join([str(server.command), *server.args])
-        lines.append(f"server {name}: {what}{_named('sets', server.env)}{_named('headers', server.headers)}")
-    for name, api in tools.apis.items():
-        lines.append(f"API {name}: {api.base_url or api.document}{_named('headers', api.headers)}")
-    for name, command in engine.commands.items():
-        lines.append(f"command {name}: {' '.join(command.argv)}{_named('sees', command.env)}{_named('sets', command.set)}")
-    for name, runner in engine.runners.items():
-        if runner.starts:
-            argv = " ".join([*(runner.command or (name,)), *runner.args])
-            lines.append(f"runtime {name}: {argv}{_named('sees', runner.env)}{_named('sets', runner.set)}")
-    lines += [f"prompt {path.relative_to(project)}" for path in sorted((project / STATE / "prompts").glob("*.j2"))]
-    lines += [f"agents obey {name}" for name in OBEYED if (project / name).exists()]
-    return lines
-
-
-def _named(word: str, names: Collection[str]) -> str:
-    return f" ({word} {', '.join(names)})" if names else ""
+    answer = sys.stdin.readline(MAX_ANSWER)
+    screen.open = False
+    if not answer.endswith("\n"):  # the end of the input
+        say("", err=True)
+    return is_yes(answer)
 
 
 def budget_command(*, json_: JsonFlag = False) -> int:
@@ -102,10 +86,11 @@ def budget_command(*, json_: JsonFlag = False) -> int:
     async def work(engine: Engine) -> int:
         report = await engine.budget()
         if json_:
-            show(report.model_dump_json())
+            show_json(report.model_dump_json())
             return 0
         rows = []
-        for name, scope in (("day", report.day), ("month", report.month)):
+        clients = ((f"{name} today", scope) for name, scope in report.clients.items())
+        for name, scope in (("day", report.day), ("month", report.month), *clients):
             rows.append(
                 [
                     name,
@@ -116,77 +101,47 @@ def budget_command(*, json_: JsonFlag = False) -> int:
                     "-" if scope.limit_tokens is None else f"{scope.limit_tokens:,}",
                 ]
             )
-        table(rows, ["", "spent", "reserved", "limit", "tokens", "limit"])
+        figures = ["spent", "reserved", "limit", "tokens", "token limit"]
+        table(rows, ["", *figures], right=figures)
         return 0
 
-    return with_engine(work)
+    return with_engine(work, quiet=json_)
 
 
-def doctor_command(*, json_: JsonFlag = False) -> int:
-    """Look at this machine and this project, and say what to do about each problem."""
+def doctor_command(
+    *,
+    deep: Annotated[bool, Parameter(negative="", help="Also start and ask the servers that the configuration names.")] = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Look at this machine and this project, and say what to do about each problem.
+
+    The exit code is 12 if something keeps go-ent from working, else 0: an agent program that is not installed is no fault.
+    """
+    from engine.doctor import examine, explain_config
 
     async def work(engine: Engine) -> int:
-        checks = _machine() + _project(engine)
-        for name, found in (await engine.runtimes()).items():
-            checks.append({"name": name, "ok": found.ok, "said": found.version or "ready" if found.ok else found.reason, "needed": False})
-        return _print(checks, json_=json_)
+        return _print(await examine(engine, deep=deep), json_=json_)
 
     try:
-        return with_engine(work)
+        return with_engine(work, progress="looking", quiet=json_)
     except ConfigError as error:
-        return _print([*_machine(), {"name": "configuration", "ok": False, "said": str(error), "needed": True}], json_=json_)
+        return _print(explain_config(error, find_project(".")), json_=json_)
 
 
-def _machine() -> list[dict[str, Any]]:
-    from sandbox.images import cache_folder
-
-    cache = cache_folder()
-    writable = os.access(next(folder for folder in (cache, *cache.parents) if folder.exists()), os.W_OK)
-    free = shutil.disk_usage(next(folder for folder in (cache, *cache.parents) if folder.exists())).free >> 20
-    linux = platform.system() == "Linux"
-    return [
-        {
-            "name": "platform",
-            "ok": linux,
-            "said": f"{platform.system()} {platform.machine()}" + ("" if linux else ": only Linux is supported"),
-        },
-        {"name": "python", "ok": sys.version_info >= (3, 11), "said": platform.python_version()},
-        {
-            "name": "cache",
-            "ok": writable,
-            "said": str(cache) + ("" if writable else " can't be written: set GO_ENT_CACHE to a folder that can"),
-        },
-        {"name": "disk", "ok": free > 500, "said": f"{free} MB free" + ("" if free > 500 else ": an image takes about 150 MB")},
-    ]
-
-
-def _project(engine: Engine) -> list[dict[str, Any]]:
-    project = engine.project
-    is_project = (project / STATE).is_dir()
-    checks: list[dict[str, Any]] = [{"name": "project", "ok": True, "said": f"{project}" + ("" if is_project else " (nothing saved yet)")}]
-    config = read_config(project)
-    allowed = ", ".join(config.allow) or "composed tools and functions only"
-    checks.append(
-        {"name": "configuration", "ok": True, "said": "valid" if (project / STATE / "config.toml").exists() else "none: the defaults"}
-    )
-    checks.append({"name": "grants", "ok": True, "said": allowed})
-    for skill in all_skills(project):
-        if skill.problem:
-            checks.append({"name": "skill", "ok": False, "said": f"{skill.name} can't be used: {skill.problem}", "needed": False})
-    wants = _wants(project)
-    if wants:
-        trusted = is_trusted(project)
-        by = f" by {VARIABLE}" if os.environ.get(VARIABLE) else ""
-        said = f"trusted{by}" if trusted else f"not trusted, so {len(wants)} things are not started or used: go-ent trust lists them"
-        checks.append({"name": "trust", "ok": trusted, "said": said, "needed": False})
-    return checks
-
-
-def _print(checks: list[dict[str, Any]], *, json_: bool) -> int:
+def _print(checks: list[Check], *, json_: bool) -> int:
     if json_:
-        show(to_json([{"needed": True, **check} for check in checks]).decode())
+        show_json([asdict(check) for check in checks])
     else:
+        width = max(len(check.name) for check in checks)
         for check in checks:
-            mark = "ok " if check["ok"] else "NO " if check.get("needed", True) else "-  "
-            say(f"{mark} {check['name']:<14} {check['said']}")
-    return 0 if all(check["ok"] or not check.get("needed", True) for check in checks) else SETUP_ERROR
+            mark = "ok" if check.ok else "NO" if check.needed else "-"
+            say(f"{mark:<2}", end="", style=STYLES.get(mark))
+            say(f"  {check.name:<{width}}  {' '.join(check.said.split())}")
+            if check.fix and not check.ok:
+                say(f"    {'':<{width}}  fix: {check.fix}", style="yellow")
+            elif check.fix:
+                say(f"    {'':<{width}}  {check.fix}")
+        problems = [check for check in checks if not check.ok and check.needed]
+        if problems:
+            say(f"{len(problems)} problem{'' if len(problems) == 1 else 's'} to mend: {', '.join(one.name for one in problems)}", err=True)
+    return 0 if all(check.ok or not check.needed for check in checks) else SETUP_ERROR

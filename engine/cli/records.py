@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
-from pydantic_core import to_json
 
 from composer.folders import find_project
 from engine.cli import UsageError
-from engine.cli.texts import say, show
+from engine.cli.tables import table
+from engine.cli.texts import say, show_json
 from engine.config import read_engine_config
 from engine.executions.retention import prune
 from engine.executions.store import ExecutionStore
@@ -28,9 +28,9 @@ def reindex_command(*, json_: JsonFlag = False) -> int:
     """Make the index of this project's executions anew, from their folders."""
     count = _store().index.rebuild()
     if json_:
-        show(to_json({"executions": count}).decode())
+        show_json({"executions": count})
     else:
-        say(f"{count} executions are in the index")
+        say(f"{'1 execution is' if count == 1 else f'{count} executions are'} in the index")
     return 0
 
 
@@ -57,14 +57,15 @@ def prune_command(
         keep, age, size = limits.keep, limits.days * 86_400, limits.max_mb << 20
     pruned = prune(store, keep=keep, older_than_s=age, max_bytes=size, resumable=resumable, dry_run=dry_run)
     if json_:
-        show(to_json({**asdict(pruned), "dry_run": dry_run}).decode())
+        show_json({**asdict(pruned), "dry_run": dry_run})
         return 0
     for name in pruned.removed if dry_run else ():
         say(name)
-    say(f"{'would remove' if dry_run else 'removed'} {len(pruned.removed)} executions, {pruned.bytes / 1e6:.1f} MB", err=dry_run)
+    what = f"{len(pruned.removed)} execution{'' if len(pruned.removed) == 1 else 's'}"
+    say(f"{'would remove' if dry_run else 'removed'} {what}, {pruned.bytes / 1e6:.1f} MB", err=dry_run)
     if pruned.kept_resumable:
-        why = "they are running, or what is kept needs them" if resumable else "they can be resumed: --resumable removes them too"
-        say(f"{pruned.kept_resumable} more are kept because {why}", err=True)
+        why = "running, or needed by what is kept" if resumable else "kept because a resume can go on: --resumable removes those too"
+        say(f"{pruned.kept_resumable} more {'is' if pruned.kept_resumable == 1 else 'are'} {why}", err=True)
     return 0
 
 
@@ -81,17 +82,19 @@ def totals_command(
     start = None if since is None else time.time() - _duration(since, "--since")
     found = _store().index.totals(by, since=start)
     if json_:
-        show(to_json({name: totals.model_dump() for name, totals in found.items()}).decode())
+        show_json({name: totals.model_dump() for name, totals in found.items()})
     elif not found:
         say("no executions" if since is None else f"no executions within {since}", err=True)
     else:
-        from engine.cli.engine import dollars, table
+        from engine.cli.engine import dollars
 
+        unknown = any(one.costs_unknown for one in found.values())
         rows = []
         for name, one in found.items():
-            figures = [str(one.count), str(one.successes), f"{one.tokens:,}", dollars(one.cost_usd), str(one.costs_unknown)]
-            rows.append([name, *figures, f"{one.duration_ms / 1000:.1f}"])
-        table(rows, [by, "count", "succeeded", "tokens", "cost", "cost unknown", "seconds"])
+            cost = [dollars(one.cost_usd), *([str(one.costs_unknown or "-")] if unknown else [])]
+            rows.append([name, str(one.count), str(one.successes), f"{one.tokens:,}", *cost, f"{one.duration_ms / 1000:.1f}"])
+        figures = ["count", "succeeded", "tokens", "cost", *(["cost unknown"] if unknown else []), "seconds"]
+        table(rows, [by, *figures], right=figures)
     return 0
 
 

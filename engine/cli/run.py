@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from pydantic import ValidationError
 
+from composer.folders import find_project
 from engine.cli import UsageError
 from engine.cli.engine import JsonFlag, Telling, YesFlag, finish, with_engine
 from engine.cli.exec import read_inputs
-from engine.cli.texts import say, show
-from engine.engine import Engine, Work
+from engine.cli.progress import QuietFlag, image_ready
+from engine.cli.texts import is_utf8, say, show, show_json
 from engine.explaining import explain
 from engine.models import Task
 from engine.prompts import Prompt
-from engine.strategies import read_plan
+from engine.strategies import Plan, read_plan
+
+if TYPE_CHECKING:
+    from engine.engine import Engine, Work
 
 TaskText = Annotated[str | None, Parameter(help="What to do, or - for stdin.", allow_leading_hyphen=True)]
 Role = Annotated[str | None, Parameter(help="architect, developer, reviewer, tester, writer, or one of the configuration's.")]
@@ -46,6 +50,8 @@ def run_command(
     runtime: Runtime = None,
     file: FileName = None,
     context: Annotated[str | None, Parameter(help="More that the agent should know.")] = None,
+    pin: Annotated[list[str] | None, Parameter(help="A text that every prompt has, word for word; may be given more than once.")] = None,
+    threshold: Annotated[float | None, Parameter(help="The part of the window from which on is summarised, 0.1 to 0.95.")] = None,
     access: Access = None,
     command: Annotated[str | None, Parameter(help="A command of the configuration, to answer the task.")] = None,
     tool: Annotated[str | None, Parameter(help="A composed tool, instead of a task.")] = None,
@@ -55,6 +61,7 @@ def run_command(
     timeout: Timeout = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Print the prompts that would be sent, and start nothing.")] = False,
     yes: YesFlag = False,
+    quiet: QuietFlag = False,
     json_: JsonFlag = False,
 ) -> int:
     """Run a task on an agent, a command or in the sandbox; or a plan of tasks.
@@ -63,7 +70,7 @@ def run_command(
     """
     given: dict[str, Any] = {"role": role, "type": type, "model": model, "runtime": runtime, "context": context, "access": access}
     given |= {"skills": skill, "files": file, "timeout_s": timeout, "command": command, "tool": tool, "strategy": strategy}
-    given |= {"budget": budget_of(budget_usd, budget_tokens)}
+    given |= {"budget": budget_of(budget_usd, budget_tokens), "pinned": pin, "threshold": threshold}
     if plan is not None:
         refused = [name for name, value in given.items() if value is not None and name not in ("budget", "strategy")]
         if task is not None or refused:
@@ -83,11 +90,20 @@ def run_command(
 
     async def go(engine: Engine) -> int:
         if dry_run:
-            return await show_prompts(engine, work)
-        result = await engine.execute(work, concurrency=concurrency, on_event=Telling(quiet=json_))
-        return finish(engine, result, json_=json_)
+            return await show_prompts(engine, work, json_=json_)
+        telling = Telling(quiet=json_, silent=quiet)
+        result = await engine.execute(work, concurrency=concurrency, on_event=telling)
+        return finish(engine, result, telling, json_=json_, quiet=quiet)
 
-    return with_engine(go, yes=yes)
+    if needs_image(work) and not dry_run:
+        image_ready(find_project("."), quiet=quiet or json_, kinds=("plain",))
+    return with_engine(go, yes=yes, progress="running", quiet=quiet or json_ or dry_run)
+
+
+def needs_image(work: Work) -> bool:
+    """Whether any of it runs in the sandbox."""
+    tasks = (work,) if isinstance(work, Task) else work.task if isinstance(work, Plan) else work
+    return any(task.tool or task.code for task in tasks)
 
 
 def read_task(task: str | None, tool: str | None = None) -> str:
@@ -112,9 +128,19 @@ def make_task(**given: Any) -> Task:
         raise UsageError(explain(error)) from None
 
 
-async def show_prompts(engine: Engine, work: Work) -> int:
-    for step, shown in await engine.dry_run(work):
-        say(f"──── {step} ────")
+async def show_prompts(engine: Engine, work: Work, *, json_: bool) -> int:
+    steps = await engine.dry_run(work)
+    if json_:
+        rows: list[dict[str, Any]] = []
+        for step, shown in steps:
+            found = shown if isinstance(shown, Prompt) else None
+            said = {"runs": shown} if found is None else {"prompt": found.text(), "notes": list(found.notes)}
+            rows.append({"step": step, **said})
+        show_json(rows)
+        return 0
+    for step, shown in steps:
+        rule = "────" if is_utf8(sys.stdout) else "----"
+        say(f"{rule} {step} {rule}")
         show(shown.text().rstrip() if isinstance(shown, Prompt) else f"(no prompt: runs {shown})")
         for note in shown.notes if isinstance(shown, Prompt) else ():
             say(f"note: {note}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -11,16 +10,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
-from pydantic_core import to_json
 
-from composer import Composer, ComposeRefused, ComposerError
-from composer.catalogue import Detail, show
+from composer import Approver, Composer, ComposeRefused, ComposerError, Saved, ToolNotFound, ToolSpec
+from composer.catalogue import Detail
+from composer.catalogue import show as stubs
 from composer.composed import Broken, Composed
+from composer.folders import find_project
 from composer.toolfile import MAX_BYTES
 from composer.usage import Used
 from engine.cli import UsageError
-from engine.cli.exec import approve_all, print_run, read_inputs
-from engine.cli.signals import interrupted_by_signals
+from engine.cli.asking import Person, approve_all, at_terminal
+from engine.cli.completing import ToolName
+from engine.cli.exec import interrupted_by_signals, print_run, read_inputs
+from engine.cli.progress import Progress, QuietFlag, image_ready, tell
+from engine.cli.tables import table
+from engine.cli.texts import STYLES, is_rich, plain, say, show, show_json, tty
 from engine.guests import GuestOrder, Guests
 from engine.outcomes import EXIT_CODES
 from engine.source import guests_for
@@ -31,22 +35,36 @@ JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSO
 GlobalFlag = Annotated[bool, Parameter(name="--global", negative="", help="In the user's own store, for all projects.")]
 
 
-def with_composer(work: Callable[[Composer], Awaitable[int]]) -> int:
+def with_composer(work: Callable[[Composer], Awaitable[int]], *, progress: str = "working", quiet: bool = False) -> int:
     """Do something with the composer of the project that this folder is in."""
-    return with_guests(lambda composer, guests: work(composer))
+    return with_guests(lambda composer, guests, approver: work(composer), progress=progress, quiet=quiet)
 
 
-def with_guests(work: Callable[[Composer, Guests], Awaitable[int]]) -> int:
-    """Do something with the composer of the project that this folder is in, and what it runs on record."""
+def with_guests(
+    work: Callable[[Composer, Guests, Approver | None], Awaitable[int]],
+    *,
+    progress: str = "working",
+    quiet: bool = False,
+    yes: bool = False,
+) -> int:
+    """Do something with the composer of the project that this folder is in, and what it runs on record.
+
+    *progress* is what is going on; *yes* stands for a person who approves.
+    """
 
     async def main() -> int:
         composer = await asyncio.to_thread(Composer.open, ".")
+        person = Person() if at_terminal() else None
+        if person is not None:
+            person.wait_for(composer.box.limits)
         async with composer, guests_for(composer) as guests:
-            with interrupted_by_signals(composer.box):
-                return await work(composer, guests)
+            with interrupted_by_signals(composer.box, guests, person):
+                return await work(composer, guests, approve_all if yes else person.approve if person is not None else None)
 
+    image_ready(find_project("."), quiet=quiet, kinds=("plain",))
     try:
-        return asyncio.run(main())
+        with Progress(progress, quiet=quiet):
+            return asyncio.run(main())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
@@ -56,23 +74,29 @@ def list_command(*, json_: JsonFlag = False) -> int:
         found = await composer.tools()
         rows = [_row(tool, used, shadows=any(other.name == tool.name for other in composer.composed.shadowed)) for tool, used in found]
         if json_:
-            print(to_json(rows).decode())
+            show_json(rows)
             return 0
         if not rows:
-            print("no composed tools yet: go-ent tool add FILE", file=sys.stderr)
+            say("no composed tools yet: go-ent tool add FILE", err=True)
+        elif is_rich(sys.stdout):
+            table([_cells(row) for row in rows], ["name", "version", "scope", "use", "description"], spare=("use", "scope"))
         width = max((len(row["name"]) for row in rows), default=0)
-        for row in rows:
-            shadow = ", shadows a global one" if row["shadows"] else ""
-            state = f"BROKEN: {row['broken']}" if row["broken"] else row["description"]
-            use = f"{row['calls']} call{'' if row['calls'] == 1 else 's'}" if row["calls"] else "unused"
-            version = f"v{row['version']}" if row["version"] else "-"
-            print(f"{row['name']:<{width}}  {version:<4} {row['scope']}{shadow}  {use:<10}  {state.splitlines()[0] if state else ''}")
+        for row in rows if not is_rich(sys.stdout) else ():
+            name, version, scope, use, state = _cells(row)
+            say(f"{name:<{width}}  {version:<4} {scope}  {use:<10}  {state}")
         for store in composer.stores:
             for name in store.strangers():
-                print(f"{store.scope}: {name} is not a tool: its name can't be one", file=sys.stderr)
+                say(f"{store.scope}: {name} is not a tool: its name can't be one", err=True)
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    state = f"BROKEN: {row['broken']}" if row["broken"] else row["description"]
+    use = f"{row['calls']} call{'' if row['calls'] == 1 else 's'}" if row["calls"] else "unused"
+    scope = row["scope"] + (", shadows a global one" if row["shadows"] else "")
+    return [row["name"], f"v{row['version']}" if row["version"] else "-", scope, use, state.splitlines()[0] if state else ""]
 
 
 def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any]:
@@ -92,30 +116,29 @@ def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any
 
 
 def show_command(
-    name: str, /, *, source: Annotated[bool, Parameter(negative="", help="The source alone.")] = False, json_: JsonFlag = False
+    name: ToolName, /, *, source: Annotated[bool, Parameter(negative="", help="The source alone.")] = False, json_: JsonFlag = False
 ) -> int:
     async def work(composer: Composer) -> int:
         tool = await composer.composed.get(name)
-        if source:
-            sys.stdout.write(tool.file.source)
-        elif json_:
+        if json_:
             interface = tool.interface.model_dump()
-            print(
-                to_json({"name": tool.name, "version": tool.version, "scope": tool.scope, **interface, "source": tool.file.source}).decode()
-            )
+            show_json({"name": tool.name, "version": tool.version, "scope": tool.scope, **interface, "source": tool.file.source})
+        elif source:
+            sys.stdout.write(plain(tool.file.source) if tty(sys.stdout) else tool.file.source)
         else:
             examples = len(tool.file.metadata.examples)
-            print(f"{tool.name} version {tool.version} ({tool.scope}), {examples} example{'' if examples == 1 else 's'}")
-            print(f"requires: {', '.join(tool.interface.requires) or 'nothing'}\n")
-            print(show([tool.spec], "stubs"))
+            say(f"{tool.name} version {tool.version} ({tool.scope}), {examples} example{'' if examples == 1 else 's'}")
+            say(f"requires: {', '.join(tool.interface.requires) or 'nothing'}\n")
+            say(stubs([tool.spec], "stubs"))
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
 
 
 def add_command(
     *files: Annotated[str, Parameter(help="A tool's file, - for stdin, or the name of a ready-made tool.", allow_leading_hyphen=True)],
     global_: GlobalFlag = False,
+    json_: JsonFlag = False,
 ) -> int:
     if not files:
         raise UsageError("add needs a tool's file: go-ent tool add FILE")
@@ -131,14 +154,25 @@ def add_command(
             saved = await composer.compose(item[1], scope=scope)
             what = f"version {saved.version}" if saved.created else f"unchanged, version {saved.version}"
             examples = f"{saved.examples} example{'' if saved.examples == 1 else 's'} passed" if saved.examples else "no examples"
-            print(f"{saved.name}: {what}, {examples} ({saved.scope})")
+            rows.append(_saved(item[0], saved))
+            if not json_:
+                say(f"{saved.name}: {what}, {examples} ({saved.scope})")
 
+        rows: list[dict[str, Any]] = []
         refused = await save_all(sources, save)
         for (name, _), error in refused:
+            rows.append({"file": name, "name": error.name, "saved": False, "problems": list(error.problems)})
             _refused(name, error)
+        if json_:
+            show_json(rows)
         return 1 if refused else 0
 
-    return with_composer(work)
+    return with_composer(work, progress="checking, and running examples", quiet=json_)
+
+
+def _saved(file: str, saved: Saved) -> dict[str, Any]:
+    row = {"name": saved.name, "version": saved.version, "created": saved.created, "examples": saved.examples, "scope": saved.scope}
+    return {"file": file, **row, "saved": True}
 
 
 async def save_all(items: list[T], save: Callable[[T], Awaitable[None]]) -> list[tuple[T, ComposeRefused]]:
@@ -156,9 +190,9 @@ async def save_all(items: list[T], save: Callable[[T], Awaitable[None]]) -> list
 
 
 def _refused(name: str, error: ComposeRefused) -> None:
-    print(f"{name}: {error.name} was not saved", file=sys.stderr)
+    say(f"{name}: {error.name} was not saved", err=True)
     for problem in error.problems:
-        print(f"  - {problem}", file=sys.stderr)
+        say(f"  - {problem}", err=True)
 
 
 def _tool_source(name: str) -> bytes:
@@ -180,7 +214,7 @@ def _tool_source(name: str) -> bytes:
 
 
 def run_command(
-    name: str,
+    name: ToolName,
     /,
     *,
     input: Annotated[str, Parameter(help="The inputs as a JSON object. @FILE reads a file.", allow_leading_hyphen=True)] = "{}",
@@ -195,6 +229,7 @@ def run_command(
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB.")] = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
+    quiet: QuietFlag = False,
     json_: Annotated[bool, Parameter(name="--json", negative="", help="Print whole runs as JSON objects.")] = False,
 ) -> int:
     """Run a composed tool and print its result: text as it is, anything else as JSON.
@@ -204,31 +239,32 @@ def run_command(
     """
     if each and slurp:
         raise UsageError("--each runs once for each line, --slurp once over all: choose one")
+    if not each and (fail_fast or jobs is not None):
+        raise UsageError("--jobs and --fail-fast are about the lines of stdin: they go with --each")
     inputs = read_inputs(input)
     chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory}
     limits = Limits(**{key: value for key, value in chosen.items() if value is not None})
     narrower = {key: getattr(limits, key) for key in limits.model_fields_set}
 
-    async def work(composer: Composer, guests: Guests) -> int:
+    async def work(composer: Composer, guests: Guests, approver: Approver | None) -> int:
         from engine.batches import Batch
         from engine.cli.pipeline import feed, in_background, run_batch, slurped
 
         tool = await composer.composed.get(name)
         composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
         order = GuestOrder(tool=name, inputs=inputs, grants=None if grant is None else tuple(grant), limits=narrower, cut=False)
-        approver = approve_all if yes else None
         if each:
             lines = order.model_copy(update={"each": True, "jobs": jobs, "fail_fast": fail_fast})
-            return await run_batch(await Batch.begin(guests, lines, composer), approver, whole=json_)
+            return await run_batch(await Batch.begin(guests, lines, composer), approver, whole=json_, quiet=quiet)
         given = feed(tool, inputs, await in_background(slurped), as_list=True) if slurp else inputs
         run = await guests.run(order.model_copy(update={"inputs": given}), approver=approver)
-        print_run(run, whole=json_, recorded=True)
+        print_run(run, project=composer.project, whole=json_, is_tool=True)
         return EXIT_CODES[run.status]
 
-    return with_guests(work)
+    return with_guests(work, yes=yes, progress="running", quiet=quiet or json_)
 
 
-def examples_command(*names: str, json_: JsonFlag = False) -> int:
+def examples_command(*names: ToolName, quiet: QuietFlag = False, json_: JsonFlag = False) -> int:
     """Run the examples of the tools named, or of all. Exit code 1 if one does not come true."""
 
     async def work(composer: Composer) -> int:
@@ -236,10 +272,13 @@ def examples_command(*names: str, json_: JsonFlag = False) -> int:
         chosen = names or tuple(sorted((*composer.composed.found, *composer.composed.broken)))
         failed = 0
         rows = []
-        for name in chosen:
+        for number, name in enumerate(chosen, 1):
+            tell(f"testing {name}, {number} of {len(chosen)}")
             try:
                 outcomes = await composer.test(name)
             except ComposerError as error:
+                if isinstance(error, ToolNotFound):
+                    raise
                 failed += 1
                 rows.append({"name": name, "example": None, "ok": False, "problem": str(error), "ms": 0.0})
                 continue
@@ -250,53 +289,69 @@ def examples_command(*names: str, json_: JsonFlag = False) -> int:
                 ok = outcome.problem is None
                 rows.append({"name": name, "example": outcome.number, "ok": ok, "problem": outcome.problem, "ms": round(outcome.ms, 3)})
         if json_:
-            print(to_json(rows).decode())
+            show_json(rows)
+        elif not rows:
+            say("no composed tools to test yet: go-ent tool add FILE", err=True)
         else:
             for row in rows:
                 which = "" if row["example"] is None else f" example {row['example']}"
-                print(f"{'ok    ' if row['ok'] else 'FAILED'} {row['name']}{which}" + (f": {row['problem']}" if row["problem"] else ""))
+                word = "FAILED" if not row["ok"] else "ok    " if row["example"] is not None else "-     "
+                say(word, end="", style=STYLES.get(word.strip()))
+                say(f" {row['name']}{which}" + (f": {row['problem']}" if row["problem"] else ""))
         return 1 if failed else 0
 
-    return with_composer(work)
+    return with_composer(work, progress="testing", quiet=quiet or json_)
 
 
-def history_command(name: str, /, *, json_: JsonFlag = False) -> int:
+def history_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
     async def work(composer: Composer) -> int:
         versions = await composer.history(name)
         current = composer.composed.found.get(name)
         now = current.version if current is not None else None
         if json_:
-            rows = [{"version": v.number, "digest": v.digest, "saved": v.saved, "current": v.number == now} for v in versions]
-            print(to_json(rows).decode())
+            show_json([{"version": v.number, "digest": v.digest, "saved": v.saved, "current": v.number == now} for v in versions])
         else:
             for version in versions:
                 when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.saved))
-                print(f"v{version.number}  {version.digest}  {when}{'  current' if version.number == now else ''}")
+                say(f"v{version.number}  {version.digest}  {when}{'  current' if version.number == now else ''}")
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
 
 
-def rollback_command(name: str, version: int, /) -> int:
+def rollback_command(name: ToolName, version: int, /, *, json_: JsonFlag = False) -> int:
     async def work(composer: Composer) -> int:
+        there = [one.number for one in await composer.history(name)]
+        if version not in there:
+            raise UsageError(f"{name} has no version {version}; it has {', '.join(map(str, there))}")
         made = await composer.rollback(name, version)
-        print(f"{name}: version {made.number} is version {version} again")
+        if json_:
+            show_json({"name": name, "version": made.number, "from": version, "digest": made.digest})
+        else:
+            say(f"{name}: version {made.number} is version {version} again")
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
 
 
-def rm_command(*names: str) -> int:
+def rm_command(*names: ToolName, json_: JsonFlag = False) -> int:
     if not names:
         raise UsageError("rm needs the name of a tool")
 
     async def work(composer: Composer) -> int:
-        for name in names:
-            scope = await composer.remove(name)
-            print(f"{name}: removed from the {scope} store; `go-ent tool rollback {name} VERSION` brings it back")
+        removed = []
+        try:
+            for name in names:
+                scope = await composer.remove(name)
+                removed.append({"name": name, "scope": scope})
+                if not json_:
+                    say(f"{name}: removed from the {scope} store; `go-ent tool rollback {name} VERSION` brings it back")
+        finally:
+            if json_:
+                show_json(removed)
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
 
 
 def search_command(
@@ -304,6 +359,7 @@ def search_command(
     detail: Annotated[Detail, Parameter(help="A line each, typed stubs, or the schemas too.")] = "brief",
     namespace: Annotated[str | None, Parameter(help="Only tools of this namespace.")] = None,
     limit: Annotated[int, Parameter(help="How many at the most.")] = 10,
+    json_: JsonFlag = False,
 ) -> int:
     """Search the tools that this project grants, whatever they come from. Without words: list them."""
 
@@ -312,15 +368,31 @@ def search_command(
             found = await composer.catalogue.search(" ".join(words), composer.grants, namespace=namespace, limit=limit)
         else:
             found = await composer.catalogue.tools(composer.grants, namespace)
-        print(show(found, detail) if found else "no tool that is granted here fits", file=sys.stdout if found else sys.stderr)
+        if json_:
+            show_json([_spec(spec, detail) for spec in found])
+        elif found:
+            say(stubs(found, detail))
+        elif words:
+            say("no tool that is granted here fits: go-ent tool search lists those that are", err=True)
+        else:
+            say("no tool is granted here yet: go-ent tool add FILE, or name servers and grants in .go-ent/config.toml", err=True)
         for origin, problem in composer.catalogue.problems.items():
-            print(f"{origin}: {problem}", file=sys.stderr)
+            say(f"{origin}: {problem}", err=True)
         return 0 if found else 1
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
 
 
-def export_command(*names: str) -> int:
+def _spec(spec: ToolSpec, detail: Detail) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": spec.name, "description": spec.description}
+    if detail != "brief":
+        row |= {"stub": stubs([spec], "stubs")}
+    if detail == "full":
+        row |= {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
+    return row
+
+
+def export_command(*names: ToolName, json_: JsonFlag = False) -> int:
     """Tools as one JSON document: those named, or all of the project's."""
 
     async def work(composer: Composer) -> int:
@@ -331,13 +403,15 @@ def export_command(*names: str) -> int:
             tool = await composer.composed.get(name)
             chosen += [needed for needed in tool.interface.requires if needed in composer.composed.found and needed not in chosen]
             tools.append({"name": tool.name, "version": tool.version, "scope": tool.scope, "source": tool.file.source})
-        print(to_json({"format": "go-ent-tools/1", "tools": tools}, indent=1).decode())
+        show_json({"format": "go-ent-tools/1", "tools": tools}, indent=None if json_ else 1)
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
 
 
-def import_command(*files: Annotated[str, Parameter(allow_leading_hyphen=True)], global_: GlobalFlag = False) -> int:
+def import_command(
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)], global_: GlobalFlag = False, json_: JsonFlag = False
+) -> int:
     """Import tools: documents that `export` wrote, tool files, and JSON files of the older form."""
     if not files:
         raise UsageError("import needs files")
@@ -351,8 +425,11 @@ def import_command(*files: Annotated[str, Parameter(allow_leading_hyphen=True)],
             if saved.created and item.calls:
                 composer.usage[scope].set(saved.name, item.calls, item.last_used)
             note = f" ({item.note})" if item.note else ""
-            print(f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} ({scope}){note}")
+            rows.append({**_saved(item.name, saved), "note": item.note or None})
+            if not json_:
+                say(f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} ({scope}){note}")
 
+        rows: list[dict[str, Any]] = []
         code = 0
         for file in files:
             try:
@@ -362,29 +439,33 @@ def import_command(*files: Annotated[str, Parameter(allow_leading_hyphen=True)],
             found = await read_import(data, file, composer.box)
             for item in found:
                 if item.problem is not None:
-                    print(f"{file}: {item.problem}" if item.name == file else f"{file}: {item.name}: {item.problem}", file=sys.stderr)
+                    say(f"{file}: {item.problem}" if item.name == file else f"{file}: {item.name}: {item.problem}", err=True)
+                    rows.append({"file": file, "name": item.name, "saved": False, "problems": [item.problem]})
                     code = 1
             for _, refusal in await save_all([item for item in found if item.problem is None], save):
-                print(f"{file}: {refusal}", file=sys.stderr)
+                say(f"{file}: {refusal}", err=True)
+                rows.append({"file": file, "name": refusal.name, "saved": False, "problems": list(refusal.problems)})
                 code = 1
+        if json_:
+            show_json(rows)
         return code
 
-    return with_composer(work)
+    return with_composer(work, progress="importing", quiet=json_)
 
 
-def learn_command(name: str, /, *, json_: JsonFlag = False) -> int:
+def learn_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
     """Learn the output schema of a tool that has none from the results in the journal. Shown in stubs, marked as learned."""
 
     async def work(composer: Composer) -> int:
         schema, seen = await composer.learn(name)
         if json_:
-            print(json.dumps(schema))
+            show_json(schema)
         else:
-            print(f"learned from {seen} result{'' if seen == 1 else 's'} of {name}:\n")
-            print(show([await composer.catalogue.find(name)], "stubs"))
+            say(f"learned from {seen} result{'' if seen == 1 else 's'} of {name}:\n")
+            say(stubs([await composer.catalogue.find(name)], "stubs"))
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)
 
 
 def suggest_command(
@@ -398,18 +479,19 @@ def suggest_command(
     async def work(composer: Composer) -> int:
         suggestions = await composer.suggest(least=least)
         if json_:
-            print(to_json([{"name": s.name, "runs": s.runs, "source": s.source} for s in suggestions]).decode())
+            show_json([{"name": s.name, "runs": s.runs, "source": s.source} for s in suggestions])
             return 0
         if not suggestions:
-            print("nothing to suggest yet: no code was run at least twice in the same shape", file=sys.stderr)
+            say("nothing to suggest yet: no code was run at least twice in the same shape", err=True)
         for suggestion in suggestions:
+            runs = f"{suggestion.runs} run{'' if suggestion.runs == 1 else 's'}"
             if write is not None:
                 write.mkdir(parents=True, exist_ok=True)
                 path = write / f"{suggestion.name}.py"
                 path.write_text(suggestion.source, encoding="utf-8")
-                print(f"{path}: from {suggestion.runs} runs")
+                say(f"{path}: from {runs}")
             else:
-                print(f"# from {suggestion.runs} runs; save it with: go-ent tool add FILE\n{suggestion.source}")
+                show(f"# from {runs}; save it with: go-ent tool add FILE\n{suggestion.source}")
         return 0
 
-    return with_composer(work)
+    return with_composer(work, quiet=json_)

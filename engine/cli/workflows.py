@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from pydantic_core import to_json
 
 from engine.cli import UsageError
 from engine.cli.engine import JsonFlag, Telling, YesFlag, dollars, with_engine
-from engine.cli.texts import say, short, show
-from engine.engine import Engine
+from engine.cli.progress import QuietFlag
+from engine.cli.signals import Going, say_interrupted
+from engine.cli.texts import say, short, show_json
 from engine.outcomes import EXIT_CODES
 from engine.workflows import Workflows, WorkflowState, read_workflow
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
 
 NameOf = Annotated[str, Parameter(help="The workflow's name.")]
 
@@ -25,6 +28,7 @@ def start_command(
     *,
     plan: Annotated[Path | None, Parameter(help="A file of [[step]] entries, in TOML or JSON.")] = None,
     yes: YesFlag = False,
+    quiet: QuietFlag = False,
     json_: JsonFlag = False,
 ) -> int:
     """Start a workflow, or go on with one that is active: up to its next wait point, or its end."""
@@ -40,9 +44,10 @@ def start_command(
             await asyncio.to_thread(workflows.start, called, found.step)
         if called is None:
             raise UsageError("workflow start needs --plan FILE, or the name of a workflow that is there")
-        return await _advance(engine, workflows, called, json_=json_)
+        return await _advance(engine, workflows, called, going, json_=json_, quiet=quiet)
 
-    return with_engine(work, yes=yes)
+    going: list[Going] = []
+    return with_engine(work, yes=yes, progress="running", quiet=quiet or json_, going=going)
 
 
 def approve_command(
@@ -51,6 +56,7 @@ def approve_command(
     *,
     at: Annotated[str | None, Parameter(help="Only if it waits at this step.")] = None,
     yes: YesFlag = False,
+    quiet: QuietFlag = False,
     json_: JsonFlag = False,
 ) -> int:
     """Go on from the wait point, or try the failed step again."""
@@ -58,9 +64,10 @@ def approve_command(
     async def work(engine: Engine) -> int:
         workflows = Workflows(engine.project)
         await asyncio.to_thread(workflows.approve, name, at)
-        return await _advance(engine, workflows, name, json_=json_)
+        return await _advance(engine, workflows, name, going, json_=json_, quiet=quiet)
 
-    return with_engine(work, yes=yes)
+    going: list[Going] = []
+    return with_engine(work, yes=yes, progress="running", quiet=quiet or json_, going=going)
 
 
 def cancel_command(name: NameOf, /, *, json_: JsonFlag = False) -> int:
@@ -70,7 +77,7 @@ def cancel_command(name: NameOf, /, *, json_: JsonFlag = False) -> int:
         _print(await asyncio.to_thread(Workflows(engine.project).cancel, name), json_=json_)
         return 0
 
-    return with_engine(work)
+    return with_engine(work, quiet=json_)
 
 
 def status_command(name: Annotated[str | None, Parameter(help="Without one, all of them.")] = None, /, *, json_: JsonFlag = False) -> int:
@@ -83,23 +90,25 @@ def status_command(name: Annotated[str | None, Parameter(help="Without one, all 
             return 0
         found = await asyncio.to_thread(workflows.all)
         if json_:
-            show(to_json([state.model_dump(mode="json") for state in found.states]).decode())
+            show_json([state.model_dump(mode="json") for state in found.states])
         for problem in found.problems:
             say(problem, err=True)
-        if not json_:
-            say("\n".join(short(state.summary) for state in found.states) or "no workflows yet")
+        if not json_ and not found.states:
+            say("no workflows yet: go-ent workflow start --plan FILE starts one", err=True)
+        elif not json_:
+            say("\n".join(short(state.summary) for state in found.states))
         return 0
 
-    return with_engine(work)
+    return with_engine(work, quiet=json_)
 
 
-async def _advance(engine: Engine, workflows: Workflows, name: str, *, json_: bool) -> int:
-    engine.listeners.append(Telling(quiet=json_, told=True))
+async def _advance(engine: Engine, workflows: Workflows, name: str, going: list[Going], *, json_: bool, quiet: bool) -> int:
+    going.append((f"workflow {name}", f"go-ent workflow start {name}"))
+    engine.listeners.append(Telling(quiet=json_, told=True, silent=quiet))
     state = await workflows.advance(name, engine, stop=engine.stopping)
     _print(state, json_=json_)
     if engine.stopping.is_set() and state.status == "active":
-        if not json_:
-            say(f"go on with it: go-ent workflow start {name}", err=True)
+        say_interrupted(*going[0])
         return EXIT_CODES["interrupted"]
     if state.status == "waiting":
         return EXIT_CODES["error"] if state.error else EXIT_CODES["paused"]
@@ -108,7 +117,7 @@ async def _advance(engine: Engine, workflows: Workflows, name: str, *, json_: bo
 
 def _print(state: WorkflowState, *, json_: bool, history: bool = False) -> None:
     if json_:
-        show(state.model_dump_json())
+        show_json(state.model_dump_json())
         return
     say(state.summary)
     if state.outputs and state.status != "cancelled":  # what a question is about, and what came of it all
@@ -123,4 +132,5 @@ def _print(state: WorkflowState, *, json_: bool, history: bool = False) -> None:
             tokens = "" if record.tokens is None else f", {record.tokens:,} tokens"
             say(f"  {record.task_id}: {how} on {record.runtime or '-'}{tokens}, {dollars(record.cost_usd)}")
         totals = state.history.totals()
-        say(f"  {totals.count} executions, {totals.successes} successes, {totals.tokens:,} tokens, {dollars(totals.cost_usd)}")
+        count = f"{totals.count} execution{'' if totals.count == 1 else 's'}, {totals.successes} succeeded"
+        say(f"  {count}, {totals.tokens:,} tokens, {dollars(totals.cost_usd)}")

@@ -32,7 +32,7 @@ log = logging.getLogger("engine")
 T = TypeVar("T")
 Found = tuple[ExecutionState, list[ExecutionRecord], dict[str, CallTotals]]
 FILE, FILLING, STALE = "index.db", ".index.filling", ".index.stale"
-VERSION = 1
+VERSION = 2
 BATCH = 200
 FILL_S = 120.0  # that another process has to fill it
 MOST_ROWS = 100_000
@@ -44,25 +44,26 @@ SCHEMA = MappingProxyType(
         "executions": (
             "CREATE TABLE executions (id TEXT PRIMARY KEY, parent TEXT, kind TEXT NOT NULL, status TEXT NOT NULL, title TEXT NOT NULL, "
             "strategy TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, finished REAL, spent_usd REAL, "
-            "spent_tokens INTEGER NOT NULL, image TEXT NOT NULL, resumable INTEGER NOT NULL, size INTEGER NOT NULL, seq INTEGER NOT NULL"
-            ") STRICT, WITHOUT ROWID"
+            "spent_tokens INTEGER NOT NULL, image TEXT NOT NULL, resumable INTEGER NOT NULL, client TEXT NOT NULL, size INTEGER NOT NULL, "
+            "seq INTEGER NOT NULL) STRICT, WITHOUT ROWID"
         ),
         "by_status": "CREATE INDEX by_status ON executions (status, id)",
         "by_kind": "CREATE INDEX by_kind ON executions (kind, status, id)",
         "of_kind": "CREATE INDEX of_kind ON executions (kind, id)",
         "by_parent": "CREATE INDEX by_parent ON executions (parent, id) WHERE parent IS NOT NULL",
+        "by_client": "CREATE INDEX by_client ON executions (client, id) WHERE client != ''",
         "by_image": "CREATE INDEX by_image ON executions (image) WHERE resumable",
         **TABLES,
     }
 )
-COLUMNS = "id, parent, kind, status, title, strategy, created, updated, finished, spent_usd, spent_tokens, image, resumable, size"
+COLUMNS = "id, parent, kind, status, title, strategy, created, updated, finished, spent_usd, spent_tokens, image, resumable, client, size"
 # Who comes late with an older state changes nothing; a size is that of the state it was measured with.
 PUT = f"""
-INSERT INTO executions ({COLUMNS}, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+INSERT INTO executions ({COLUMNS}, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
 ON CONFLICT (id) DO UPDATE SET parent = excluded.parent, kind = excluded.kind, status = excluded.status, title = excluded.title,
   strategy = excluded.strategy, created = excluded.created, updated = excluded.updated, finished = excluded.finished,
   spent_usd = excluded.spent_usd, spent_tokens = excluded.spent_tokens, image = excluded.image, resumable = excluded.resumable,
-  size = CASE WHEN excluded.seq = seq THEN size ELSE 0 END, seq = excluded.seq
+  client = excluded.client, size = CASE WHEN excluded.seq = seq THEN size ELSE 0 END, seq = excluded.seq
 WHERE excluded.seq >= seq
 """  # noqa: S608
 
@@ -83,6 +84,7 @@ class Row(Model):
     spent_tokens: int
     image: str
     resumable: bool
+    client: str  # who began it; "": the project's own user
     size: int  # bytes of its folder; 0 until somebody has measured it
 
 
@@ -136,10 +138,15 @@ class Index:
         parent: str | None = None,
         since: float | None = None,
         before: float | None = None,
+        client: str | None = None,
     ) -> list[Row]:
         """Executions, the newest first; *since* and *before* are times at which they were made."""
-        query = rows_query(limit, status=status, kind=kind, parent=parent, since=since, before=before)
+        query = rows_query(limit, status=status, kind=kind, parent=parent, since=since, before=before, client=client)
         return _valid(self._ask(lambda database: database.execute(*query).fetchall()))
+
+    def counts(self) -> dict[str, int]:
+        """How many executions there are of each status."""
+        return dict(self._ask(lambda database: database.execute("SELECT status, count(*) FROM executions GROUP BY status").fetchall()))
 
     def oldest(self) -> Iterator[Row]:
         """All executions, the oldest first, read a part at a time."""
@@ -276,9 +283,12 @@ def rows_query(
     parent: str | None = None,
     since: float | None = None,
     before: float | None = None,
+    client: str | None = None,
 ) -> tuple[str, tuple[Any, ...]]:
     """Ids sort by the time they were made, so a time is a range of them."""
     wanted: list[tuple[str, Any]] = [("status = ?", status), ("kind = ?", kind), ("parent = ?", parent)]
+    if client:  # said in so many words, so that its index is used
+        wanted += [("client != '' AND client = ?", client)]
     wanted += [("id >= ?", None if since is None else _first_id(since)), ("id < ?", None if before is None else _first_id(before))]
     given = [(term, value) for term, value in wanted if value is not None]
     where = f" WHERE {' AND '.join(term for term, _ in given)}" if given else ""
@@ -336,6 +346,7 @@ def _values(state: ExecutionState) -> tuple[Any, ...]:
         state.spent_tokens,
         storable(state.environment.image),
         state.resumable,
+        storable(state.client),
         state.seq,
     )
 

@@ -132,6 +132,7 @@ class ExecutionState(Model):
     id: str
     parent: str | None = None
     parent_call: str | None = None  # the call of its parent that began it
+    client: str = ""  # the client with a token who began it; "": the project's own user
     kind: Kind
     title: str
     status: ExecutionStatus = "pending"
@@ -187,7 +188,8 @@ class ExecutionState(Model):
 
 def sealed_text(state: ExecutionState) -> str:
     """What a seal is made of: whose it is, and all that says what is done."""
-    return json.dumps([state.id, state.work_digest, state.strategy, list(state.adjustments)])
+    whose = [state.client] if state.client else []
+    return json.dumps([state.id, state.work_digest, state.strategy, list(state.adjustments), *whose])
 
 
 def digest_of(work: dict[str, Any]) -> str:

@@ -10,11 +10,13 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from composer.errors import did_you_mean
 from composer.folders import STATE, TEMPORARY, ignore_state, read_bounded, write_whole
 from engine.claims import Claim, held_by
 from engine.errors import ExecutionConflict, ExecutionNotFound
@@ -26,12 +28,13 @@ from engine.executions.ids import ID, PREFIX
 from engine.executions.index import Index, Row
 from engine.executions.journal import Journal
 from engine.executions.reading import Record, Scan, fits, lost
-from engine.executions.state import FINISHED, BadState, ExecutionState, ExecutionStatus, TooNew, state_from, unpack
+from engine.executions.state import FINISHED, TRANSITIONS, BadState, ExecutionState, ExecutionStatus, TooNew, state_from, unpack
 
 __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "Held", "owner"]
 
 MAX_STATE = 64 << 20
 MOST_DESCRIPTORS = 1 << 16
+MOST_COMPARED = 200  # ids, the newest, that one may have meant
 PATIENCE_S = 10.0  # that another process has to answer
 MOST_READ, MOST_BYTES = 10_000, 4 << 20  # records, and their bytes, at once of one who follows a journal
 ALIVE: tuple[ExecutionStatus, ...] = ("running", "pending")  # what these say is true only of an execution with an owner
@@ -115,8 +118,10 @@ class ExecutionStore:
         if len(found) == 1:
             return found[0]
         if found:
-            raise ExecutionNotFound(f"{len(found)} executions begin with {text}: {', '.join(found[:3])} …; give more of the id")
-        raise ExecutionNotFound(f"there is no execution {text}; go-ent ps lists those there are")
+            some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
+            raise ExecutionNotFound(f"several executions begin with {text}: {some}; give more of the id")
+        meant = did_you_mean(get_close_matches(text, sorted(self._names(), reverse=True)[:MOST_COMPARED], 1, 0.9))
+        raise ExecutionNotFound(f"there is no execution {text}{meant or '; go-ent ps lists those there are'}")
 
     def load(self, execution_id: str) -> ExecutionState:
         """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking."""
@@ -135,6 +140,17 @@ class ExecutionStore:
             found += self.index.rows(max(limit, MOST_ALIVE) if one in ALIVE else limit, status=one, **filters)
         rows = [now for row in found if (now := self._now(row)) is not None and status in (None, now.status)]
         return sorted(rows, key=lambda row: row.id, reverse=True)[:limit]
+
+    def counts(self) -> dict[ExecutionStatus, int]:
+        """How many executions there are of each status; what is running and has no owner is interrupted."""
+        known = self.index.counts()
+        found = {status: int(known.get(status, 0)) for status in TRANSITIONS}
+        for status in ALIVE:
+            if found[status]:
+                alive = len(self.rows(MOST_ALIVE, status=status))
+                found["interrupted"] += max(0, found[status] - alive)
+                found[status] = alive
+        return found
 
     def _now(self, row: Row) -> Row | None:
         folder = self.folder / row.id

@@ -33,6 +33,11 @@ class Watch:
     def get(self, execution_id: str) -> Running | None:
         return self._running.get(execution_id)
 
+    @property
+    def ids(self) -> list[str]:
+        """The executions under way."""
+        return list(self._running)
+
     def add(self, held: Held, stop: Callable[[], None], task: asyncio.Future[Any]) -> None:
         self._running[held.id] = Running(held, stop, task)
         if self._looking is None or self._looking.done():

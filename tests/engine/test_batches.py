@@ -13,9 +13,11 @@ from fastmcp import Client
 from composer import Composer, toolfile
 from composer.store import Store
 from engine import Engine, ExecutionConflict
+from engine.cli.pipeline import Piped
 from engine.executions.store import ExecutionStore, owner
 from engine.guests import guest_order
 from engine.server import make_server
+from sandbox import Status
 from tests.composer.conftest import tool
 from tests.engine.shell import Done, go_ent
 from tests.engine.test_server import say
@@ -164,6 +166,59 @@ def test_how_it_was_to_be_run_is_kept(project: Path) -> None:
     assert order is not None
     assert (order.each, order.fail_fast, order.jobs) == (True, True, 1)
     assert status(execution_id)["status"] == "failed"
-    again = resume(execution_id, "10\n1\n2\n")
-    assert (again.returncode, again.stdout) == (1, b"")
-    assert [one["n"] for one in records(project, execution_id, "line")] == [1]  # it stops there again
+
+
+class TestAfterTheFirstFailure:
+    @pytest.mark.parametrize(("bad", "jobs"), [("10", "1"), ("10", "3"), ("no JSON", "1")])
+    def test_a_resume_runs_what_was_left_out(self, project: Path, bad: str, jobs: str) -> None:
+        lines = f"2\n{bad}\n4\n6\n"
+        done = each(lines, "--fail-fast", "--jobs", jobs)
+        execution_id = only(project)
+        assert done.returncode == 1
+        assert f"go on with it: go-ent resume {execution_id} < LINES".encode() in done.stderr
+        done = resume(execution_id, lines)
+        assert (done.returncode, done.stdout.split()) == (1, [b"1", b"1", b"1"])
+        assert b"stdin ended" not in done.stderr
+        state = status(execution_id)
+        assert (state["status"], state["lines"]) == ("completed", {"done": 3, "failed": 1})
+
+    def test_a_resume_stops_at_the_next(self, project: Path) -> None:
+        lines = "10\n2\n20\n4\n"
+        each(lines, "--fail-fast", "--jobs", "1")
+        execution_id = only(project)
+        done = resume(execution_id, lines)
+        assert (done.returncode, done.stdout.split()) == (1, [b"1"])
+        assert status(execution_id)["status"] == "failed"
+        done = resume(execution_id, lines)
+        assert (done.returncode, done.stdout.split()) == (1, [b"1", b"1"])
+        assert status(execution_id)["status"] == "completed"
+
+
+def test_lines_that_wait_are_not_counted_as_failed(project: Path) -> None:
+    done = each("1\n10\n2\n")
+    execution_id = only(project)
+    assert b"1 of 3 lines failed" in done.stderr
+    assert b"1 call waits for approval" in done.stderr
+    state = status(execution_id)
+    assert (state["result"]["output"], state["error"]) == ("3 lines, 1 failed, 1 waiting for approval", None)
+    shown = go_ent("status", execution_id).stdout.decode()
+    assert f"then go on: go-ent resume {execution_id} < LINES" in shown
+    assert f"go on: go-ent resume {execution_id} < LINES" in go_ent("approve", execution_id).stdout.decode()
+
+
+def test_lines_are_counted_by_how_they_ended() -> None:
+    piped = Piped()
+    ended: list[Status] = ["completed", "timeout", "paused", "error", "interrupted"]
+    assert [piped.count(status) for status in ended] == [False, True, False, True, False]
+    assert piped.said == "5 lines, 2 failed, 1 waiting for approval, 1 interrupted"
+    assert piped.interrupted
+
+
+def test_what_a_line_prints_goes_to_stderr(project: Path) -> None:
+    code = 'def loud(n: int) -> int:\n    """Loud."""\n    print("x" * 5000)\n    return n\n'
+    Store(project / ".go-ent" / "composed-tools", "project").save(toolfile.read(tool("loud", code)))
+    done = go_ent("tool", "run", "loud", "--each", stdin=b"1\n2\n")
+    assert done.stdout == b"1\n2\n"
+    assert done.stderr.count(b"x" * 4000 + " …".encode()) == 2
+    done = go_ent("tool", "run", "loud", "--input", '{"n": 3}')
+    assert (done.stdout, b"x" * 5000 in done.stderr) == (b"3\n", True)

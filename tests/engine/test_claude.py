@@ -309,14 +309,16 @@ def test_an_agent_with_tools_beyond_its_access_is_ended(done: dict[str, Done]) -
 
 
 def test_our_server_is_attached_by_a_file_that_nobody_else_reads(scene: Scene) -> None:
-    result = scene.one(scene.runner(host={"GO_ENT_DATA": "/data", "GO_ENT_RUN": "outer"}), serve_tools=True)
+    settings = {"GO_ENT__GRANTS__ALLOW": '["a.*"]'}
+    host = {"GO_ENT_DATA": "/data", "GO_ENT_RUN": "outer", "GO_ENT__COMMANDS__C__SET__KEY": "secret", **settings}
+    result = scene.one(scene.runner(host=host), serve_tools=True)
     assert result.failure == "mcp_server"  # the recorded run had none
     file = scene.started["files"]["--mcp-config"]
     server = json.loads(file["text"])["mcpServers"]["go-ent"]
     assert server["command"] == sys.executable
     assert server["args"][0] == "-P"
     assert server["args"][-2:] == [str(scene.project), "serve"]
-    assert server["env"] == {"GO_ENT_DATA": "/data"}
+    assert server["env"] == {"GO_ENT_DATA": "/data", **settings}  # what its user grants, and no secret
     assert file["mode"] == "0o600"
     assert not Path(file["path"]).parent.exists()
     argv = scene.started["argv"]

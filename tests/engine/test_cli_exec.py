@@ -53,6 +53,22 @@ class TestExec:
         (tmp_path / "in.json").write_text('{"numbers": [1, 2]}')
         assert go_ent("exec", "code.py", "--input", "@in.json", cwd=tmp_path).stdout == b"3\n"
 
+    def test_a_traceback_names_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "script.py").write_text("1/0")
+        done = go_ent("exec", "script.py", cwd=tmp_path)
+        assert b'File "script.py", line 1' in done.stderr
+        assert b"code.py" not in done.stderr
+        assert b'File "code.py", line 1' in go_ent("exec", "-c", "1/0").stderr
+
+    @pytest.mark.parametrize(
+        ("code", "option", "helps"),
+        [("import asyncio\nawait asyncio.sleep(9)", "--timeout", True), ("while True: pass", "--cpu", False), ("1/0", "--cpu", False)],
+    )
+    def test_a_resume_is_named_where_it_can_help(self, tmp_path: Path, code: str, option: str, helps: bool) -> None:
+        (tmp_path / ".go-ent").mkdir()
+        done = go_ent("exec", "-c", code, option, "0.3", cwd=tmp_path)
+        assert (done.returncode != 0, b"go on with it: go-ent resume" in done.stderr) == (True, helps)
+
     def test_json_is_the_whole_run(self) -> None:
         done = go_ent("exec", "-c", "print('x')\n1/0", "--json")
         run = json.loads(done.stdout)
@@ -124,7 +140,7 @@ class TestExec:
         out, err = process.communicate(timeout=20)
         assert process.returncode == 130
         assert out == b"started\n"
-        assert b"the run was interrupted" in err
+        assert b"interrupted; it was not on record: go-ent init" in err
 
     def test_closed_pipe(self) -> None:
         command = (
@@ -142,14 +158,14 @@ class TestImage:
         assert len(current) == 1
         info = json.loads(go_ent("image", "info", "--json", cwd=tmp_path).stdout)
         assert info == current[0]
-        assert go_ent("image", "info", "feedfeed", cwd=tmp_path).returncode == 1
+        assert go_ent("image", "info", "feedfeed", cwd=tmp_path).returncode == 2
 
     def test_bad_config_is_named(self, tmp_path: Path) -> None:
         (tmp_path / ".go-ent").mkdir()
         (tmp_path / ".go-ent" / "config.toml").write_text("[image\n")
         done = go_ent("image", "build", cwd=tmp_path)
         assert done.returncode == 12
-        assert b"config.toml is not valid TOML" in done.stderr
+        assert b"config.toml:1: it is not valid TOML" in done.stderr
 
 
 def test_every_status_is_in_the_table() -> None:

@@ -82,6 +82,7 @@ def test_a_run_waits_for_approval_and_goes_on(project: Path) -> None:
         "approved: call run/3, drop",
         f"go on: go-ent resume {execution}",
     ]
+    assert "needs approval" not in text(go_ent("status", execution))
     assert json.loads(text(go_ent("resume", execution))) == ["A", "dropped b"]
     for command in ("resume", "interrupt", "approve"):
         again = go_ent(command, execution)
@@ -107,7 +108,7 @@ def test_a_rejected_call_is_an_error_of_the_code(project: Path) -> None:
 def test_a_mark_from_outside(project: Path) -> None:
     go_ent("exec", "-c", CODE)
     (execution,) = ids()
-    assert "checkpoint by hand" in text(go_ent("checkpoint", execution))
+    assert "checkpoint by hand; 2 are kept" in text(go_ent("checkpoint", execution))
     assert go_ent("checkpoint", execution, "--value", "{").returncode == 2
     assert [one["label"] for one in json.loads(text(go_ent("checkpoint", execution, "--label", "two", "--value", "[1]", "--json")))] == [
         "half",
@@ -133,7 +134,18 @@ def test_ctrl_c_tells_how_to_go_on(project: Path) -> None:
     assert [one["label"] for one in state["checkpoints"]] == ["on", "outside"]
 
 
+def test_the_beginning_of_many_ids(project: Path) -> None:
+    store = ExecutionStore(project)
+    for _ in range(6):
+        store.create(fresh()).release()
+    done = go_ent("status", ids()[0][:4])
+    assert done.returncode != 0
+    assert b"several executions begin with" in done.stderr
+
+
 def test_wrong_words_are_told(project: Path) -> None:
+    assert go_ent("ps", "--limit", "0").returncode == 2
+    assert go_ent("image", "info", "zzz").returncode == 2
     assert go_ent("ps", "--status", "sleeping").returncode == 2
     assert b"there is no execution" in go_ent("logs", "01a1e4e4").stderr
     assert b"no executions of that kind" in go_ent("ps", "--kind", "graph").stderr

@@ -32,7 +32,7 @@ def test_reindex_says_how_many_there_are(store: ExecutionStore, capsys: pytest.C
     store.index.close()
     (store.folder / FILE).write_bytes(b"garbage")
     assert reindex_command() == 0
-    assert capsys.readouterr().out == "1 executions are in the index\n"
+    assert capsys.readouterr().out == "1 execution is in the index\n"
     assert reindex_command(json_=True) == 0
     assert json.loads(capsys.readouterr().out) == {"executions": 1}
 
@@ -67,9 +67,9 @@ class TestPrune:
         assert prune_command(keep=0) == 0
         said = capsys.readouterr()
         assert said.out.startswith("removed 0 executions")
-        assert said.err == "1 more are kept because they can be resumed: --resumable removes them too\n"
+        assert said.err == "1 more is kept because a resume can go on: --resumable removes those too\n"
         assert prune_command(keep=0, resumable=True) == 0
-        assert capsys.readouterr().out.startswith("removed 1 executions")
+        assert capsys.readouterr().out.startswith("removed 1 execution, ")
 
     @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "0d", "1y", "1e9d", "999999999w", "٣d", "1d2h"])
     def test_a_time_that_is_none(self, store: ExecutionStore, text: str) -> None:

@@ -94,7 +94,7 @@ class TestRun:
     def test_a_command_needs_trust_once(self, shell: Shell) -> None:
         (shell.folder / ".go-ent" / "config.toml").write_text(ECHO)
         assert "say go-ent trust there" in shell.error("run", "hello", "--command", "echo", code=12)
-        assert "command echo: echo said: {prompt}" in shell.text("trust")
+        assert "command echo: echo said: {prompt}" in shell.text("trust", "--yes")
         assert "said:" in shell.text("run", "hello", "--command", "echo")
         assert "hello" in shell.text("run", "hello")
         assert shell.text("trust", "--list") == f"{shell.folder}\n"
@@ -145,7 +145,15 @@ class TestRun:
         done = shell("run", "--plan", "bad.toml")
         assert done.returncode == 13
         assert b"go on with it: go-ent resume" in done.stderr
-        assert shell("run", "--tool", "none").returncode in (1, 3)
+        done = shell("run", "--tool", "none")
+        assert (done.returncode in (1, 3), b"go on with it" in done.stderr) == (True, False)
+        (shell.folder / "half.py").write_text(
+            '# /// tool\n# name = "half"\n# ///\ndef half(n: int) -> int:\n    """Half."""\n    return n // 2\n'
+        )
+        shell.text("tool", "add", "half.py")
+        done = shell("run", "--tool", "half")
+        assert b"the inputs do not fit" in done.stderr
+        assert b"go on with it" not in done.stderr
 
     def test_a_failed_execution_is_resumed(self, shell: Shell) -> None:
         plan = f'{FIRST}[[task]]\nid = "b"\ncommand = ["cat", "wanted"]\ndepends_on = ["a"]\n'
@@ -197,7 +205,7 @@ class TestTextsFromElsewhere:
         (shell.folder / "evil.json").write_text(json.dumps({"task": [{"id": "a", "code": code}]}))
         done = shell("run", "--plan", "evil.json")
         (shell.folder / ".go-ent" / "config.toml").write_text(ECHO)
-        shell.text("trust")
+        shell.text("trust", "--yes")
         shell.text("run", f"hello {self.ESCAPE}")
         for said in (done.stderr, *(shell(*command).stdout for command in (["ps"], ["status", shell.json("ps")[1]["id"]]))):
             assert "owned�" in said.decode()
@@ -205,7 +213,7 @@ class TestTextsFromElsewhere:
 
     def test_of_loops(self, shell: Shell) -> None:
         (shell.folder / ".go-ent" / "config.toml").write_text(ECHO)
-        shell.text("trust")
+        shell.text("trust", "--yes")
         done = shell("loop", f"do {self.ESCAPE}", "--check", r"sh -c 'printf \033]0;owned\007; exit 1'")
         assert "\x1b" not in done.stderr.decode()
         listed = shell.text("loop", "--list")
@@ -217,7 +225,7 @@ class TestTextsFromElsewhere:
         shell("workflow", "start", "--plan", "w.json")
         argv = json.dumps(["echo", self.ESCAPE])
         (shell.folder / ".go-ent" / "config.toml").write_text(f"[commands.x]\nargv = {argv}\n")
-        for said in (shell.text("workflow", "status"), shell.text("trust"), shell.error("run", "--plan", f"{self.ESCAPE}.toml")):
+        for said in (shell.text("workflow", "status"), shell.text("trust", "--yes"), shell.error("run", "--plan", f"{self.ESCAPE}.toml")):
             assert "owned�" in said
             assert not {"\x1b", "\x07", "\x9b"} & set(said)
 
@@ -238,8 +246,8 @@ class TestTrust:
             "prompt .go-ent/prompts/task.md.j2",
             "agents obey .claude",
         ]
-        assert shell.json("trust")["wants"] == wanted
-        said = shell.text("trust")
+        assert shell.json("trust", "--yes")["wants"] == wanted
+        said = shell.text("trust", "--yes")
         assert said.splitlines()[1:] == [*(f"  {line}" for line in wanted), f"{shell.folder} is trusted, as it was before"]
         assert "s3cret" not in said
 
@@ -322,7 +330,7 @@ class TestLoop:
         argv = json.dumps([sys.executable, "-c", f"{command}; print(p.read_text())", "--", "{prompt}"])
         config = f'[engine]\ncommand = "add"\n[commands.add]\nargv = {argv}\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(config)
-        shell.text("trust")
+        shell.text("trust", "--yes")
         done = shell("loop", "count up", "--check", "grep -q 3 n")
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout.strip() == b"3"
@@ -330,7 +338,7 @@ class TestLoop:
 
     def test_the_same_failure_three_times_ends_it(self, shell: Shell) -> None:
         (shell.folder / ".go-ent" / "config.toml").write_text(ECHO)
-        shell.text("trust")
+        shell.text("trust", "--yes")
         done = shell("loop", "try", "--check", "false", "--json")
         result = json.loads(done.stdout)
         assert (done.returncode, result["status"], len(result["iterations"])) == (3, "NEEDS_REPLAN", 3)
@@ -353,7 +361,7 @@ class TestWorkflow:
         assert done.returncode == 10
         assert done.stdout.decode() == "release is waiting at step build (2 of 2): Is the plan good?\n"
         assert shell.text("workflow", "approve", "release") == "release is completed\n"
-        assert "2 executions, 2 successes" in shell.text("workflow", "status", "release")
+        assert "2 executions, 2 succeeded" in shell.text("workflow", "status", "release")
         assert "nothing waits for approval" in shell.error("workflow", "approve", "release", code=12)
 
     def test_it_is_cancelled(self, shell: Shell) -> None:
@@ -368,7 +376,7 @@ class TestDoctorAndBudget:
         said = shell.text("doctor")
         assert all(f"ok  {name}" in said for name in ("platform", "python", "cache", "disk", "project", "cli"))
         checks = {check["name"]: check for check in shell.json("doctor")}
-        assert set(checks["claude-code"]) == {"needed", "name", "ok", "said"}
+        assert set(checks["claude-code"]) == {"needed", "name", "ok", "said", "fix"}
 
     def test_doctor_shows_a_broken_configuration(self, shell: Shell) -> None:
         (shell.folder / ".go-ent" / "config.toml").write_text("[engine]\nspeed = 3\n")
@@ -387,7 +395,7 @@ def test_a_tool_may_use_the_engine_where_that_is_granted(shell: Shell) -> None:
     code = 'async def spent() -> float:\n    """Spent today."""\n    return (await tools.engine.budget())["day"]["spent_usd"]\n'
     (shell.folder / "spent.py").write_text(f'# /// tool\n# name = "spent"\n# ///\n{code}')
     (shell.folder / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["engine.*"]\n')
-    shell.text("trust")
+    shell.text("trust", "--yes")
     shell.text("tool", "add", "spent.py")
     assert shell.text("tool", "run", "spent") == "0.0\n"
     assert shell.text("exec", "-c", "await tools.spent()") == "0.0\n"

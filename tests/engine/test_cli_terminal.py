@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +25,7 @@ from tests.engine.test_cli_run import ECHO, Shell, shell, sleepers
 
 __all__ = ["shell"]
 
-ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); from engine.cli import main; main()"
+ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); from engine.cli import main; main()"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 PATIENCE_S = 30
 CTRL_C = b"\x03"
@@ -30,11 +34,28 @@ CTRL_C = b"\x03"
 class Terminal:
     """A command whose streams are a terminal of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        columns: int = 80,
+        env: dict[str, str] | None = None,
+        stdout: Path | None = None,
+        stdin: Path | None = None,
+    ) -> None:
+        """*stdin* and *stdout* are files instead, if they are given."""
         self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         argv = [sys.executable, "-c", ON_ITS_TERMINAL, *arguments]
-        environment = {**ENVIRONMENT, "GO_ENT_DATA": os.environ["GO_ENT_DATA"], "PATH": os.environ["PATH"]}
-        self.child = subprocess.Popen(argv, cwd=folder, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=environment)
+        environment = {**ENVIRONMENT, "GO_ENT_DATA": os.environ["GO_ENT_DATA"], "PATH": os.environ["PATH"], "TERM": "xterm"}
+        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+            environment.pop(name, None)
+        with contextlib.ExitStack() as stack:
+            out = slave if stdout is None else stack.enter_context(open(stdout, "wb"))
+            given = slave if stdin is None else stack.enter_context(open(stdin, "rb"))
+            self.child = subprocess.Popen(
+                argv, cwd=folder, stdin=given, stdout=out, stderr=slave, start_new_session=True, env={**environment, **(env or {})}
+            )
         os.close(slave)
         self.said = b""
 
@@ -67,8 +88,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(shell: Shell, *arguments: str) -> Iterator[Terminal]:
-    made = Terminal(shell.folder, *arguments)
+def terminal(shell: Shell, *arguments: str, **options: Any) -> Iterator[Terminal]:
+    made = Terminal(shell.folder, *arguments, **options)
     try:
         yield made
     finally:
@@ -80,7 +101,7 @@ class TestTheBudgetsQuestion:
     def small_budget(self, shell: Shell) -> None:
         config = f'{ECHO}model = "claude-sonnet-4-5"\n[budget]\nday = {{ usd = 0.01 }}\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(config)
-        shell.text("trust")
+        shell.text("trust", "--yes")
 
     def test_ctrl_c_is_a_no_and_ends_the_command(self, shell: Shell) -> None:
         with terminal(shell, "run", "hello") as asked:
@@ -88,6 +109,7 @@ class TestTheBudgetsQuestion:
             asked.type(CTRL_C)
             assert asked.end() == 130
         assert b"said: hello" not in asked.said
+        assert asked.said.split(b"[y/N] ")[1].splitlines()[1].startswith(b"interrupting")  # no answer is put into anybody's mouth
         assert shell.json("ps")[0]["status"] == "interrupted"
 
     @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1)])
@@ -123,14 +145,14 @@ class TestATerminal:
         with terminal(shell, "run", "--plan", "evil.toml") as shown:
             assert shown.end() == 0
         assert "�]0;owned�".encode() in shown.said
-        assert b"\x1b" not in shown.said
+        assert b"\x1b]" not in shown.said
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_served_engine_ends_what_it_has_started(shell: Shell, number: signal.Signals, code: int) -> None:
     slow = '[commands.slow]\nargv = ["sh", "-c", "touch begun; sleep 100"]\n'
     (shell.folder / ".go-ent" / "config.toml").write_text(slow)
-    shell.text("trust")
+    shell.text("trust", "--yes")
     call = {"name": "engine_execute", "arguments": {"plan": [{"id": "a", "command": "slow"}]}}
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     messages = [

@@ -109,6 +109,7 @@ class TestLooking:
             ({"kind": "code"}, "SEARCH executions USING INDEX of_kind (kind=?)"),
             ({"kind": "code", "status": "failed"}, "SEARCH executions USING INDEX by_kind (kind=? AND status=?)"),
             ({"parent": "p"}, "SEARCH executions USING INDEX by_parent (parent=?)"),
+            ({"client": "ci"}, "SEARCH executions USING INDEX by_client (client=?)"),
             ({"since": 1.0, "before": 2.0}, "SEARCH executions USING PRIMARY KEY (id>? AND id<?)"),
         ],
     )
@@ -277,7 +278,7 @@ class TestHostileFolders:
         other = sqlite3.connect(store.folder / FILE)
         for name in ("../../../etc", f"{first}/..", "0199", "0199aaaa-bbbb-7ccc-8ddd-00000000000\n"):
             query = "INSERT INTO executions SELECT ?, parent, kind, status, title, strategy, created, updated, finished, spent_usd, "
-            other.execute(query + "spent_tokens, image, resumable, size, seq FROM executions WHERE id = ?", (name, first))
+            other.execute(query + "spent_tokens, image, resumable, client, size, seq FROM executions WHERE id = ?", (name, first))
         other.execute("UPDATE executions SET status = 'wonderful' WHERE id = '0199'")
         other.commit()
         other.close()

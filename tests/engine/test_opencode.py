@@ -826,8 +826,12 @@ class TestServe:
     def test_tools_of_a_project_serve_a_run_in_another_folder(self, scene: Scene) -> None:
         folder = scene.project / "part"
         folder.mkdir()
-        scene.one(scene.runner("serve_write"), scene.request(serve_tools=True, cwd=str(folder)))
-        assert json.loads(scene.started["env"][CONTENT])["mcp"]["go-ent"]["cwd"] == str(scene.project)
+        granted = {"GO_ENT__GRANTS__ALLOW": '["a.*"]'}
+        host = {**granted, "GO_ENT__COMMANDS__C__SET__KEY": "secret", "GO_ENT__SERVERS__S__TOKEN": "${env:TOKEN}"}
+        scene.one(scene.runner("serve_write", host=host), scene.request(serve_tools=True, cwd=str(folder)))
+        server = json.loads(scene.started["env"][CONTENT])["mcp"]["go-ent"]
+        assert server["cwd"] == str(scene.project)
+        assert {name: value for name, value in server["environment"].items() if name.startswith("GO_ENT_")} == granted
 
     def test_tools_that_are_dead_are_a_failure_before_anything_is_spent(self, scene: Scene) -> None:
         result = scene.one(scene.runner("serve_write", set={"STANDIN_DEAD": "1"}), scene.request(serve_tools=True))

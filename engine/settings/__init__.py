@@ -1,0 +1,1 @@
+"""A project's settings as a whole: their schema, what is in force and where it comes from, what is wrong, and a first project."""

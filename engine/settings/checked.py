@@ -1,0 +1,243 @@
+"""All that is wrong with a project, before anything of it is started."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from composer import Composer, ConfigError
+from composer.config import Config, read_partly
+from composer.errors import did_you_mean
+from composer.folders import STATE, user_data
+from composer.problems import Setting, problem
+from composer.servers import REFERENCE, ServerConfig
+from composer.store import Store
+from composer.trust import is_trusted
+from engine.budget.windows import zone
+from engine.config import EngineConfig, read_engine_config, read_engine_settings
+from engine.errors import BadTask
+from engine.prompts import all_skills
+from engine.prompts.roles import find_role, roles
+from engine.prompts.templating import Templates
+from sandbox import SandboxError
+from sandbox.layers import Layers, shown
+
+
+@dataclass(slots=True)
+class Checked:
+    """What is wrong (`problems`), what may be meant so (`notes`), and how much was looked at (`counts`)."""
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+async def check_project(project: Path) -> Checked:
+    """Look at everything that a project has written down. Nothing that it names is started; its tools are looked at in the sandbox."""
+    checked = Checked()
+    tools, _ = await asyncio.to_thread(_settings, project, checked)
+    await asyncio.to_thread(_texts, project, checked)
+    await _tools(project, tools, checked)
+    checked.notes += await asyncio.to_thread(_grants, project, tools)
+    checked.problems = list(dict.fromkeys(checked.problems))
+    return checked
+
+
+def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | None]:
+    tools, engine = Config(), None
+    try:
+        layers = read_engine_settings(project)
+    except ConfigError as error:
+        checked.problems += error.problems
+        return tools, engine
+    checked.counts["sections"] = len(layers.table)
+    checked.counts["variables"] = len(layers.variables)
+    try:
+        tools, wrong = read_partly(project, layers)
+        checked.problems += wrong
+        checked.problems += _servers(tools, layers, project)
+        checked.problems += _apis(tools, layers)
+    except ConfigError as error:
+        checked.problems += error.problems
+    try:
+        engine = read_engine_config(project, layers=layers)
+        checked.problems += _programs(engine, layers, project)
+        checked.problems += _names(engine, layers, project)
+        checked.notes += _variables(engine, layers)
+    except ConfigError as error:
+        checked.problems += error.problems
+    starts = tools.servers or tools.apis or (engine and (engine.commands or any(runner.starts for runner in engine.runners.values())))
+    if starts and not is_trusted(project):
+        checked.notes.append("nobody has trusted this folder: nothing that it names is started until go-ent trust is said")
+    return tools, engine
+
+
+def _servers(config: Config, layers: Layers, project: Path) -> Iterator[str]:
+    for name, server in config.servers.items():
+        path = _path(layers, "servers", name)
+        texts = [server.command, server.cwd, server.url, server.token, *server.args, *server.env.values(), *server.headers.values()]
+        yield from _references(path, texts, layers)
+        if server.command and not REFERENCE.search(server.command):
+            yield from _program((*path, "command"), server.command, project / (server.cwd or "."), _path_of(server), layers)
+
+
+def _path_of(server: ServerConfig) -> str | None:
+    path = server.env.get("PATH")
+    return None if path is None or REFERENCE.search(path) else path
+
+
+def _apis(config: Config, layers: Layers) -> Iterator[str]:
+    for name, api in config.apis.items():
+        path = _path(layers, "openapi", name)
+        yield from _references(path, [api.base_url, *api.headers.values()], layers)
+        from composer.openapi import load_document
+
+        try:
+            load_document(api.document)
+        except ConfigError as error:
+            yield problem((*path, "document"), str(error), layers.where)
+
+
+def _path(layers: Layers, section: str, namespace: str) -> tuple[str, ...]:
+    """How the file spells a namespace; one of an mcpServers file is not in it."""
+    table = layers.table.get(section, {})
+    return (section, next((name for name in table if "".join(c if c.isalnum() else "_" for c in name.lower()) == namespace), namespace))
+
+
+def _references(path: Setting, texts: Iterable[str | None], layers: Layers) -> Iterator[str]:
+    names = {name for text in texts if text for name, default in _named(text) if not default and name not in os.environ}
+    for name in sorted(names):
+        yield problem(path, f"the environment variable {name} is not set", layers.where)
+
+
+def _named(text: str) -> Iterator[tuple[str, bool]]:
+    for match in REFERENCE.finditer(text):
+        yield match[1], match[2] is not None
+
+
+def _programs(config: EngineConfig, layers: Layers, project: Path) -> Iterator[str]:
+    for name, command in config.commands.items():
+        yield from _program(("commands", name, "argv"), command.argv[0], project, command.set.get("PATH"), layers)
+    for name, runner in config.runners.items():
+        if runner.command:
+            yield from _program(("runners", name, "command"), runner.command[0], project, runner.set.get("PATH"), layers)
+
+
+def _program(path: Setting, program: str, folder: Path, search: str | None, layers: Layers) -> Iterator[str]:
+    where = str(folder / program) if "/" in program else program
+    if shutil.which(where, path=search) is None:
+        said = "is no program here" if "/" in program else "is not found on PATH"
+        yield problem(path, f"{program[:200]!r} {said}: install it, or correct the name", layers.where)
+
+
+def _names(config: EngineConfig, layers: Layers, project: Path) -> Iterator[str]:
+    """What settings name must be there: roles, skills, runtimes, a time zone."""
+    from engine.runners.registry import Registry, Surroundings
+
+    known = roles(config)
+    for at, name in enumerate(config.engine.chain):
+        try:
+            find_role(name, known)
+        except BadTask as error:
+            yield problem(("engine", "chain", at), str(error), layers.where)
+    usable = {skill.name: skill for skill in all_skills(project)}
+    for role, one in config.roles.items():
+        for at, name in enumerate(one.skills):
+            if name not in usable:
+                said = f"there is no skill {name!r}; the skills are {', '.join(usable) or 'none'}"
+                yield problem(("roles", role, "skills", at), said, layers.where)
+    runtimes = Registry(Surroundings(project, config, _no_composer)).names
+    wanted = [
+        (("engine", "runtime"), config.engine.runtime),
+        *((("roles", role, "runtime"), one.runtime) for role, one in config.roles.items()),
+    ]
+    for path, runtime in [*wanted, *((("runners", name), name) for name in config.runners)]:
+        if runtime is not None and runtime not in runtimes:
+            yield problem(path, f"there is no runtime {runtime!r}; there are {', '.join(runtimes)}", layers.where)
+    try:
+        zone(config.budget.timezone)
+    except ConfigError as error:
+        yield problem(("budget", "timezone"), str(error).removeprefix("budget.timezone: "), layers.where)
+
+
+def _no_composer() -> Composer:
+    raise AssertionError("nothing is run here")
+
+
+def _variables(config: EngineConfig, layers: Layers) -> Iterator[str]:
+    """What programs may see, and is not there: they may well do without."""
+    for section, found in (("commands", config.commands), ("runners", config.runners)):
+        for name, one in found.items():
+            for variable in one.env:
+                if not variable.endswith("*") and variable not in os.environ:
+                    yield problem((section, name, "env"), f"the environment variable {variable} is not set", layers.where)
+    for name, client in config.serve.clients.items():
+        if client.token_env is not None and not os.environ.get(client.token_env):
+            yield problem(("serve", "clients", name, "token_env"), f"the environment variable {client.token_env} is not set", layers.where)
+
+
+def _texts(project: Path, checked: Checked) -> None:
+    """Skills and templates."""
+    try:
+        skills = all_skills(project)
+    except BadTask as error:
+        checked.problems.append(str(error))
+        skills = []
+    checked.counts["skills"] = len(skills)
+    checked.problems += [f"{shown(skill.path)}: the skill {skill.name} can't be used: {skill.problem}" for skill in skills if skill.problem]
+    templates = Templates(project, trusted=True)
+    checked.problems += templates.check()
+    checked.notes += templates.notes()
+
+
+def _grants(project: Path, config: Config) -> list[str]:
+    """Grants that fit nothing there is: perhaps a slip of the pen."""
+    stores = [Store(project / STATE / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
+    tools = {name for store in stores for name in store.scan()} | {"summarize"}
+    namespaces = {*config.servers, *config.apis, "engine", "results"}
+    notes = []
+    for pattern in dict.fromkeys((*config.allow, *config.approve)):
+        namespace, dot, _ = pattern.partition(".")
+        there = namespaces if dot else tools
+        if pattern != "*" and namespace not in there:
+            kind = "source" if dot else "composed tool"
+            near = did_you_mean(difflib.get_close_matches(namespace, there, 1))
+            notes.append(f"grants: {pattern}: there is no {kind} {namespace}{near}")
+    return notes
+
+
+async def _tools(project: Path, config: Config, checked: Checked) -> None:
+    """Composed tools that are none: the project's, and the user's own."""
+    stores = [Store(project / STATE / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
+    checked.notes += [
+        f"{shown(store.folder / name)}: it is no composed tool: a tool can't be called that"
+        for store in stores
+        for name in store.strangers()
+    ]
+    if not any(store.scan() for store in stores):
+        checked.counts["composed tools"] = 0
+        return
+    try:
+        composer = await asyncio.to_thread(Composer, project, config=Config(limits=config.limits), trusted=False, workers=1)
+        async with composer:
+            await composer.composed.load()
+            checked.counts["composed tools"] = len(composer.composed.found)
+            for name, broken in sorted(composer.composed.broken.items()):
+                store = next(store for store in stores if store.scope == broken.scope)
+                last = (
+                    f"; version {broken.last_version} was good: go-ent tool rollback {name} {broken.last_version}"
+                    if broken.last_version
+                    else ""
+                )
+                checked.problems.append(f"{shown(store.folder / f'{name}.py')}: {broken.reason}{last}")
+    except SandboxError as error:
+        checked.problems.append(f"composed tools can't be looked at: {error}")
