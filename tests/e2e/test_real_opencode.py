@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from engine.models import FailureKind, RunResult, Tokens
-from tests.e2e.conftest import SECRET, Desk, composing, desk_of, opencode, running, waiting
+from tests.e2e.desk import ONE_CALL, ONE_COST, PROMPT, SECRET, USAGE, Desk, desk_of, opencode
 from tests.e2e.model_server import Asked, Reply, Silence, SlowStream, Status, Text, ToolUse, Usage
 from tests.e2e.programs import Programs, wanted
 
 pytestmark = pytest.mark.real
-
-USAGE = Usage(input=1000, output=50, cache_read=200)
-ONE_CALL = Tokens(input=1000, output=50, cache_read=200)
-ONE_COST = (1000 * 3 + 50 * 15 + 200 * 0.3) / 1e6
-PROMPT = 'Say "hello", it\'s `easy`:\n$HOME \\n — ünï\n'
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +85,7 @@ def test_what_only_reads_changes_nothing(desk: Desk) -> None:
 
 
 def test_the_agent_authors_and_uses_composed_tools(desk: Desk) -> None:
-    desk.model.play(composing)
-    result = desk.ask("compose a tool", serve_tools=True)
-    assert (result.status, result.output) == ("completed", "COMPOSED")
-    asked = desk.model.asked
-    assert "twice: saved as version 1" in asked[1].last_text
-    assert "twice (project" in asked[2].last_text
-    assert "42" in asked[3].last_text
-    assert list((desk.project / ".go-ent" / "composed-tools").glob("*.py"))
+    desk.authors_and_uses_a_tool()
 
 
 @pytest.mark.parametrize(("status", "failure"), [(401, "auth"), (400, "task")])
@@ -133,19 +120,8 @@ def test_an_interrupt_in_the_middle_of_an_answer_keeps_what_came(desk: Desk) -> 
     assert desk.model.asked[0].left.wait(10)
 
 
-def test_nothing_that_the_agent_started_outlives_an_interrupt(desk: Desk) -> None:
-    marker = uuid.uuid4().hex
-    desk.model.play([ToolUse("bash", {"command": waiting(marker), "description": "wait", "timeout": 500_000}, text="I wait.")])
-    result = desk.ask_until(lambda: running(marker) == 2, desk.interrupt)
-    assert running(marker) == 0
-    assert (result.status, result.output) == ("interrupted", "I wait.")
-
-
-def test_nothing_that_the_agent_started_outlives_a_cancelled_run(desk: Desk) -> None:
-    marker = uuid.uuid4().hex
-    desk.model.play([ToolUse("bash", {"command": waiting(marker), "description": "wait", "timeout": 500_000}, text="I wait.")])
-    desk.ask_until(lambda: running(marker) == 2, desk.cancel)
-    assert running(marker) == 0
+def test_nothing_that_the_agent_started_outlives_its_run(desk: Desk) -> None:
+    desk.outlived_by_nothing("bash")
 
 
 def test_an_interrupt_ends_one_run_and_not_another(desk: Desk) -> None:
@@ -172,7 +148,8 @@ def test_a_server_that_dies_is_a_crash_and_the_next_run_has_another(desk: Desk) 
     desk.model.play([SlowStream(("part one ", "part two "), ends=False), Text("HELLO")])
     result = desk.ask_until(lambda: "part two" in desk.said(), kill)
     assert (result.status, result.failure, result.output.strip()) == ("failed", "crash", "part one part two")
-    assert desk.ask("again").output == "HELLO"
+    after = desk.ask("again")
+    assert (after.status, after.error, after.output) == ("completed", None, "HELLO")
 
 
 @pytest.mark.parametrize("access", ["edit", "read"])
