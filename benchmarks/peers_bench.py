@@ -1,0 +1,95 @@
+"""The sandbox beside what people would pick instead: `make bench-peers`.
+
+`--quick` takes fewer rounds, `--save` writes docs/benchmarks/peers.md, .json and .svg, and names of peers take those alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.peers import measuring
+from benchmarks.peers.driver import START_S, Host, HostGone
+from benchmarks.peers.environments import Missing, python_of
+from benchmarks.peers.judge import Judge
+from benchmarks.peers.measuring import Figures, Wrong
+from benchmarks.peers.registry import PEERS
+from benchmarks.peers.report import Report
+
+DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def started(names: list[str], stack: contextlib.ExitStack, report: Report) -> dict[str, Host]:
+    """The hosts of the peers that can be had; why the others can't is put into the report."""
+    hosts = {}
+    for name in names:
+        say(f"preparing {name}")
+        try:
+            report.pythons[name] = python_of(name)
+            host = stack.enter_context(Host(name, report.pythons[name]))
+            about = host.ask({"do": "available"}, START_S)
+            reason = about["missing"] or host.ask({"do": "start"}, START_S)["failed"]
+        except (Missing, HostGone) as error:
+            reason = str(error)
+        if reason:
+            report.missing[name] = str(reason)
+            continue
+        hosts[name] = host
+        report.tool_programs[name] = about["tool_program"]
+        report.figures[name] = Figures()
+    return hosts
+
+
+def measure(report: Report, hosts: dict[str, Host], quick: bool) -> None:
+    rounds = 8 if quick else 60
+    say("a fresh 1 + 1, and a program of forty lines")
+    measuring.timings(hosts, report.figures, rounds)
+    results = measuring.everyday_results()
+    for name, host in hosts.items():
+        say(f"{name}: calls, fib, memory, everyday programs")
+        figures = report.figures[name]
+        measuring.memory(host, figures)
+        figures.errors_are_errors = measuring.says_error(host)
+        with contextlib.suppress(Wrong):
+            figures.call_us = measuring.call_time(host, report.tool_programs[name], 3 if quick else 9)
+        with contextlib.suppress(Wrong):
+            figures.fib_ms = measuring.fib_time(host, 2 if quick else 7)
+        figures.everyday = measuring.everyday(host, results)
+
+
+def attack(report: Report, quick: bool) -> None:
+    for name, figures in report.figures.items():
+        say(f"{name}: hostile programs")
+        with Judge(name, report.pythons[name], timeout=1.0 if quick else 2.0) as judge:
+            verdicts = judge.try_all()
+        figures.hostile = {program: verdict.harm for program, verdict in verdicts.items()}
+        figures.stops_loops = verdicts["endless loop"].said == "timeout"
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    wanted = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    if unknown := set(wanted) - set(PEERS):
+        raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    report = Report(f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}", quick)
+    with contextlib.ExitStack() as stack:
+        hosts = started(wanted or list(PEERS), stack, report)
+        measure(report, hosts, quick)
+    attack(report, quick)
+    print(report.table())
+    for name, reason in report.missing.items():
+        print(f"{name} can't be had here: {reason}")
+    if "--save" in sys.argv:
+        report.save(DOCS)
+
+
+if __name__ == "__main__":
+    main()
