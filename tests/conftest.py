@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 
@@ -79,6 +80,8 @@ def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GO_ENT_DATA", str(tmp_path_factory.mktemp("user")))
         patch.delenv("GO_ENT_TRUST_PROJECT", raising=False)
+        for name in [name for name in os.environ if name.startswith("GO_ENT__")]:
+            patch.delenv(name)
         yield
 
 

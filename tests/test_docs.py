@@ -5,6 +5,7 @@ A block with a file's name (```python clean.py) is that file; the commands of a 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -57,7 +58,7 @@ def test_console_command(where: str, command: str, output: str, folders: dict[st
     go_ent = folder.parent / "go-ent"
     go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from engine.cli import main; main()" "$@"\n')
     go_ent.chmod(0o700)
-    path = f"{folder.parent}:{os.environ['PATH']}"
+    path = f"{folder.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "GO_ENT_DATA": str(folder.parent / "user")}
     shell = ["bash", "-c", f"{{ {command}\n}} 2>&1"]
     done = subprocess.run(shell, capture_output=True, text=True, cwd=folder, env=environment, check=False)
@@ -84,6 +85,17 @@ def test_how_many_were_executed(capsys: pytest.CaptureFixture[str]) -> None:
         print(f"\n{len(SNIPPETS)} python snippets and {len(COMMANDS)} commands of the documentation were executed")
     assert len(SNIPPETS) >= 3
     assert len(COMMANDS) >= 3
+
+
+def test_the_reference_is_what_the_code_says(tmp_path: Path) -> None:
+    """`make docs` makes it anew."""
+    code = "import json, runpy, sys; print(json.dumps(runpy.run_path(sys.argv[1])['pages']()))"
+    command = [sys.executable, "-c", code, str(ROOT / "docs" / "reference" / "generate.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    for name, text in json.loads(done.stdout).items():
+        assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == text, f"{name} is out of date: make docs"
 
 
 def test_links_lead_somewhere() -> None:

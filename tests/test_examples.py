@@ -1,0 +1,71 @@
+"""The examples run offline, and print what they are meant to show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXPECTED = {
+    "code_mode": """\
+41 calls, 97 KB of answers, and this is what the model gets:
+{'tickets': 40, 'slow': 9, 'slowest': 'ticket 35'}
+""",
+    "upstream": """\
+sum(await tools.shop.orders(customer='ann'))
+  completed: 42.5
+await tools.shop.refund(customer='ann')
+  error: shop.refund: it is not granted here: name it under [grants] allow in .go-ent/config.toml
+""",
+    "graph": """\
+COMPLETE north 9.0, south 10.0
+  north: [{"euros":0.0},{"euros":1.5},{"euros":3.0},{"euros":4.5}]
+  south: [{"euros":10}]
+  sum_north: 9.0
+  sum_south: 10.0
+  report: north 9.0, south 10.0
+""",
+    "approval": """\
+paused: send wants ann; sent so far: []
+completed: sent to ann; sent: ['ann']
+""",
+    "budget": """\
+1: COMPLETE: a fine answer
+2: COMPLETE: a fine answer
+3: BLOCKED: task failed: the budget of the day does not hold this: $0.80 spent or reserved, $0.50 wanted, the limit is $1.00; \
+give the task a budget that fits, or raise the limit
+spent today: $0.80 of $1.00
+""",
+    "pipeline.sh": """\
+visits: version 1, 1 example passed (project)
+failures: version 1, no examples (project)
+["/b","/c"]
+""",
+}
+
+
+def test_each_example_is_checked() -> None:
+    there = {path.stem if path.suffix == ".py" else path.name for path in (ROOT / "examples").iterdir() if path.suffix in {".py", ".sh"}}
+    assert there - {"__init__", "demo"} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example(name: str, tmp_path: Path) -> None:
+    go_ent = tmp_path / "bin" / "go-ent"
+    go_ent.parent.mkdir()
+    go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from engine.cli import main; main()" "$@"\n')
+    go_ent.chmod(0o700)
+    command = ["sh", str(ROOT / "examples" / name)] if name.endswith(".sh") else [sys.executable, "-m", f"examples.{name}"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{go_ent.parent}:{os.environ['PATH']}",
+        "GO_ENT_DATA": str(tmp_path / "user"),
+    }
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+    assert done.stdout == EXPECTED[name], done.stderr
+    assert done.returncode == 0
