@@ -88,9 +88,10 @@ class Retention:
         if not self._config.auto or now < self._next:
             return None
         self._next = now + EVERY_S
-        self._thread = threading.Thread(target=self._prune, name="prune executions", daemon=True)
-        self._thread.start()
-        return self._thread
+        thread = threading.Thread(target=self._prune, name="prune executions", daemon=True)
+        thread.start()
+        self._thread = thread  # once it runs: who waits for it may be another thread
+        return thread
 
     def wait(self, seconds: float) -> None:
         """Give what was begun that much time. What it does not get done, the next one does."""

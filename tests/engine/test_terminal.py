@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,13 @@ def interrupted(found: Terminal, command: str = "go-ent resume") -> str:
     assert len(ids) == 1, found.said.decode()
     assert f"go on with it: {command} {ids[0]}" in found.said.decode()
     return str(ids[0])
+
+
+def begun(project: Path) -> None:
+    """Until an execution is on record: the machine may be slow to start one."""
+    until = time.monotonic() + 60
+    while not any(project.glob(".go-ent/executions/*/state.json")) and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 class TestQuestions:
@@ -124,8 +132,9 @@ class TestProgress:
 
 class TestCtrlC:
     def test_code_goes_on_with_the_command_that_it_names(self, shell: Shell) -> None:
-        with terminal(shell, "exec", "-c", SLOW) as running:
+        with terminal(shell, "exec", "-c", SLOW.replace("1.5", "8")) as running:
             running.until(b"running, ")
+            begun(shell.folder)
             running.type(CTRL_C)
             assert running.end() == 130
         assert shell.text("resume", interrupted(running)) == "5\n"
