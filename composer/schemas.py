@@ -2,7 +2,7 @@
 
 The schemas of upstream servers are not ours, and even an ordinary type can describe a check that takes for ever: nothing they
 refer to is fetched, patterns are matched in linear time, and a check that may take long is made in a process of its own,
-which is ended if it does.
+shut in like a guest's, which is ended if it does.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import logging
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import sandbox
 from composer.errors import alike, did_you_mean
 from composer.spec import Schema
 
@@ -25,10 +27,18 @@ MAX_NODES = 5_000  # of a schema, with what it refers to written out
 MAX_WORK = 5_000_000  # nodes of a schema times those of a value
 ASIDE_S = 3.0
 COMBINE = ("anyOf", "oneOf", "allOf")
+PACKAGES = str(Path(sandbox.__file__).parents[1])
 ASIDE = """
-import json, sys
+import json, os, sys
 import jsonschema_rs as rs
-schema, value, most = json.load(sys.stdin)
+sys.path.append(sys.argv[1])
+from sandbox.hardening.seccomp import Doors
+from sandbox.hardening.walls import shut_in
+shut_in(Doors(read=0, write=1))
+order = b""
+while part := os.read(0, 1 << 20):
+    order += part
+schema, value, most = json.loads(order)
 found = []
 validator = rs.validator_for(schema, offline=True)
 if not validator.is_valid(value):
@@ -36,7 +46,10 @@ if not validator.is_valid(value):
         found.append([list(error.instance_path), error.message])
         if len(found) == most:
             break
-print(json.dumps(found))
+text = json.dumps(found).encode()
+while text:
+    text = text[os.write(1, text):]
+os._exit(0)
 """
 
 
@@ -90,9 +103,8 @@ class Checker:
         """In a process of its own. What can't be found out in time does not fit."""
         try:
             order = json.dumps([self._schema, value, MAX_PROBLEMS])
-            done = subprocess.run(
-                [sys.executable, "-I", "-c", ASIDE], input=order, capture_output=True, text=True, timeout=ASIDE_S, check=True
-            )
+            command = [sys.executable, "-I", "-c", ASIDE, PACKAGES]
+            done = subprocess.run(command, input=order, capture_output=True, text=True, timeout=ASIDE_S, check=True, env={}, cwd="/")
             return [_phrase(path, message) for path, message in json.loads(done.stdout)]
         except subprocess.TimeoutExpired:
             return [f"whether it fits its schema could not be found out within {ASIDE_S:g} s"]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ToolDefinitionError,
         ToolError,
     )
+    from sandbox.hardening.wall import Wall
     from sandbox.images import Image
     from sandbox.limits import Limits
     from sandbox.run import Pending, Run, RunError, Status, ToolCall, Usage
@@ -55,6 +56,7 @@ __all__ = [
     "ToolError",
     "Toolset",
     "Usage",
+    "Wall",
 ]
 
 _HOMES = {
@@ -71,6 +73,7 @@ _HOMES = {
         "ToolDefinitionError",
         "ToolError",
     ),
+    "hardening.wall": ("Wall",),
     "images": ("Image",),
     "limits": ("Limits",),
     "run": ("Pending", "Run", "RunError", "Status", "ToolCall", "Usage"),

@@ -8,7 +8,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +20,7 @@ from sandbox.codes import CodeCache
 from sandbox.end import End
 from sandbox.errors import LimitError, RunNotFound, SandboxClosed
 from sandbox.flight import Berth, Flight, Job, Landing
+from sandbox.hardening.wall import WALLS, Wall
 from sandbox.images import Image, ensure_image
 from sandbox.limits import Limits
 from sandbox.request import BadRequest, Way, encode_request, encode_source
@@ -45,8 +46,8 @@ ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 class Sandbox:
     """Runs untrusted Python in WebAssembly guests, each used for one run only.
 
-    Guests run in worker processes. `in_process=True` runs them in threads of this process instead: the smallest
-    latency, but a fault in the WebAssembly engine would be a fault of this process.
+    Guests run in worker processes, which the kernel shuts in. `in_process=True` runs them in threads of this process
+    instead: the smallest latency, but a fault in the WebAssembly engine would be a fault of this process, with all its rights.
 
     Use it as a context manager, async or not, or call `close` when done. One sandbox may be used from several threads
     and event loops at once.
@@ -59,8 +60,9 @@ class Sandbox:
         *,
         workers: int = DEFAULT_WORKERS,
         in_process: bool = False,
-        image: Image | None = None,
+        image: Image | Callable[[], Image] | None = None,
     ) -> None:
+        """*image* may be what finds it, or builds it: asked for when it is first needed, and once."""
         if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
             raise LimitError(f"workers={workers!r}: at least one is needed")
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
@@ -70,12 +72,14 @@ class Sandbox:
         self._image = image
         self._berths: dict[tuple[str, int], Berths] = {}  # by kind of artefact, and how deep in others a run is
         self._zygotes: dict[str, Zygote] = {}
+        self._walls: Collection[str] = WALLS  # all of them; benchmarks measure what they cost
         self._closers: list[Callable[[], None]] = []
         self._threads = Threads("sandbox-tool")
         self._codes = CodeCache()
         self._flights: dict[str, Flight | Queued] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
+        self._finding = threading.Lock()
         self._background: BackgroundLoop | None = None
         self._closed = False
 
@@ -84,9 +88,15 @@ class Sandbox:
     @property
     def image(self) -> Image:
         """The image its guests are made from; built on the first use of a machine, which takes about half a minute."""
-        if self._image is None:
-            self._image = ensure_image()
-        return self._image
+        with self._finding:
+            if not isinstance(self._image, Image):
+                self._image = (self._image or ensure_image)()
+            return self._image
+
+    @property
+    def has_image(self) -> bool:
+        """Whether it is known, so that nobody has to wait for it."""
+        return isinstance(self._image, Image)
 
     def open(self) -> Sandbox:
         """Get ready: the image, and the first workers."""
@@ -114,7 +124,7 @@ class Sandbox:
                 from sandbox.process import WorkerProcess, Zygote
 
                 if kind not in self._zygotes:
-                    self._zygotes[kind] = Zygote(artefact, fuel=kind == "fuel")
+                    self._zygotes[kind] = Zygote(artefact, fuel=kind == "fuel", walls=self._walls)
                     self._closers.append(self._zygotes[kind].close)
                 zygote = self._zygotes[kind]
 
@@ -249,6 +259,11 @@ class Sandbox:
     def started(self) -> int:
         """How many workers there are now, also idle ones."""
         return sum(len(berths) for berths in list(self._berths.values()))
+
+    @property
+    def walls(self) -> tuple[Wall, ...]:
+        """What the kernel holds its workers to, and what it lacks; known once one has run something. None in process."""
+        return next((zygote.walls for zygote in list(self._zygotes.values()) if zygote.walls is not None), ())
 
     def _loop(self) -> BackgroundLoop:
         with self._lock:

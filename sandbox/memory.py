@@ -21,13 +21,17 @@ _WRITABLE, _OR_NEXT, _FILE_BACKED = 0x02, 0x10, 0x20
 
 def _mappings(pid: int | str) -> list[tuple[int, int, str, str]]:
     found = []
-    with open(f"/proc/{pid}/maps", "rb") as lines:
-        for line in lines.read().decode("utf-8", "replace").splitlines():
-            head, _, name = line.partition("/")
-            span, flags, *_ = head.split()
-            start, _, end = span.partition("-")
-            found.append((int(start, 16), int(end, 16), flags, f"/{name}" if name else ""))
+    for line in (own_map.text() if pid == "self" else _read(f"/proc/{pid}/maps")).decode("utf-8", "replace").splitlines():
+        head, _, name = line.partition("/")
+        span, flags, *_ = head.split()
+        start, _, end = span.partition("-")
+        found.append((int(start, 16), int(end, 16), flags, f"/{name}" if name else ""))
     return found
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def size_from_map(path: str, image: int | None = None, pid: int | str = "self") -> int:
@@ -61,15 +65,25 @@ class MemoryMap:
         self.lock = threading.Lock()
         self.claimed: set[int] = set()
 
-    def _query(self, address: int, flags: int) -> tuple[int, int, bytes] | None:
-        """The first mapping at *address* (or after it, with `_OR_NEXT`) that matches: start, end, name."""
+    def open(self) -> int:
+        """The descriptor of the map: once a worker is shut in it can't open one any more."""
         if self._file is None:
             self._file = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
+        return self._file
+
+    def text(self) -> bytes:
+        file, found = self.open(), b""
+        while part := os.pread(file, 1 << 16, len(found)):
+            found += part
+        return found
+
+    def _query(self, address: int, flags: int) -> tuple[int, int, bytes] | None:
+        """The first mapping at *address* (or after it, with `_OR_NEXT`) that matches: start, end, name."""
         named = flags & _FILE_BACKED
         name_size, name_at = (len(self._name), ctypes.addressof(self._name)) if named else (0, 0)
         query = bytearray(_QUERY.pack(_QUERY.size, flags, address, *[0] * 8, name_size, 0, name_at, 0))
         try:
-            fcntl.ioctl(self._file, _PROCMAP_QUERY, query)
+            fcntl.ioctl(self.open(), _PROCMAP_QUERY, query)
         except FileNotFoundError:
             return None
         fields = _QUERY.unpack(query)

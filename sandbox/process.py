@@ -15,12 +15,14 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Collection
 from functools import lru_cache
 
 from sandbox import wire
 from sandbox.end import End
 from sandbox.errors import SandboxClosed
 from sandbox.flight import Connect, Flight, Job, Landing
+from sandbox.hardening.wall import WALLS, Wall, read
 from sandbox.limits import Limits
 from sandbox.memory import size_from_map
 from sandbox.paths import worker_path
@@ -29,24 +31,26 @@ from sandbox.threads import Threads
 # The worker sees only these two folders and the standard library: no site-packages hooks, no environment.
 _BOOT = """
 import sys, json
-fd, fuel, artefact, path = json.loads(sys.argv[1])
+fd, fuel, artefact, path, walls = json.loads(sys.argv[1])
 sys.path[:0] = path
 from sandbox.zygote import main
-main(fd, artefact, fuel)
+main(fd, artefact, fuel, walls)
 """
 
 
 log = logging.getLogger("sandbox")
 POLL_READS = 4
-MAX_OUTPUT = 1 << 30
+MAX_PID = 10
 
 
 class Zygote:
     """The process that forks workers; started when the first is needed, and again should it die."""
 
-    def __init__(self, artefact: str, *, fuel: bool) -> None:
+    def __init__(self, artefact: str, *, fuel: bool, walls: Collection[str] = WALLS) -> None:
         self.artefact = artefact
         self.fuel = fuel
+        self.walls: tuple[Wall, ...] | None = None  # as the first worker has told; they are the same around all
+        self._wanted = list(walls)
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -61,7 +65,7 @@ class Zygote:
         self._discard()
         ours, theirs = socket.socketpair()
         path = worker_path()
-        order = json.dumps([theirs.fileno(), self.fuel, self.artefact, path])
+        order = json.dumps([theirs.fileno(), self.fuel, self.artefact, path, self._wanted])
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _BOOT, order],
             pass_fds=[theirs.fileno()],
@@ -105,6 +109,14 @@ class Zygote:
                     if found[0] == wire.FAILED:
                         return found[1].decode("utf-8", "replace")[:1000]
             return ""
+
+    def told(self, walls: tuple[Wall, ...]) -> None:
+        """Which walls stand around a worker. A host whose kernel lacks one has it in its log, once."""
+        if self.walls is None:
+            self.walls = walls
+            missing = [f"{wall.name} ({wall.said})" for wall in walls if not wall.stands and wall.name in self._wanted]
+            if missing:
+                log.warning("workers run without %s", ", ".join(missing))
 
     def _discard(self) -> None:
         if self._control is not None:
@@ -236,7 +248,9 @@ class WorkerProcess:
         if kind == wire.READY:
             self.ready = True
         elif kind == wire.HELLO:
-            self._meet(int(payload[:20]))
+            pid, _, walls = payload.partition(b" ")
+            self._meet(int(pid[:MAX_PID]))
+            self.zygote.told(read(walls))
         elif self.flight is not None:
             self.flight.act(kind, payload)
 
@@ -257,7 +271,7 @@ class WorkerProcess:
 
     def take_output(self, limit: int | None) -> bytes:
         """What the guest printed. The file is shared with the worker, so its size is only a claim."""
-        size = min(os.fstat(self.output).st_size, MAX_OUTPUT if limit is None else limit + wire.OUTPUT_SLACK)
+        size = min(os.fstat(self.output).st_size, wire.output_room(limit))
         if not size:
             return b""
         data = os.pread(self.output, size, 0)

@@ -96,18 +96,23 @@ def decode_done(payload: bytes) -> tuple[End, int, int, int]:
 
 
 OUTPUT_SLACK = 256  # for the guest's own mark that it has cut its output
+MAX_OUTPUT = 1 << 30  # of a run whose output has no limit of its own
+
+
+def output_room(limit: int | None) -> int:
+    """The bytes that a run may print, whatever its guest does."""
+    return MAX_OUTPUT if limit is None else min(limit + OUTPUT_SLACK, MAX_OUTPUT)
 
 
 class OutputRoom:
     """What may still be printed. The guest cuts its own output; this holds even for a guest that does not."""
 
     def __init__(self, limit: int | None) -> None:
-        self._left = None if limit is None else limit + OUTPUT_SLACK
+        self._left = output_room(limit)
 
     def fit(self, text: bytes) -> bytes:
-        if self._left is not None:
-            text = text[: self._left]
-            self._left -= len(text)
+        text = text[: self._left]
+        self._left -= len(text)
         return text
 
 

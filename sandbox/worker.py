@@ -1,7 +1,8 @@
 """A worker process: runs one guest at a time, and makes the next one while it has nothing to do.
 
 It knows nothing of tools: calls go to the host process and completions come back. It holds no secret, no descriptor
-but its socket and its output file, and no environment. The host ends a run that will not stop by killing it.
+but its socket, its output file, the image and its own memory map, and no environment; `hardening` shuts it in. The host
+ends a run that will not stop by killing it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterable
 
 from sandbox import wire
 from sandbox.end import Stop
+from sandbox.hardening.wall import Wall, tell
 from sandbox.machine import Guest, Machine
 from sandbox.seam import SEED_BYTES, Seam, TapedSeam
 
@@ -69,8 +72,8 @@ class Worker:
         self.ready = ready
         self.kept: Guest | None = None  # a session's guest
 
-    def serve(self) -> None:
-        self.channel.send(wire.HELLO, str(os.getpid()).encode())
+    def serve(self, walls: Iterable[Wall]) -> None:
+        self.channel.send(wire.HELLO, b"%d %b" % (os.getpid(), tell(walls)))
         while True:
             self._prepare()
             found = self.channel.receive()

@@ -7,23 +7,34 @@ guest code but the image's own. It ends when its host does, and its workers end 
 from __future__ import annotations
 
 import array
-import ctypes
 import gc
 import os
 import signal
 import socket
 import threading
+from collections.abc import Collection
 
 from sandbox import wire
+from sandbox.hardening.kernel import prctl
+from sandbox.hardening.seccomp import Doors
+from sandbox.hardening.wall import WALLS, Wall
+from sandbox.hardening.walls import around_code, around_process, around_thread
 from sandbox.machine import THREAD_STACK_BYTES, Guest, Machine
+from sandbox.memory import own_map
 from sandbox.worker import Worker
 
 PR_SET_PDEATHSIG = 1
-PR_SET_NO_NEW_PRIVS = 38
 
 
-def main(control_fd: int, artefact: str, fuel: bool) -> None:
-    control = socket.socket(fileno=control_fd)
+def main(control_fd: int, artefact: str, fuel: bool, wanted: Collection[str] = WALLS) -> None:
+    """Until the host is gone. Then at once: an interpreter that cleans up would write to pages that are sealed."""
+    try:
+        _breed(socket.socket(fileno=control_fd), artefact, fuel, wanted)
+    finally:
+        os._exit(0)
+
+
+def _breed(control: socket.socket, artefact: str, fuel: bool, wanted: Collection[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     try:
@@ -33,6 +44,7 @@ def main(control_fd: int, artefact: str, fuel: bool) -> None:
     except Exception as error:
         control.sendall(wire.frame(wire.FAILED, f"{type(error).__name__}: {error}".encode()))
         return
+    raised = around_code(wanted)
     control.sendall(wire.frame(wire.READY))
     gc.collect()
     gc.freeze()
@@ -48,34 +60,37 @@ def main(control_fd: int, artefact: str, fuel: bool) -> None:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
         if len(fds) == 2 and os.fork() == 0:
-            _become_worker(control, machine, template, fds[0], fds[1])
+            become_worker(control, machine, template, fds[0], fds[1], wanted, raised)
         for fd in fds:
             os.close(fd)
 
 
-def _become_worker(control: socket.socket, machine: Machine, template: Guest, sock_fd: int, output: int) -> None:
+def become_worker(
+    control: socket.socket, machine: Machine, template: Guest, sock_fd: int, output: int, wanted: Collection[str], raised: list[Wall]
+) -> None:
+    """In a process that was just forked: serve, with all the walls up before the first word from outside is heard."""
     try:
         zygote = os.getppid()
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != zygote:
             os._exit(0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         control.close()
         worker = Worker(machine, socket.socket(fileno=sock_fd), output, template)
+        doors = Doors(socket=sock_fd, write=output, maps=own_map.open())
+        raised = raised + around_thread(wanted)
         threading.stack_size(THREAD_STACK_BYTES)
-        serving = threading.Thread(target=_serve, args=(worker,))
+        serving = threading.Thread(target=_serve, args=(worker, doors, wanted, raised))
         serving.start()
         serving.join()
     finally:
         os._exit(1)
 
 
-def _serve(worker: Worker) -> None:
+def _serve(worker: Worker, doors: Doors, wanted: Collection[str], raised: list[Wall]) -> None:
     status = 1
     try:
-        worker.serve()
+        worker.serve(raised + around_process(doors, wire.MAX_OUTPUT, wanted))
     except wire.Closed:
         status = 0
     finally:

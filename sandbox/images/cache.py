@@ -5,32 +5,26 @@
     <cache>/compiled/<digest>/<kind>-<target>.cwasm     one per image, kind and machine, with its .json beside it
 
 Loading a compiled artefact runs it: so the folder belongs to the user alone, and an artefact that is not exactly the
-one that was written is made again.
+one that was written is made again: see `seals.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
-import logging
 import os
 import platform
 import re
 import shutil
-import stat
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from sandbox.errors import ImageError
+from sandbox.images.seals import foreign, fresh_folder, lock, log, private_folder, read_record, seal, sealed, write_atomically
 from sandbox.paths import installed_version
 
-log = logging.getLogger("sandbox.images")
 Progress = Callable[[str], None]
 KEY = re.compile(r"[0-9a-f]{32}")
 MAX_PROJECTS = 256 << 10  # bytes of the list of projects of an image
@@ -42,78 +36,6 @@ def cache_folder() -> Path:
     chosen = os.environ.get("GO_ENT_CACHE")
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-ent"
     return private_folder(base.absolute())
-
-
-def private_folder(folder: Path) -> Path:
-    """*folder*, made if needed; refused if somebody else owns it, closed to others if it is open to them."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    status = folder.stat()
-    if status.st_uid != os.getuid():
-        raise ImageError(f"the cache folder {folder} belongs to another user; set GO_ENT_CACHE to one of your own")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        folder.chmod(0o700)
-    return folder
-
-
-@contextlib.contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Held by one process at a time; ends with it."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-
-
-def seal(path: Path, extra: dict[str, Any]) -> None:
-    """Record what the file at *path* is, so that it can be recognised."""
-    status = path.stat()
-    record = {**extra, "size": status.st_size, "mtime_ns": status.st_mtime_ns, "inode": status.st_ino, "sha256": digest_of(path)}
-    write_atomically(_seal_of(path), json.dumps(record, indent=1).encode())
-
-
-def _seal_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.json")
-
-
-def sealed(path: Path, extra: dict[str, Any]) -> bool:
-    """Whether *path* is the very file that was sealed. Anything else is named in the log and not trusted."""
-    if not path.exists():
-        return False
-    try:
-        record = json.loads(_seal_of(path).read_text())
-        status = path.stat()
-        if any(record.get(name) != value for name, value in extra.items()):
-            raise ValueError("made for something else")
-        if status.st_uid != os.getuid() or status.st_mode & 0o022:
-            raise ValueError("writable by others")
-        if status.st_size != record["size"]:
-            raise ValueError(f"{status.st_size} bytes instead of {record['size']}")
-        untouched = status.st_mtime_ns == record["mtime_ns"] and status.st_ino == record["inode"]
-        if not untouched:
-            if digest_of(path) != record["sha256"]:
-                raise ValueError("its content has changed")
-            seal(path, extra)
-        return True
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        log.warning("%s is not to be trusted (%s): it is made again", path, error)
-        return False
-
-
-def digest_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @cache
@@ -151,6 +73,9 @@ class Image:
         folder = private_folder(self.folder.parent.parent / "compiled") / self.digest
         path = folder / f"{kind}-{target()}.cwasm"
         extra = {"image": self.digest, "kind": kind, "target": target()}
+        if problem := foreign(folder):
+            log.warning("%s is not to be trusted (%s): it is made again", folder, problem)
+            fresh_folder(folder)
         if sealed(path, extra):
             return path
         with lock(folder / f".{kind}.lock"):
@@ -166,9 +91,11 @@ class Image:
         if not path.exists():
             return None
         try:
-            record = json.loads(path.read_text())
+            if problem := foreign(folder):
+                raise ValueError(problem)
+            record = read_record(path)
             image = cls(folder, record["key"], record["digest"], tuple(record["packages"]), record["memory_bytes"], record["built"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("%s is not an image (%s): it is made again", folder, error)
             return None
         return image if sealed(image.component, {"image": image.digest}) else None

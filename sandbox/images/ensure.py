@@ -17,8 +17,9 @@ from functools import cache
 from pathlib import Path
 
 from sandbox.errors import ImageError
-from sandbox.images.cache import KINDS, Image, Progress, digest_of, images_folder, lock, log, scratch_folder, seal, write_atomically
+from sandbox.images.cache import KINDS, Image, Progress, images_folder, scratch_folder
 from sandbox.images.immortal import make_immortal
+from sandbox.images.seals import digest_of, fresh_folder, lock, log, seal, write_atomically
 from sandbox.paths import installed_version, package_folder, worker_path
 
 GUEST = Path(__file__).parent.parent / "guest"
@@ -83,10 +84,9 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
             snapshot = bytearray(component.read_bytes())
             make_immortal(snapshot)
             component.write_bytes(snapshot)
+        component.chmod(0o600)
         digest = digest_of(component)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700)
-        target = folder / "component.wasm"
+        target = fresh_folder(folder) / "component.wasm"
         os.replace(component, target)
         seal(target, {"image": digest})
     built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

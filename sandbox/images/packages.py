@@ -20,9 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandbox.errors import PackageError
-from sandbox.images.cache import Image, cache_folder, images_folder, lock, private_folder, scratch_folder
+from sandbox.images.cache import Image, cache_folder, images_folder, scratch_folder
+from sandbox.images.seals import lock, private_folder
 
-REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?\s*((==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+\s*,?\s*)*")
+_VERSION = r"(?:==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
+# Each space has one place where it fits: a project's file must not make looking at it take for ever.
+REQUIREMENT = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?\s*({_VERSION}(?:\s*,\s*{_VERSION})*\s*,?)?")
 HELPER_PACKAGE = "pyodide-build==0.25.1" if sys.version_info < (3, 12) else "pyodide-build>=0.30,<1"
 # 0.25.1 was written for the wheel and setuptools of its day.
 HELPER_EXTRAS = ["wheel<0.46", "setuptools<80"] if sys.version_info < (3, 12) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sandbox.errors import PackageError
-from sandbox.images.cache import Image, Progress
+from sandbox.images.cache import Image, Progress, images_folder
 from sandbox.images.ensure import build_image, ensure_image, source_key
 from sandbox.images.packages import bake, check_requirements
 from sandbox.layers import CONFIG, UnreadableSettings, dotted, read_layers
@@ -36,6 +36,11 @@ def project_packages(folder: Path) -> tuple[str, ...]:
 def wanted_key(folder: Path) -> str:
     """The key of the image that *folder* uses."""
     return source_key("\n".join(project_packages(folder)))
+
+
+def ready_image(folder: Path) -> Image | None:
+    """The image for code of *folder*, if it is in the cache."""
+    return Image.load(images_folder() / wanted_key(folder))
 
 
 def project_image(folder: Path, progress: Progress | None = None) -> Image:

@@ -15,10 +15,10 @@ import pytest
 
 from sandbox import Image, ImageError, LimitError, Limits, PackageError, Sandbox
 from sandbox.images import cache_folder, ensure_image, list_images, prune_images
-from sandbox.images.cache import seal, sealed
 from sandbox.images.immortal import IMMORTAL, MARK, WORDS, make_immortal
 from sandbox.images.packages import check_requirements, inspect_wheel
 from sandbox.images.project import project_packages
+from sandbox.images.seals import seal, sealed
 
 
 @pytest.fixture
@@ -223,8 +223,9 @@ class TestBuild:
     def test_two_builders_build_once(self, tmp_path: Path) -> None:
         code = "from sandbox.images import ensure_image; print(ensure_image().digest)"
         environment = {**os.environ, "GO_ENT_CACHE": str(tmp_path / "cache")}
-        builders = [
-            subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        say = subprocess.PIPE
+        builders = [  # whose files a group may write to, if nothing else is said
+            subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=say, stderr=say, text=True, umask=0o002)
             for _ in range(2)
         ]
         outputs = [builder.communicate(timeout=600) for builder in builders]
