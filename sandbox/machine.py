@@ -79,7 +79,21 @@ class Machine:
                 functions.seconds_out(clock, "resolution", lambda: 1)
             with root.add_instance(f"wasi:random/random{WASI}") as random:
                 functions.bytes_out(random, "get-random-bytes", self._random_bytes)
+            self._deny_network(root)
         return linker
+
+    def _deny_network(self, root: wc.LinkerInstance) -> None:
+        """No sockets and no names: wasmtime would deny them too, but only after it has asked the system for them."""
+        functions = self.functions
+        for kind in ("tcp", "udp"):
+            with root.add_instance(f"wasi:sockets/{kind}-create-socket{WASI}") as sockets:
+                functions.deny(sockets, f"create-{kind}-socket")
+        with root.add_instance(f"wasi:sockets/ip-name-lookup{WASI}") as lookup:
+            functions.deny(lookup, "resolve-addresses")
+            stream = "resolve-address-stream"  # which nobody ever gets
+            lookup.add_resource(stream, wc.ResourceType.host(0), lambda store, resource: None)
+            functions.refuse(lookup, f"[method]{stream}.resolve-next-address", "outside")
+            functions.refuse(lookup, f"[method]{stream}.subscribe", "outside")
 
     @property
     def _port(self) -> Port:
@@ -175,8 +189,9 @@ def _trap(message: str) -> str:
     """What wasmtime gives as the cause; the rest of its message is a backtrace of names that mean nothing here."""
     found = re.search(r"wasm trap: (.*)", message)
     cause = found.group(1) if found else message.strip().splitlines()[-1]
+    cause = cause.strip()
     known = {"all fuel consumed by WebAssembly": "fuel", "interrupt": "interrupt", "call stack exhausted": "stack"}
-    return known.get(cause.strip(), cause[-200:])
+    return known.get(cause, cause[-200:])
 
 
 def compile_file(component: str, artefact: str, *, fuel: bool, epochs: bool) -> None:

@@ -109,8 +109,8 @@ def _read_answer(run: Run, answer: bytes, limits: Limits, files: Mapping[str, by
     if "error" in fields:
         run.error = RunError.model_validate({name: _cut(name, value) for name, value in fields["error"].items()})
     if status == "completed":
-        run.usage.result_bytes = int(fields.get("size", len(result)))
         run.result_truncated = "size" in fields  # then the result is the beginning of its JSON text
+        run.usage.result_bytes = _size(fields, limits) if run.result_truncated else len(result)
         try:
             run.result = parse(result, limits.max_result_bytes)
         except ValueError as error:
@@ -119,11 +119,19 @@ def _read_answer(run: Run, answer: bytes, limits: Limits, files: Mapping[str, by
     elif status == "result_limit":
         run.error = RunError(
             kind="result_limit",
-            message=f"the result is {int(fields['size'])} bytes of JSON; max_result_bytes={limits.max_result_bytes}",
+            message=f"the result is {_size(fields, limits)} bytes of JSON; max_result_bytes={limits.max_result_bytes}",
             hint="return less: a part, a summary, or a file",
         )
     if left:
         _read_files(run, left, limits, files)
+
+
+def _size(fields: Mapping[str, Any], limits: Limits) -> int:
+    """How long the result is that a guest has not sent: longer than allowed, or there was no reason not to send it."""
+    size = fields["size"]
+    if type(size) is not int or limits.max_result_bytes is None or not limits.max_result_bytes < size < 1 << 32:
+        raise ValueError("not the size of a result")
+    return size
 
 
 HEAD_BYTES = 1 << 18

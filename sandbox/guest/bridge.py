@@ -11,6 +11,7 @@ from guest import encode
 BURST = 256
 CHECKPOINT = "<checkpoint>"  # sent like a call, under a name that no tool can have
 MAX_LABEL = 200
+MAX_DEPTH = encode.MAX_DEPTH - 2  # a message is a list of lists of calls
 
 
 class ToolError(Exception):
@@ -54,8 +55,10 @@ class Bridge:
 
     def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "") -> tuple[int, str, int]:
         """A call as it is sent, and how long that is. Done at once: what can't be sent fails at the line that wrote it."""
+        text = encode.dumps([0, name, args, kwargs], what or f"arguments of tools.{name}", MAX_DEPTH)
+        # Numbered only now: encoding may run code of theirs, which may make calls, and numbers go out in their order.
         self.next_id = call_id = self.next_id + 1
-        text = encode.dumps([call_id, name, args, kwargs], what or f"arguments of tools.{name}")
+        text = f"[{call_id}{text[2:]}"
         size = len(text) if text.isascii() else len(text.encode())
         if self.limit is not None and size > self.limit:
             raise ToolError(f"its arguments are {size} bytes long; max_call_bytes={self.limit}", name, "ArgumentsTooLarge")
@@ -179,7 +182,7 @@ class Tools:
             raise ToolError("there is no such tool", str(name), "UnknownTool")
         return self.__getattr__(name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not self._name:
             raise TypeError("tools is not a tool: call tools.<name>(…)")
         bridge.next_token += 1

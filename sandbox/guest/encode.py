@@ -128,7 +128,7 @@ def _plain(value: object, path: str, above: tuple[int, ...]) -> object:
         return value
     if id(value) in above:
         raise NotEncodable(f"{path}: a {describe(value)} that contains itself can't be encoded as JSON")
-    if len(above) > MAX_DEPTH:
+    if len(above) >= MAX_DEPTH:
         raise NotEncodable(f"{path[:200]}…: nested more than {MAX_DEPTH} levels deep, which can't be encoded")
     inner = (*above, id(value))
     if isinstance(value, dict):
@@ -144,7 +144,7 @@ def _plain(value: object, path: str, above: tuple[int, ...]) -> object:
     return _plain(simple, path, inner)
 
 
-def dumps(value: object, path: str = "result") -> str:
+def dumps(value: object, path: str = "result", deepest: int = MAX_DEPTH) -> str:
     """The JSON text of *value*; NotEncodable says what is in the way."""
     kind = value.__class__
     if value is None or kind is bool:
@@ -155,6 +155,28 @@ def dumps(value: object, path: str = "result") -> str:
         text = _join(_chunks(value, 0))
         if not text.isascii():
             text.encode("utf-8")
-        return text
     except (TypeError, ValueError, RecursionError):
-        return _join(_chunks(_plain(value, path, ()), 0))
+        text = _join(_chunks(_plain(value, path, ()), 0))
+    if text.count("[") + text.count("{") > deepest and _deeper(text, deepest) and _deeper(_TEXT.sub("", text), deepest):
+        raise NotEncodable(f"{path}: nested too deeply to be encoded as JSON; about {MAX_DEPTH} levels are accepted")
+    return text
+
+
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_PAIRS = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def _deeper(text: str, levels: int) -> bool:
+    """Whether JSON nests deeper than that, brackets in its texts counted too: the host's parser would not read it.
+
+    The innermost pairs are taken away, again and again: wide data is gone after a few times, each of them fast.
+    """
+    left = text.encode("ascii", "ignore").translate(_PAIRS, _OTHERS)
+    for more in range(levels, 0, -1):
+        if len(left) <= more:
+            return False
+        before, left = left, left.replace(b"[]", b"")
+        if len(left) == len(before):
+            return True  # none that are pairs: there are brackets in its texts
+    return bool(left)

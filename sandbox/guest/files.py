@@ -4,7 +4,6 @@ import builtins
 import errno
 import io
 import os
-import platform
 import shutil
 import stat
 import tarfile
@@ -17,10 +16,20 @@ from typing import Any
 from guest.policy import HOME, Refused, inside_folder, outside_folder
 
 MAX_FILES = 1000
+MAX_NAME = 255  # of characters, folders included: the host takes no longer ones
 
 
 def _error(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
+
+
+def _broken(name: str) -> bool:
+    """Whether a name is no valid Unicode, and so no name at all to the host."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 class Node:
@@ -79,6 +88,10 @@ class Folder:
         key = self.key(path)
         if key is None:
             raise _error(errno.EACCES, os.fsdecode(path))
+        if len(key) > MAX_NAME:
+            raise _error(errno.ENAMETOOLONG, f"{os.fsdecode(path)[:MAX_NAME]}…")
+        if "\\" in key or (not key.isascii() and _broken(key)):
+            raise _error(errno.EILSEQ, os.fsdecode(path))
         if key.rpartition("/")[0] not in self.folders:
             raise _error(errno.ENOENT, os.fsdecode(path))
         return key
@@ -324,7 +337,10 @@ def _rename(src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = Non
         return
     if target in folder.nodes or target in folder.folders:
         raise _error(errno.EEXIST, os.fsdecode(dst))
-    for name in [name for name in folder.nodes if name.startswith(f"{source}/")]:
+    inner = [name for name in folder.nodes if name.startswith(f"{source}/")]
+    if any(len(target + name[len(source) :]) > MAX_NAME for name in inner):
+        raise _error(errno.ENAMETOOLONG, os.fsdecode(dst))
+    for name in inner:
         node = folder.nodes[target + name[len(source) :]] = folder.nodes.pop(name)
         node.changed = True
     for name in [name for name in folder.folders if name == source or name.startswith(f"{source}/")]:
@@ -454,7 +470,6 @@ def install() -> None:
     real.getpid = real.getppid = lambda: 1
     real.isatty = lambda fd: False
     real.umask = lambda mask: 0o022
-    real.uname = lambda: platform.uname()
     real.cpu_count = lambda: 1
     library: Any = builtins
     library.open = open_file

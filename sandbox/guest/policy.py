@@ -10,6 +10,7 @@ import difflib
 import functools
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from guest import surface
@@ -356,9 +357,9 @@ class _OwnNames:
             elif isinstance(node, ast.arg):
                 own.add(node.arg)
             elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Name | ast.Attribute):
-                own.update(name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name))
+                own.update(name for target in node.targets for name in _bound_by(target))
             elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-                own.update(name.id for name in ast.walk(node.target) if isinstance(name, ast.Name))
+                own.update(_bound_by(node.target))
         return own
 
     @functools.cached_property
@@ -370,6 +371,11 @@ class _OwnNames:
             if isinstance(node, ast.ClassDef):
                 own |= {name.id for item in node.body for name in ast.walk(item) if isinstance(name, ast.Name)}
         return own
+
+
+def _bound_by(target: ast.expr) -> Iterator[str]:
+    """The names that assigning to *target* binds: of `a[0], b.c, d = …` that is d alone."""
+    return (name.id for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store))
 
 
 def check(tree: ast.Module) -> None:

@@ -14,8 +14,9 @@ MAX_FRAMES = 20
 
 
 def _cut(text: str, most: int = MAX_TEXT) -> str:
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text if len(text) <= most else text[:most] + f"… [{len(text) - most} more characters]"
+    more = len(text) - most
+    text = text[:most].encode("utf-8", "backslashreplace").decode("utf-8")  # cut first: there may be no room for a copy
+    return text if more <= 0 else f"{text}… [{more} more characters]"
 
 
 def _position(tb: TracebackType) -> tuple[int, int | None]:
