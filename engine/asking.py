@@ -7,10 +7,12 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 from composer.servers import Scrubber
 from engine.budget import Budget, Prices
+from engine.budget.known import with_slash
 from engine.caller import ModelFailed, RunnerCaller
 from engine.config import EngineConfig
 from engine.context.counting import Counter
@@ -18,7 +20,7 @@ from engine.context.deterministic import Deterministic
 from engine.context.models import Purse, Summarizer, SummaryFailed
 from engine.context.summarizers import ModelSummarizer, Sample, SamplingSummarizer, pydantic_ai
 from engine.dispatch import never_asked
-from engine.errors import BudgetExceeded
+from engine.errors import BadTask, BudgetExceeded
 from engine.executions.ids import new_id
 from engine.models import ModelOptions, ModelReply, RunResult, Task
 from engine.prompts.templating import Templates
@@ -35,7 +37,8 @@ Answer = Callable[[float | None], Awaitable[tuple[ModelReply, RunResult | None]]
 
 
 class Asking:
-    """Of one engine. *check* refuses a runtime that a folder which nobody trusts must not start; *client_of* is who began an execution."""
+    """Of one engine. *check* refuses a runtime that a folder which nobody trusts must not start; *client_of* is who began an execution,
+    *window_of* what a model takes."""
 
     def __init__(
         self,
@@ -48,10 +51,11 @@ class Asking:
         counter: Counter,
         check: Callable[[str, Task], None],
         client_of: Callable[[str], Awaitable[str]],
+        window_of: Callable[[str], int],
         *,
         trusted: bool,
     ) -> None:
-        self._client_of, self._trusted = client_of, trusted
+        self._client_of, self._window_of, self._trusted = client_of, window_of, trusted
         self._project, self._config, self._registry, self._check = project, config, registry, check
         self._budget, self._prices, self._templates, self._counter = budget, prices, templates, counter
         self.sample: Sample | None = None  # asks the connected client's model, where there is one
@@ -84,16 +88,22 @@ class Asking:
             raise SummaryFailed(str(error), 0.0 if result is None or never_asked(result) else result.cost_usd) from None
         except BudgetExceeded as error:
             raise SummaryFailed(str(error), 0.0) from None
+        except SummaryFailed as error:
+            raise SummaryFailed(str(error), 0.0) from None
         except Exception as error:  # of a library: what it says may repeat the key that it was given
-            raise SummaryFailed(f"{type(error).__name__}: {_scrubbed(str(error))}") from None
+            raise SummaryFailed(f"{type(error).__name__}: {_scrubbed(str(error))}", 0.0 if _refused(error) else None) from None
 
     async def _paid(self, answer: Answer, runtime: str, prompt: str, options: ModelOptions, purse: Purse, *, may_ask: bool) -> ModelReply:
         """Hold what an answer may cost, have it, and count what it came to, however it ended."""
         key, limit = f"{new_id()}/model/1", purse.task_limit
         client = await self._client_of(purse.execution_id) if purse.is_execution else ""
         tokens = await asyncio.to_thread(count, prompt)
+        for one in self._may_answer(runtime, options.model):
+            if tokens > (window := self._window_of(one)):
+                raise BadTask(f"what is asked is {tokens} tokens long, and {one} takes {window}: nothing was sent")
+        priced = with_slash(options.model) if options.model and runtime == PYDANTIC_AI else options.model
         estimate = await asyncio.to_thread(
-            self._budget.estimate, model=options.model, prompt_tokens=tokens, limit=limit, max_output=options.max_tokens, client=client
+            self._budget.estimate, model=priced, prompt_tokens=tokens, limit=limit, max_output=options.max_tokens, client=client
         )
         reservation = await self._budget.reserve(
             key,
@@ -109,7 +119,7 @@ class Asking:
             reply, result = await answer(reservation.usd if reservation.usd_limited else None)
         except BaseException as error:
             failed = error.result if isinstance(error, ModelFailed) else None
-            if failed is not None and never_asked(failed):
+            if (failed is not None and never_asked(failed)) or _refused(error):
                 await self._budget.release(reservation)
                 raise
             usage, usd = (failed.tokens, failed.cost_usd) if failed is not None else (None, None)
@@ -146,8 +156,27 @@ class Asking:
                     made.append(SamplingSummarizer(self.sample, self._templates, timeout_s=config.timeout_s, counter=self._counter))
             elif name != PYDANTIC_AI or (chosen is not None and self._trusted):
                 call = partial(self._summary, purse=purse, runtime=name)
-                made.append(ModelSummarizer(call, self._templates, name, chosen, config.timeout_s, self._counter))
+                window = min(map(self._window_of, self._may_answer(name, chosen)), default=None)
+                made.append(ModelSummarizer(call, self._templates, name, chosen, config.timeout_s, self._counter, window))
         return made
+
+    def _may_answer(self, runtime: str, model: str | None) -> set[str]:
+        """The models that may read a request to a runtime, as far as the configuration says."""
+        engine, models = self._config.engine, {model}
+        runtimes = [engine.runtime or name for name in self._registry.names] if runtime == RUNNER else [runtime]
+        if "cli" in runtimes:  # a command may take no other model than its own
+            command = self._config.commands.get(engine.command or "")
+            models.add(None if command is None else command.model)
+        if model is None:
+            models |= {self._config.runners[name].model for name in runtimes if name in self._config.runners}
+        return {one for one in models if one is not None}
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether a library could not ask, or its provider would not answer: neither costs anything."""
+    status = getattr(error, "status_code", None)
+    refused = isinstance(status, int) and HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return refused or isinstance(error, SummaryFailed | ImportError) or type(error).__name__ == "UserError"
 
 
 def _scrubbed(text: str) -> str:

@@ -24,6 +24,7 @@ from engine.executions.state import AgentSession
 from engine.executions.store import Held
 from engine.executions.tape import Tapes
 from engine.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, cost_of
+from engine.obeyed import obeyed
 from engine.prompts import Prompt, Prompts, Role, Skill, find_role, find_skills, read_files
 from engine.runners.base import SURVIVABLE, Progress, Runner
 from engine.runners.breaker import Breaker
@@ -41,7 +42,6 @@ FOR_SUMMARY = 0.5  # of a step's own limit, at the most: the rest is the step's
 BEFORE_STEPS = 0.75  # of an execution's limit: what is left beyond that is for its steps
 MOST_READ = 250_000  # tokens of the files of a task: what can't be shown is summarised
 MAX_NOTED = 4000
-OBEYED = (".claude", ".mcp.json", ".opencode", "opencode.json", "opencode.jsonc")
 
 
 @dataclass(slots=True)
@@ -160,7 +160,8 @@ class Dispatcher:
             )
         if isinstance(task.command, str) and task.command not in self._config.commands:
             there = ", ".join(sorted(self._config.commands)) or "none"
-            raise BadTask(f'there is no command {task.command} in the configuration; there are: {there}; a program is a list: ["ls", "-l"]')
+            hint = '; a program is a list: ["ls", "-l"]' if may_start else ""
+            raise BadTask(f"there is no command {task.command} in the configuration; there are: {there}{hint}")
         if isinstance(task.command, str) and not self._trusted:
             raise Untrusted(f"the command {task.command}", str(self._project))
 
@@ -171,8 +172,8 @@ class Dispatcher:
         config = self._config.runners.get(name)
         if config is not None and config.starts:
             raise Untrusted(f"the runtime {name}", str(self._project))
-        if self._registry.get(name).family == "mcp" and (found := self._obeyed()):
-            raise Untrusted(f"{name} obeys {found}, and", str(self._project))
+        if self._registry.get(name).family == "mcp" and (found := obeyed(self._project)):
+            raise Untrusted(f"{name} obeys {found[0]}, and", str(self._project))
         if task.needs_model and name == "cli":
             raise Untrusted(f"the command {self._config.engine.command}", str(self._project))
 
@@ -181,11 +182,11 @@ class Dispatcher:
         role = self._role(step.task)
         runtime = step.task.runtime or (role.runtime if role is not None else None) or self._config.engine.runtime or "claude-code"
         model = self._model(step.task, role, runtime, runtime)
-        room = await self._room(step, role, model)
+        step, room, notes = await self._light(step, role, model)
         files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=room.material)
         prompt = await asyncio.to_thread(self._prompt, Fitted(step, adjustments, files=tuple(files)), room.material)
         self._check_size(prompt, room, model)
-        return prompt
+        return replace(prompt, notes=(*notes, *prompt.notes))
 
     def _skills(self, task: Task, role: Role | None) -> Sequence[Skill]:
         skills = find_skills(self._project, dict.fromkeys((*(role.skills if role is not None else ()), *task.skills)))
@@ -214,26 +215,36 @@ class Dispatcher:
         room = self._keeper.room(model, alone, step.task.threshold or (config.threshold if config is not None else None))
         return replace(room, material=min(room.material, self._config.engine.prompt_tokens))
 
+    async def _light(
+        self, step: Step, role: Role | None, model: str | None, context: Recorded | None = None, purse: Purse | None = None
+    ) -> tuple[Step, Room, list[str]]:
+        """The step with what it brings along in short, if it is too much; the room that is left; and what was done."""
+        room = await self._room(step, role, model)
+        if not room.over:
+            return step, room, []
+        step, notes = await self._keeper.lighten(context, step, room, purse)
+        return step, await self._room(step, role, model), notes
+
     async def _prompt_within(self, step: Step, run: Run, role: Role | None, model: str | None) -> Prompt:
         """The prompt of a step, within the window of the model that it goes to: what would not fit is summarised first."""
-        room = await self._room(step, role, model)
-        files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=max(room.material, MOST_READ))
-        if run.context is None:
-            run.context = Recorded(run.held)
+        run.context = run.context or Recorded(run.held)
         limit = tighter(step.task.budget, role.budget if role is not None else None)
         purse = Purse(
-            execution_id=run.id, task_id=step.id, task_limit=_part(limit, FOR_SUMMARY), execution_limit=_part(run.limit, BEFORE_STEPS)
+            execution_id=run.id,
+            task_id=step.id,
+            task_limit=limit and limit.part(FOR_SUMMARY),
+            execution_limit=run.limit and run.limit.part(BEFORE_STEPS),
         )
+        step, room, notes = await self._light(step, role, model, run.context, purse)
+        files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=max(room.material, MOST_READ))
         fitted = await self._keeper.fit(run.context, step, run.adjustments, room, purse=purse, files=files)
-        for note in fitted.notes:
+        for note in (*notes, *fitted.notes):
             run.warn(step.id, note)
         prompt = await asyncio.to_thread(self._prompt, fitted, room.material)
         for note in prompt.notes:
             run.warn(step.id, note)
         self._check_size(prompt, room, model)
-        window = self._keeper.windows.window(model).tokens
-        tokens = self._keeper.counted(prompt.tokens, model)
-        await run.write(run.held.append, "context", {"step": step.id, "tokens": tokens, "window": window})
+        await run.write(run.held.append, "context", self._keeper.fill(step.id, model, self._keeper.counted(prompt.tokens, model)))
         return prompt
 
     def _check_size(self, prompt: Prompt, room: Room, model: str | None) -> None:
@@ -328,7 +339,7 @@ class Dispatcher:
         if breaks and (out := self.breaker.out_for(name)):
             return f"it failed three times in a row, and is left out for another {out:.0f} s"
         found = await self._registry.available(name)
-        return None if found.ok else found.reason
+        return None if found.ok else found.whole
 
     async def _try(
         self,
@@ -396,6 +407,8 @@ class Dispatcher:
             # An agent's figures are those of all its turns, and of what it says of itself: they tell nothing of the tokenizer.
             reported = result.tokens.input + result.tokens.cache_read + result.tokens.cache_write
             self._keeper.counter.report(result.model or model or "", prompt.tokens, reported)
+            if reported:  # what was counted there is what it was
+                await run.write(run.held.append, "context", self._keeper.fill(step.id, model, reported))
         if task.needs_model:  # a program that a task names says nothing of the next
             if result.ok or result.failure not in SURVIVABLE:
                 self.breaker.worked(name)
@@ -415,10 +428,6 @@ class Dispatcher:
         run.spending.discard(key)
         run.settled.set()
         run.settled = asyncio.Event()
-
-    def _obeyed(self) -> str | None:
-        """A file of the folder that agent programs take hooks, plugins or servers from: they would start those without a question."""
-        return next((name for name in OBEYED if (self._project / name).exists()), None)
 
     async def _reserve(self, step: Step, run: Run, role: Role | None, model: str | None, prompt: Prompt, key: str) -> Reservation:
         limit = tighter(step.task.budget, role.budget if role is not None else None)
@@ -526,14 +535,6 @@ class Dispatcher:
         return RunResult.model_validate(
             {"execution_id": run.id, "task_id": step.id, "status": status, "error": error, "failure": failure, "runtime": None}
         )
-
-
-def _part(limit: BudgetLimit | None, part: float) -> BudgetLimit | None:
-    """A part of a limit."""
-    if limit is None:
-        return None
-    usd, tokens = limit.usd, limit.tokens
-    return BudgetLimit(usd=None if usd is None else usd * part, tokens=None if tokens is None else max(1, int(tokens * part)))
 
 
 def _session_of(run: Run, step: Step, before: RunResult | None, runtime: str) -> Earlier | None:

@@ -8,14 +8,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-
-from pydantic import ValidationError
 
 from composer import Approver, Composer
 from composer.folders import find_project, user_data
@@ -24,23 +22,22 @@ from composer.trust import is_sealed, is_trusted, seal
 from engine.asking import Asking
 from engine.batches import Batch
 from engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
+from engine.carrying import Carrier, first_event, with_steps
 from engine.config import EngineConfig, Mode, read_engine_config
 from engine.context.counting import Counter
 from engine.context.keeper import Keeper, Recorded
-from engine.context.material import outputs_of
-from engine.context.models import Link, Message, Purse
+from engine.context.models import Link, Purse
 from engine.dispatch import Dispatcher, Run
-from engine.errors import BadTask, EngineError, ExecutionConflict, ExecutionNotFound, NeedsApproval, StorageFailed, Untrusted
+from engine.errors import BadTask, ExecutionConflict, ExecutionNotFound, NeedsApproval, StorageFailed, Untrusted
 from engine.executions.ending import Ending
 from engine.executions.ids import new_id
 from engine.executions.index import Row
-from engine.executions.state import FINISHED, BadState, Environment, ExecutionState, Kind, digest_of, sealed_text
+from engine.executions.state import FINISHED, Environment, ExecutionState, digest_of, sealed_text
 from engine.executions.store import ExecutionStore, Held
 from engine.executions.tape import NOT_SAID, Tapes, Unfinished
 from engine.executions.watch import Watch
-from engine.explaining import explain
-from engine.guests import UNDER_WAY, GuestOrder, Guests, guest_order, make_tapes
-from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, RunResult, StrategyName, Task, TaskResult
+from engine.guests import GuestOrder, Guests, guest_order, make_tapes
+from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
 from engine.prompts import Prompt, Prompts, roles
 from engine.prompts.templating import Templates
 from engine.resuming import Changed, changes, damages, environment, refuse, unfinished_calls
@@ -48,26 +45,17 @@ from engine.runners.base import Availability, Runner
 from engine.runners.registry import Registry, Surroundings
 from engine.runners.trees import TAG, reap, reap_now
 from engine.source import EngineSource, offer_summaries
-from engine.strategies import Output, Plan, RunStep, Step, aggregate, choose, multi, parallel, parse_plan, single
+from engine.strategies import Plan
+from engine.summing import told_later
 from engine.threads import to_the_end
+from engine.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of, unpack
 from sandbox import Run as SandboxRun
-from sandbox.spans import span
-from sandbox.tape import Diverged
 
-Work = Task | Sequence[Task] | Plan
 log = logging.getLogger("engine")
 MOST_AT_ONCE = 256
 TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
 MOST_REAPED = 100  # tries of a step whose processes are looked for
 PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A strategy, and why it was chosen."""
-
-    strategy: StrategyName
-    reason: str
 
 
 @dataclass(slots=True)
@@ -138,6 +126,7 @@ class Engine:
             self.keeper.counter,
             self.dispatcher.check_runtime,
             self._client_of,
+            self.keeper.window_of,
             trusted=self.trusted,
         )
         self.store = ExecutionStore(project)
@@ -148,6 +137,7 @@ class Engine:
         self._watch = Watch()
         self._ending = Ending(self.store, lambda: self.config.executions)
         self.guests = Guests(self.store, self._open_composer, self._watch, self._ending)
+        self._carrier = Carrier(self.dispatcher, self.config, self.guests, self._over)
 
     @classmethod
     def open(cls, folder: Path | str = ".", **options: Any) -> Self:
@@ -229,24 +219,24 @@ class Engine:
         client: str = "",
     ) -> str:
         """Begin the work, and give its id at once: `wait` for it, or ask for its `status`."""
-        plan = _as_plan(work)
+        plan = as_plan(work)
         if parent is not None and not client:  # what a guest's code has begun is its own client's
             client = await self._client_of(parent)
             self._check_client(client)
         if concurrency is not None and not (isinstance(concurrency, int) and 1 <= concurrency <= MOST_AT_ONCE):
             raise BadTask(f"concurrency must be a number from 1 to {MOST_AT_ONCE}, not {concurrency!r:.40}")
-        chosen = self._choose(work)
+        chosen = choose_for(work, self.config.engine.strategy)
         for task in plan if isinstance(plan, tuple) else plan.task:
             self.check(task, may_start=may_start)
         now = time.time()
-        packed = _pack(work, concurrency)
+        packed = pack(work, concurrency)
         state = ExecutionState(
             id=new_id(),
             parent=parent,
             parent_call=parent_call,
             client=client,
-            kind=_kind(work, chosen),
-            title=_title(work),
+            kind=kind_of(work, chosen),
+            title=title_of(work),
             strategy=chosen.strategy,
             strategy_reason=chosen.reason,
             work=packed,
@@ -257,7 +247,10 @@ class Engine:
             updated=now,
         )
         mark = await asyncio.to_thread(seal, sealed_text(state))
-        held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=Held.release)
+        try:
+            held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=Held.release)
+        except OSError as error:
+            raise StorageFailed.begun(error) from None
         self._begin(held, Tapes(held, replay=False), work, chosen, concurrency, may_start, on_event, ask)
         return state.id
 
@@ -268,7 +261,7 @@ class Engine:
             state = await self.status(execution_id)
             if state.result is None:
                 raise ExecutionConflict(f"execution {execution_id} is not run by this engine: it is {state.status}")
-            return _whole(state, state.result)
+            return with_steps(state, state.result)
         try:
             return await asyncio.shield(running.task)
         except asyncio.CancelledError:
@@ -283,7 +276,7 @@ class Engine:
         running = self._running.get(execution_id)
         try:
             while True:
-                event = await _first(events.get(), running.task) if running is not None and events.empty() else await events.get()
+                event = await first_event(events.get(), running.task) if running is not None and events.empty() else await events.get()
                 if event is None:  # it ended without a result: whatever was wrong is raised
                     assert running is not None
                     await running.task
@@ -318,11 +311,11 @@ class Engine:
             grants = self.dispatcher.grants_of(held.state.client)
             await self.guests.resume(held, approver=self._approver, unfinished=unfinished, anyway=anyway, grants=grants)
             assert held.state.result is not None
-            return _whole(held.state, held.state.result)
+            return with_steps(held.state, held.state.result)
         try:
             state = held.state
-            work, concurrency = _unpack(state.work)
-            plan = _as_plan(work)
+            work, concurrency = unpack(state.work)
+            plan = as_plan(work)
             for task in plan if isinstance(plan, tuple) else plan.task:
                 self.check(task, may_start=may_start)
             refuse(state, damages(state), anyway=anyway)
@@ -459,81 +452,16 @@ class Engine:
                 except Exception:
                     log.exception("a listener failed, and the execution goes on")
 
-        limit = tighter(_limit(work), self.config.budget.execution)
+        limit = tighter(limit_of(work), self.config.budget.execution)
         run = Run(held, emit, tapes, limit=limit, may_start=may_start, ask=ask, adjustments=held.state.adjustments)
-        task = asyncio.create_task(self._traced(run, work, chosen, concurrency))
+        task = asyncio.create_task(self._carrier.carry_out(run, work, chosen, concurrency))
         self._running[held.id] = _Running(run, task)
         self._watch.add(held, run.stop.set, task)
         return run
 
-    async def _traced(self, run: Run, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
-        UNDER_WAY.set(run.id)
-        with span("execution", execution_id=run.id, work=run.held.state.kind, strategy=chosen.strategy) as told:
-            result = await self._go(run, work, chosen, concurrency)
-            told.set(status=result.status)
-            return result
-
-    async def _go(self, run: Run, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
-        """An execution from its beginning to its end. Whatever happens, its state says so."""
-        started = time.monotonic()
-        try:
-            await run.write(run.held.move, "running")
-            run.say("status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason)
-            try:
-                results = await self._strategy(run.id, work, chosen, partial(self.dispatcher.run, run=run), concurrency, run.stop)
-                if run.broken is not None:
-                    if isinstance(run.tapes.wrong, Diverged):
-                        raise ExecutionConflict(f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}")
-                    raise StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
-                for step in results:
-                    if step.task_id not in run.held.state.results:  # it never came to be run, and who watches should know
-                        run.say("step", step.task_id, step.error or "", status=step.status)
-                leaves = parallel.leaves(work, results) if isinstance(work, Plan) else ()
-                took = round((time.monotonic() - started) * 1000)
-                result = aggregate(run.id, chosen.strategy, chosen.reason, results, leaves=leaves, duration_ms=took)
-                result = _with_summaries(result, run.context.links if run.context is not None else ())
-            except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                result = TaskResult(execution_id=run.id, status="BLOCKED", strategy=chosen.strategy, error=said)
-                with contextlib.suppress(OSError):
-                    await self._end(run, result, "failed")
-                raise
-            paused = any(step.status == "paused" for step in result.steps)
-            interrupted = run.stop.is_set() and not result.ok
-            await self._end(run, result, "completed" if result.ok else "interrupted" if interrupted else "paused" if paused else "failed")
-            return result
-        finally:
-            self._running.pop(run.id, None)
-            self._watch.remove(run.id)
-            await asyncio.to_thread(self.guests.let_go, run.held, run.tapes)
-
-    async def _end(self, run: Run, result: TaskResult, status: Any) -> None:
-        def end() -> None:
-            # What the steps say is in the state already, step by step.
-            known = run.held.state.results
-            short = tuple(_named(step) if step.task_id in known else step for step in result.steps)
-            run.held.move(status, result=result.model_copy(update={"steps": short}), error=result.error)
-
-        await run.write(end)
-        run.say("status", status=status)
-        run.say("result", text=result.output, result=result.model_dump(mode="json"))
-
-    async def _strategy(
-        self, execution_id: str, work: Work, chosen: Chosen, step: RunStep, concurrency: int | None, stop: asyncio.Event | None = None
-    ) -> tuple[RunResult, ...]:
-        if isinstance(work, Plan):
-            most = next(one for one in (concurrency, work.concurrency, self.config.engine.concurrency) if one is not None)
-            return await parallel.run(work, step, execution_id=execution_id, concurrency=most, stop=stop)
-        if chosen.strategy == "multi":
-            assert isinstance(work, Task)
-            return await multi.run(work, step, execution_id=execution_id, chain=self.config.engine.chain, stop=stop)
-        return await single.run(_as_tasks(work), step, execution_id=execution_id, stop=stop)
-
-    def _choose(self, work: Work) -> Chosen:
-        chosen = Chosen(*choose(work, preferred=self.config.engine.strategy))
-        if chosen.strategy == "multi" and not isinstance(work, Task):
-            raise BadTask("a handoff chain takes one task; a list runs in order (single), a plan as a graph (parallel)")
-        return chosen
+    def _over(self, run: Run) -> None:
+        self._running.pop(run.id, None)
+        self._watch.remove(run.id)
 
     def stop_all(self) -> int:
         """Ask everything that runs here to stop, and say how much that is. What was done is kept."""
@@ -562,7 +490,7 @@ class Engine:
         if not cancel:
             return await self._interrupt(execution_id)
         state = await self.status(execution_id)
-        if state.status in ("running", "pending"):
+        if state.status in ("running", "pending") or await asyncio.to_thread(self.store.is_held, state.id):
             await self._interrupt(state.id)
 
         def give_up() -> ExecutionState:
@@ -585,9 +513,9 @@ class Engine:
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             await asyncio.sleep(0.05)
-            state = await asyncio.to_thread(self.store.load, execution_id)
-            if state.status not in ("running", "pending"):
-                return state
+            if await asyncio.to_thread(self.store.is_held, execution_id):
+                continue  # also by who is about to go on with it, whatever it was before
+            return await asyncio.to_thread(self.store.load, execution_id)
         raise ExecutionConflict(f"execution {execution_id} was asked to stop, and has not within {PATIENCE_S:g} s: its process may hang")
 
     async def budget(self) -> BudgetReport:
@@ -621,8 +549,11 @@ class Engine:
     async def summarize(self, execution_id: str, *, model: str | None = None) -> list[Link]:
         """Summarise what an execution has come to, now: all of it, or of a graph what each step to come would be told.
 
-        Such a step is told the summary instead. None are made of what is short enough.
+        Such a step is told the summary instead. None are made of what is short enough. `BadTask` where summaries are switched off:
+        nobody would be told them.
         """
+        if not self.config.context.enabled:
+            raise BadTask("summaries are switched off here: enabled is false in [context] of the configuration")
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         running = self._watch.get(execution_id)
         held = running.held if running is not None else await to_the_end(self.store.hold, execution_id, undo=Held.release)
@@ -630,11 +561,13 @@ class Engine:
             if running is None:
                 await asyncio.to_thread(self._check_owner, held.state)
             mine = self._running.get(execution_id)
+            if mine is not None and mine.run.context is None:
+                mine.run.context = Recorded(held)
             context = (mine.run.context if mine is not None else None) or Recorded(held)
             purse = Purse(execution_id=execution_id, execution_limit=mine.run.limit if mine is not None else None)
             made = [
                 await self.keeper.summarize(context, messages, purpose=held.state.title, purse=purse, model=model)
-                for messages in _told_later(held.state)
+                for messages in told_later(held.state)
             ]
             if running is None:
                 await asyncio.to_thread(held.write)
@@ -654,133 +587,10 @@ class Engine:
 
     async def dry_run(self, work: Work, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
         """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
-        chosen = self._choose(work)
-        seen: list[tuple[str, Prompt | str]] = []
-
-        problems: list[EngineError] = []
-
-        async def look(step: Step) -> RunResult:
-            shown: Prompt | str = step.task.title
-            try:
-                self.dispatcher.check(step.task, may_start=True)
-                if step.task.has_prompt:
-                    shown = await self.dispatcher.prompt(step, tuple(adjustments))
-            except EngineError as error:
-                problems.append(error)
-                raise
-            seen.append((step.id, shown))
-            said = f"[what {step.task.role or step.id} answers]"
-            return RunResult(execution_id="", task_id=step.id, status="completed", output=said)
-
-        if not isinstance(work, Plan):
-            await self._strategy("", work, chosen, look, 1)
-            if problems:
-                raise problems[0]
-            return seen
-        for task, referred in zip(work.task, work.referred, strict=True):  # as they are: what is referred to is not there yet
-            others = [one for one in dict.fromkeys(task.depends_on) if one not in referred]
-            await look(Step(task.id, task, dependencies=tuple(Output(one, f"[what {one} answers]") for one in others)))
-        return seen
+        return await self._carrier.rehearse(work, choose_for(work, self.config.engine.strategy), adjustments)
 
     def _environment(self, plan: tuple[Task, ...] | Plan, runners: dict[str, str] | None = None) -> Environment:
         """What runs an execution; with the image, if any of it runs in a guest."""
         tasks = plan if isinstance(plan, tuple) else plan.task
         box = self._open_composer().box if any(task.tool or task.code for task in tasks) else None
         return environment(self.project, box, runners)
-
-
-async def _first(next_event: Coroutine[Any, Any, Event], task: asyncio.Task[TaskResult]) -> Event | None:
-    """The next event, or None if the execution ended without one."""
-    waiting = asyncio.ensure_future(next_event)
-    try:
-        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-        return waiting.result() if waiting.done() else None
-    finally:
-        waiting.cancel()
-
-
-def _named(step: RunResult) -> RunResult:
-    """A step by its name alone: the rest of it is in the state."""
-    return RunResult(execution_id=step.execution_id, task_id=step.task_id, status=step.status)
-
-
-def _whole(state: ExecutionState, result: TaskResult) -> TaskResult:
-    return result.model_copy(update={"steps": tuple(state.results.get(step.task_id, step) for step in result.steps)})
-
-
-def _as_tasks(work: Task | Sequence[Task]) -> tuple[Task, ...]:
-    return (work,) if isinstance(work, Task) else tuple(work)
-
-
-def _as_plan(work: Work) -> tuple[Task, ...] | Plan:
-    if isinstance(work, Plan):
-        return work
-    if isinstance(work, str) or not all(isinstance(task, Task) for task in _as_tasks(work)):
-        raise BadTask("work is a Task, a list of tasks or a plan: Task(description=...)")
-    tasks = _as_tasks(work)
-    if not tasks:
-        raise BadTask("there is nothing to do: the list of tasks is empty")
-    return tasks
-
-
-def _pack(work: Work, concurrency: int | None) -> dict[str, Any]:
-    if isinstance(work, Plan):
-        return {"plan": work.model_dump(mode="json", exclude_defaults=True), "concurrency": concurrency}
-    return {"tasks": [task.model_dump(mode="json", exclude_defaults=True) for task in _as_tasks(work)], "one": isinstance(work, Task)}
-
-
-def _unpack(packed: dict[str, Any]) -> tuple[Work, int | None]:
-    try:
-        if "plan" in packed:
-            return parse_plan(packed["plan"]), packed.get("concurrency")
-        tasks = [Task(**task) for task in packed["tasks"]]
-        return (tasks[0] if packed["one"] else tasks), None
-    except (ValidationError, KeyError, TypeError, IndexError) as error:
-        raise BadState(f"what the execution was to do can't be read: {explain(error)}") from None
-
-
-def _with_summaries(result: TaskResult, links: Iterable[Link]) -> TaskResult:
-    """A result whose cost is also that of the summaries that were made for it."""
-    paid = sum(link.cost_usd for link in links if link.cost_usd is not None)
-    if not paid or result.metrics is None:
-        return result
-    return result.model_copy(update={"metrics": result.metrics.model_copy(update={"cost_usd": (result.metrics.cost_usd or 0.0) + paid})})
-
-
-def _told_later(state: ExecutionState) -> list[list[Message]]:
-    """What steps to come would be told of what there is; if there are none, all that there is."""
-    if state.strategy == "multi":  # there it is the role's word that is handed on
-        outputs = [Output(result.role or step, result.output, result.structured) for step, result in state.results.items() if result.output]
-        return [outputs_of("previous", outputs)]
-    finished = {step: Output(step, result.output, result.structured) for step, result in state.results.items() if result.output}
-    groups: dict[tuple[str, ...], None] = {}
-    if "plan" in state.work:
-        plan, _ = _unpack(state.work)
-        assert isinstance(plan, Plan)
-        for task in plan.task:
-            known = tuple(one for one in dict.fromkeys(task.depends_on) if one in finished)
-            if known and not (task.id in state.results and state.results[task.id].ok):
-                groups[known] = None
-    return [outputs_of("dependencies", [finished[step] for step in group]) for group in groups or {tuple(finished): None}]
-
-
-def _kind(work: Work, chosen: Chosen) -> Kind:
-    if isinstance(work, Plan):
-        return "graph"
-    if chosen.strategy == "multi" or not isinstance(work, Task):
-        return "chain"
-    return "tool" if work.tool else "code" if work.code else "task"
-
-
-def _title(work: Work) -> str:
-    if isinstance(work, Plan):
-        return work.name or ("a plan of one task" if len(work.task) == 1 else f"a plan of {len(work.task)} tasks")
-    tasks = _as_tasks(work)
-    return tasks[0].title if len(tasks) == 1 else f"{tasks[0].title} and {len(tasks) - 1} more"
-
-
-def _limit(work: Work) -> BudgetLimit | None:
-    """A plan's own limit holds for the whole of it; so does the limit of a task that becomes a chain."""
-    if isinstance(work, Plan):
-        return work.budget
-    return work.budget if isinstance(work, Task) else None

@@ -136,19 +136,20 @@ def words(text: str) -> Iterator[tuple[Kind, str]]:
     end = 0
     for match in WORD.finditer(text):
         word = trimmed(match[0])
+        start = match.start() + match[0].find(word)
         kind = kind_of(word)
         if number:
-            between = text[end : match.start()]
+            between = text[end:start]
             if kind is None and between in {" ", "\u00a0"} and _UNIT.fullmatch(word):
                 yield "number", number + between + word
                 number = ""
                 continue
             yield "number", number
         number = word if kind == "number" else ""
-        end = match.start() + match[0].find(word) + len(word)
+        end = start + len(word)
         if kind is not None and not number:
             yield kind, _POSITION.sub("", word) if kind == "path" else word
-        elif kind is None and _MONTH.fullmatch(word) and (day := _DAY.match(text, match.end())):
+        elif kind is None and _MONTH.fullmatch(word) and (day := _DAY.match(text, end)):
             yield "number", word + day[0]
     if number:
         yield "number", number

@@ -14,15 +14,17 @@ from engine.config import ContextConfig
 from engine.context.chain import Chain, digest_of
 from engine.context.condense import Condensed, summarize_context
 from engine.context.counting import Counter
+from engine.context.loose import cut, loose_of, shares, told
 from engine.context.making import Asked
 from engine.context.material import apply, content_of, left_of, message_of, outputs_of, said_by
 from engine.context.models import Link, Message, Purse, Summarizer
+from engine.context.summarizers import ModelSummarizer
 from engine.context.windows import Windows
 from engine.errors import StorageFailed
 from engine.executions.held import Held
 from engine.prompts.cutting import share
 from engine.prompts.files import FilePart
-from engine.prompts.render import FRAME, HEADING, KINDS, SECTION
+from engine.prompts.render import FRAME, HEADING, KEPT, KINDS, SECTION
 from engine.strategies.step import Step
 from engine.threads import to_the_end
 
@@ -34,16 +36,24 @@ MOST_FILES = 8  # that are summarised for one prompt, the largest; each may cost
 LEAST_OF_FILE = 200  # tokens, below which a summary of a file says nothing
 AT_ONCE = 2  # texts of code: each keeps a thread busy
 STEP = 500  # tokens: summaries of files come in such sizes, so that the next step can use the same
-PURPOSES = {"tool": "the file {}: what it is, and what is in it, for somebody who works with it"}
+PURPOSES = {
+    "tool": "the file {}: what it is, and what is in it, for somebody who works with it",
+    "user": "what somebody is told who does a task: all that matters for doing it",
+}
+SCOPES = {"tool": "the file {}", "user": "the context of the task"}  # else it is somebody's output
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a prompt may take: the window without what is kept for the answer, and what is left of that for material."""
+    """What a prompt may take: the window without what is kept for the answer, and what is left of that for material.
+
+    `over` is what the task, its role and its skills alone are beyond the threshold.
+    """
 
     window: int
     material: int
     reserve: int = 0
+    over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +93,44 @@ class Keeper:
         """What that model would count."""
         return tokens if model is None else int(tokens * self.counter.ratio(model))
 
+    def fill(self, step: str, model: str | None, tokens: int) -> dict[str, Any]:
+        """How full a context is, for the record."""
+        return {"step": step, "tokens": tokens, "window": self.windows.window(model).tokens}
+
+    def window_of(self, model: str | None) -> int:
+        """A model's window, in tokens as they are counted here. A report is never believed that there is more room."""
+        return int(self.windows.window(model).tokens / self._more(model))
+
+    def _more(self, model: str | None) -> float:
+        return 1.0 if model is None else max(1.0, self.counter.ratio(model))
+
     def room(self, model: str | None, alone: int, threshold: float | None = None) -> Room:
         """What is left for material beside a prompt of *alone* tokens, for that model."""
-        ratio = max(1.0, self.counter.ratio(model)) if model is not None else 1.0  # a report is never believed that there is more room
-        window = int(self.windows.window(model).tokens / ratio)
-        reserve = min(int(self.config.reserve_tokens / ratio), window // 4)
+        window = self.window_of(model)
+        reserve = min(int(self.config.reserve_tokens / self._more(model)), window // 4)
         usable = window - reserve
         left = min(int(window * (threshold or self.config.threshold)), usable) - alone
-        return Room(usable, max(left, min(LEAST, usable - alone), 0), reserve)
+        return Room(usable, max(left, min(LEAST, usable - alone), 0), reserve, max(0, -left))
+
+    async def lighten(self, context: Recorded | None, step: Step, room: Room, purse: Purse | None) -> tuple[Step, list[str]]:
+        """A step whose own texts are too much, with those in short that are not its words: its context, and outputs that stand in them.
+
+        Without a record, or switched off, they are cut. Also what was done.
+        """
+        texts = await asyncio.to_thread(loose_of, step, self.counter.count)
+        sizes = shares(texts, room.over)
+        notes: list[str] = []
+        if context is not None and purse is not None and self.config.enabled:
+            making = _Fitting(self, context, room, purse, step.task.description)
+            over = [one for one in texts if one.id in sizes]
+            try:
+                short = await _together(making.short(one, sizes[one.id], KEPT) for one in over)
+            except StorageFailed as error:
+                notes.append(f"nothing was summarised: {error}")
+            else:
+                return told(step, texts, {one.id: one.text for one in short}), making.notes
+        step, cuts = await asyncio.to_thread(cut, step, texts, sizes)
+        return step, [*notes, *cuts]
 
     async def fit(
         self, context: Recorded, step: Step, adjustments: Sequence[str], room: Room, *, purse: Purse, files: Sequence[FilePart] = ()
@@ -134,14 +174,15 @@ class Keeper:
         self, context: Recorded, messages: Sequence[Message], *, purpose: str, purse: Purse, model: str | None = None
     ) -> Link | None:
         """Summarise a context now, whether or not it would fit; the link, or None if there is nothing to be made shorter."""
-        counted = apply(await self.sized(context, messages), await self.links(context))
-        total = sum(message.tokens for message in counted)
-        making = _Fitting(self, context, Room(self.windows.window(None).tokens, max(LEAST, total // 3)), purse, purpose, model=model)
-        return (await making.condense(counted, last=0)).link
+        async with context.making.setdefault("by hand", asyncio.Lock()):  # who asks twice at once has it once
+            counted = apply(await self.sized(context, messages), await self.links(context))
+            total = sum(message.tokens for message in counted)
+            making = _Fitting(self, context, Room(self.windows.window(None).tokens, max(LEAST, total // 3)), purse, purpose, model=model)
+            return (await making.condense(counted, last=0)).link
 
     async def shorten(self, context: Recorded, text: str, most: int, purse: Purse) -> str:
         """A text in at most *most* tokens: as it is, or a summary of it, which is on record with what it stands for."""
-        room = Room(self.request_window(None, None), most)
+        room = Room(self.windows.window(None).tokens, most)
         making = _Fitting(self, context, room, purse, "")
         async with self._gate:
             return (await making.condense([message_of("text", "", text)], last=0, scope="a text of the code")).messages[0].text
@@ -149,11 +190,11 @@ class Keeper:
     def summarizers(self, purse: Purse, model: str | None) -> Sequence[Summarizer]:
         return self._summarizers(purse, model) if self.config.enabled else ()
 
-    def request_window(self, model: str | None, most: int | None) -> int:
-        """What a summariser can read at once. A runtime's own model, if none is named, may be any: it gets no more than *most*."""
-        named = model or self.config.model
-        window = self.windows.window(named).tokens
-        return window if named is not None or most is None else min(window, most)
+    def request_window(self, summarizers: Sequence[Summarizer], most: int) -> int:
+        """What each of the summarisers can read at once. A runtime's own model, if none is named, may be any: no more than *most*."""
+        models = [one.window for one in summarizers if isinstance(one, ModelSummarizer)]
+        known = [window for window in models if window is not None]
+        return min([*known, *([] if known and None not in models else [self.windows.window(None).tokens, most])])
 
     async def keep(self, context: Recorded, made: Condensed) -> Link | None:
         """On disk, and on record, before it is used."""
@@ -185,7 +226,7 @@ class _Fitting:
         self.room = room
         self.notes: list[str] = []
         self._keeper, self._context, self._purse, self._purpose, self._model = keeper, context, purse, purpose, model
-        self._said = said_by(context.held.state.work)
+        self._work = context.held.state.work
 
     async def within(self, messages: Sequence[Message]) -> list[Message]:
         """A context within the room: long outputs as summaries, and if it is still too much one summary in place of the older part."""
@@ -193,7 +234,7 @@ class _Fitting:
         now = apply(messages, links)
         most = min(self._keeper.config.pass_tokens, self.room.material)
         long = [one for one in now if one.tokens > most and one.speaker == "assistant"]
-        short = await _together(self.short(one, most, "in the record of this execution") for one in long)
+        short = await _together(self.short(one, most, KEPT) for one in long)
         by_id = {one.id: one for one in short}
         now = apply([by_id.get(one.id, one) for one in now], links)
         if sum(message.tokens for message in now) <= self.room.material:
@@ -216,7 +257,7 @@ class _Fitting:
 
     async def short(self, message: Message, most: int, where: str) -> Message:
         """A summary in place of a message, made once and kept. It says where the whole is."""
-        scope = f"{'the file' if message.speaker == 'tool' else 'the output of'} {message.source}"
+        scope = SCOPES.get(message.speaker, "the output of {}").format(message.source)
         purpose = PURPOSES.get(message.speaker, "what {} came to, for those who go on with it").format(message.source)
         async with self._context.making.setdefault(f"{scope} {message.digest}", asyncio.Lock()):
             before = await self._keeper.links(self._context, scope)
@@ -243,18 +284,19 @@ class _Fitting:
     async def _summary(self, messages: Sequence[Message], room: Room, purpose: str, *, last: int | None, scope: str) -> Condensed:
         keeper = self._keeper
         await asyncio.to_thread(Chain(self._context.held.folder).prepare)  # before anybody is paid for what can't be kept
+        summarizers = keeper.summarizers(self._purse, self._model)
         return await summarize_context(
             messages,
             target_tokens=room.material,
             window_tokens=room.window,
-            summarizers=keeper.summarizers(self._purse, self._model),
+            summarizers=summarizers,
             counter=keeper.counter,
             purpose=purpose,
             last=keeper.config.last if last is None else last,
             timeout_s=keeper.config.timeout_s,
-            request_tokens=keeper.request_window(self._model, room.window),
+            request_tokens=keeper.request_window(summarizers, room.window),
             scope=scope,
-            said=self._said,
+            said=said_by(self._work, context=scope != SCOPES["user"]),
             asked=self._context.asked,
         )
 

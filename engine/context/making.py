@@ -22,6 +22,7 @@ from engine.prompts.fences import label
 
 LEAST = 64  # tokens of a summary
 PART = 6  # a model is asked for no more than this part of its window
+KEEP = 8  # and told what to keep in no more than this part
 FRAME, HEADING = 450, 30  # tokens of a request's own words, and of those around each message
 LEAST_ROOM = 400  # tokens of material, below which a request is no use
 TRIES = 3
@@ -123,7 +124,7 @@ class Making:
         """The summary of messages, and what it was made of in the end: themselves, or summaries of parts of them."""
         wanted = min(target, max(LEAST, self._window // PART))
         largest = max(wanted, LEAST, self._window // (2 * PART))  # that is asked for in one request
-        told = await asyncio.to_thread(self._counter.count, "\n".join((self._purpose, *keep)))
+        asked, told = await asyncio.to_thread(self._asked_for, keep)
         room = (self._window - may_write(largest) - FRAME - told) * 95 // 100
         for _ in range(LEVELS):
             if not self._order()[:-1]:
@@ -133,13 +134,23 @@ class Making:
                 break
             batches = await asyncio.to_thread(self._batches, messages, room)
             each = wanted if len(batches) == 1 else max(LEAST, min(room // len(batches) - HEADING, room // 3, largest))
-            parts = await self._mapped(batches, each, keep)
+            parts = await self._mapped(batches, each, asked)
             if all(part.by == self._sure.name for part in parts):
                 break  # what no model had a part in is better done at once, and in all the room that there is
             if len(parts) == 1:
                 return parts[0], messages
             messages = await asyncio.to_thread(self._messages, parts)
         return await self._surely(messages, target, keep), messages
+
+    def _asked_for(self, keep: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
+        """What of *keep* a model is asked to keep, and the tokens of that and of the purpose. The check puts back the others."""
+        asked, used = [], 0
+        for one in keep:
+            used += self._counter.count(one) + 1
+            if used > self._window // KEEP:
+                break
+            asked.append(one)
+        return tuple(asked), self._counter.count("\n".join((self._purpose, *asked)))
 
     async def _mapped(self, batches: Sequence[tuple[Message, ...]], target: int, keep: tuple[str, ...]) -> list[Summary]:
         async def one(batch: tuple[Message, ...]) -> Summary:

@@ -12,7 +12,7 @@ from engine.prompts.files import FilePart
 from engine.prompts.render import shown
 from engine.strategies.step import Output
 
-SPEAKERS: dict[str, Speaker] = {"feedback": "user", "file": "tool"}
+SPEAKERS: dict[str, Speaker] = {"feedback": "user", "context": "user", "file": "tool"}
 SAID = frozenset({"description", "prompt", "context", "pinned", "metadata", "constraints", "code"})  # fields of a task that say something
 MOST_SAID = 200_000  # characters
 
@@ -61,10 +61,13 @@ def apply(messages: Sequence[Message], links: Iterable[Link]) -> list[Message]:
     return now
 
 
-def said_by(work: Any) -> str:
-    """All that the tasks of an execution say, as its state has them: what they name must not be lost in a summary."""
+def said_by(work: Any, *, context: bool = True) -> str:
+    """All that the tasks of an execution say, as its state has them: what they name must not be lost in a summary.
+
+    Without their contexts, if one of these is what is summarised: it names all that is in it.
+    """
     texts, size = [], 0
-    for text in _texts(work, inside=False):
+    for text in _texts(work, inside=False, said=SAID if context else SAID - {"context"}):
         texts.append(text[: MOST_SAID - size])
         size += len(texts[-1])
         if size >= MOST_SAID:
@@ -72,13 +75,13 @@ def said_by(work: Any) -> str:
     return "\n".join(texts)
 
 
-def _texts(value: Any, *, inside: bool) -> Iterator[str]:
+def _texts(value: Any, *, inside: bool, said: frozenset[str]) -> Iterator[str]:
     if isinstance(value, str):
         if inside:
             yield value
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from _texts(one, inside=inside or key in SAID)
+            yield from _texts(one, inside=inside or key in said, said=said)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _texts(one, inside=inside)
+            yield from _texts(one, inside=inside, said=said)

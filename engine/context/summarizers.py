@@ -12,6 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from engine.budget.known import with_slash
 from engine.budget.prices import Prices
 from engine.context.counting import Counter
 from engine.context.models import Message, Summarizer, Summary, SummaryFailed, SummaryRequest
@@ -32,8 +33,8 @@ _REFUSAL = re.compile(
 )
 _REFUSED = 800  # characters: a longer text that begins so is a summary all the same
 
-Sample = Callable[[str, str, int], Awaitable[str]]
-"""Asks the connected client's model: the system prompt, the user's, and how many tokens it may write; its text."""
+Sample = Callable[[str, str, int], Awaitable[ModelReply]]
+"""Asks the connected client's model: the system prompt, the user's, and how many tokens it may write; what it says."""
 
 
 def may_write(target: int) -> int:
@@ -42,7 +43,7 @@ def may_write(target: int) -> int:
 
 
 class ModelSummarizer:
-    """Has a model write the summary, through *call*, where its cost is booked, too."""
+    """Has a model write the summary, through *call*, where its cost is booked, too. *window* is that model's, if it is known."""
 
     def __init__(
         self,
@@ -52,10 +53,12 @@ class ModelSummarizer:
         model: str | None = None,
         timeout_s: float = TIMEOUT_S,
         counter: Counter | None = None,
+        window: int | None = None,
     ) -> None:
         self.name = name
         self.model = model
         self.timeout_s = timeout_s
+        self.window = window
         self._call, self._templates = call, templates
         self._counter = counter or Counter()
 
@@ -74,7 +77,7 @@ class ModelSummarizer:
             wrong = f"the answer is too short to be a summary: {one_line(text)}"
         if wrong is not None:
             raise SummaryFailed(wrong, reply.cost_usd)
-        return Summary(text=text, by=self.name, model=model, usage=reply.usage, cost_usd=reply.cost_usd)
+        return Summary(text=text, by=self.name, model=reply.model or model, usage=reply.usage, cost_usd=reply.cost_usd)
 
     def _prompt(self, request: SummaryRequest) -> tuple[str, str]:
         data = {
@@ -86,6 +89,10 @@ class ModelSummarizer:
         }
         most = 4 * sum(len(message.text) + 1000 for message in request.messages) + (1 << 20)
         system, user = (self._templates.render(f"summary_{part}.j2", data, characters=most).strip("\n") for part in ("system", "user"))
+        if self.window is not None:  # a project's own template may say everything twice
+            tokens = self._counter.count(system) + self._counter.count(user)
+            if tokens + request.target_tokens > self.window:
+                raise SummaryFailed(f"the request has {tokens} tokens, and the model takes {self.window} with its answer", 0.0)
         return system, user
 
     def _wrong(self, text: str, target: int) -> str | None:
@@ -112,8 +119,8 @@ async def pydantic_ai(system: str, user: str, options: ModelOptions, prices: Pri
         cache_read=used.cache_read_tokens,
         cache_write=used.cache_write_tokens,
     )
-    cost = await asyncio.to_thread(prices.cost, (options.model or "").replace(":", "/", 1), usage)
-    return ModelReply(text=result.output, usage=usage, cost_usd=cost)
+    cost = await asyncio.to_thread(prices.cost, with_slash(options.model or ""), usage)
+    return ModelReply(text=result.output, usage=usage, cost_usd=cost, model=options.model)
 
 
 class SamplingSummarizer(ModelSummarizer):
@@ -128,7 +135,7 @@ class SamplingSummarizer(ModelSummarizer):
         counter: Counter | None = None,
     ) -> None:
         async def ask(system: str, user: str, options: ModelOptions) -> ModelReply:
-            return ModelReply(text=await sample(system, user, options.max_tokens or 1000))
+            return await sample(system, user, options.max_tokens or 1000)
 
         super().__init__(ask, templates, name, None, timeout_s, counter)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from engine.budget.known import LONGEST_NAME, find, names, providers
+from engine.budget.known import LONGEST_NAME, find, names, providers, with_slash
 from engine.budget.prices import ALIASES
 
 log = logging.getLogger("engine.context")
@@ -39,10 +39,10 @@ class Windows:
     def window(self, model: str | None) -> Window:
         """The window of a model; for one that is not known the default, which is logged once for each model."""
         if model is not None:
-            model = model.replace(":", "/", 1) if ":" in model and "/" not in model else model  # pydantic-ai's way to write it
-            for name in names(model):
-                if (given := self._overrides.get(name)) is not None:
-                    return Window(given, "config")
+            given, model = model, with_slash(model)
+            for name in (*names(given), *names(model)):
+                if (tokens := self._overrides.get(name)) is not None:
+                    return Window(tokens, "config")
             if (listed := _listed(model)) is not None:
                 return Window(listed, "genai-prices")
             self._warn_once(model[:LONGEST_NAME])

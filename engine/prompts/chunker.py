@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.errors import BadTask
 from engine.prompts.fences import label, language, one_line, quoted
-from engine.tokens import count, encode, encoding
+from engine.tokens import count, decode, encode
 
 ROOM = 24  # tokens of text that a chunk must have room for beside a heading
 _AHEAD = 16  # characters that a place to split may look at behind itself
@@ -103,7 +103,7 @@ def _reach(text: str, start: int, room: int) -> int:
         piece = text[start : start + window]
         tokens = encode(piece)
         if len(tokens) > room:
-            return start + max(1, len(encoding().decode_bytes(tokens[:room]).decode("utf-8", "ignore")))
+            return start + max(1, len(decode(tokens[:room])))
         if start + window >= len(text):
             return len(text)
         window *= 2

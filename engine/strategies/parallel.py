@@ -95,17 +95,18 @@ class _Going:
     async def _result(self, task: PlanTask, index: int) -> RunResult:
         referred = self._plan.referred[index]
         results = {id_: self._results[id_] for id_ in referred}
+        inserted: list[Output] = []
         if sum(len(result.output) for result in results.values()) > BIG:
-            put_in = await asyncio.to_thread(filled, task, results)
+            put_in = await asyncio.to_thread(filled, task, results, inserted)
         else:
-            put_in = filled(task, results)
+            put_in = filled(task, results, inserted)
         # What the task refers to stands where it refers to it, and is not sent a second time.
         outputs = [
             Output(id_, self._results[id_].output, self._results[id_].structured)
             for id_ in dict.fromkeys(task.depends_on)
             if id_ not in referred
         ]
-        step = Step(task.id, put_in, dependencies=tuple(outputs))
+        step = Step(task.id, self._plan.with_threshold(put_in), dependencies=tuple(outputs), inserted=tuple(inserted))
         return await run_retried(step, self._run_step, self._execution_id, retries=task.retries, backoff_s=self._backoff_s, stop=self._stop)
 
     def _ended(self, node: int) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from engine.errors import BadTask
 from engine.explaining import problem
-from engine.models import BudgetLimit, Model, Name, StrategyName, Task, TaskId
+from engine.models import BudgetLimit, Model, Name, StrategyName, Task, TaskId, Threshold
 from engine.strategies.graph import Node, topological
 from engine.strategies.references import references
 
@@ -58,6 +58,7 @@ class Plan(Model):
     name: Name | None = None
     concurrency: Annotated[int, Field(ge=1, le=256, strict=True)] | None = None
     budget: BudgetLimit | None = None
+    threshold: Threshold | None = None  # for those of its tasks that have none of their own
     task: Annotated[tuple[PlanTask, ...], Field(min_length=1, max_length=MOST_TASKS)]
 
     @model_validator(mode="after")
@@ -102,6 +103,10 @@ class Plan(Model):
                 raise ValueError(f"task {task.id}: it depends on itself")
             found.append(tuple(sorted(self.index[id_] for id_ in ids)))
         return tuple(found)
+
+    def with_threshold(self, task: PlanTask) -> PlanTask:
+        """A task, with the threshold that it has here."""
+        return task if task.threshold or not self.threshold else task.model_copy(update={"threshold": self.threshold})
 
     @property
     def nodes(self) -> list[Node]:

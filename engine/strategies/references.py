@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from engine.errors import BadTask
 from engine.models import RunResult, Task
+from engine.strategies.step import Output
 
 MOST_DEPTH = 100
 MOST_TEXT = 4_000_000
@@ -45,13 +46,19 @@ def references(task: Task, ids: Collection[str]) -> tuple[Reference, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def filled(task: AnyTask, results: Mapping[str, RunResult]) -> AnyTask:
-    """The task with each reference replaced, or `BadTask` if one leads nowhere or must not stand where it does."""
+def filled(task: AnyTask, results: Mapping[str, RunResult], inserted: list[Output] | None = None) -> AnyTask:
+    """The task with each reference replaced, or `BadTask` if one leads nowhere or must not stand where it does.
+
+    What that has put into its description is added to *inserted*.
+    """
     if not any("${" in text for _, text in _strings(task)):
         return task
     fill = _Fill(results)
+    description = fill.text("description", task.description)
+    if inserted is not None:
+        inserted += fill.inserted
     update: dict[str, Any] = {
-        "description": fill.text("description", task.description),
+        "description": description,
         "context": fill.text("context", task.context),
         "inputs": fill.value("inputs", task.inputs),
     }
@@ -72,13 +79,12 @@ class _Fill:
         self._results = results
         self._read: dict[str, Any] = {}
         self._inserted = 0
+        self.inserted: list[Output] = []  # into texts
 
     def text(self, where: str, template: str) -> str:
         if "${" not in template:
             return template
-        text = "".join(
-            part if isinstance(part, str) else self._counted(where, self._as_text(part)) for part in _parts(where, template, self._results)
-        )
+        text = "".join(part if isinstance(part, str) else self._put(where, part) for part in _parts(where, template, self._results))
         if len(text) > MOST_TEXT:
             raise BadTask(f"{where}: it is longer than {MOST_TEXT} characters once its references are put in")
         return text
@@ -102,6 +108,11 @@ class _Fill:
             raise BadTask(f'command.{index}: {template} became an option, {text[:40]!r}; put a "--" before it if the program knows that')
         if "\0" in text:
             raise BadTask(f"command.{index}: {template} holds a NUL character, which no argument can")
+        return text
+
+    def _put(self, where: str, part: Reference) -> str:
+        text = self._counted(where, self._as_text(part))
+        self.inserted.append(Output(part.id, text))
         return text
 
     def _counted(self, where: str, text: str) -> str:

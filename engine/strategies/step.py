@@ -20,12 +20,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`previous` are the outputs of a handoff, `dependencies` those of a graph; both belong into the prompt."""
+    """`previous` are the outputs of a handoff, `dependencies` those of a graph; both belong into the prompt.
+
+    `inserted` are those that stand in the task's description already, because it refers to them.
+    """
 
     id: str
     task: Task
     previous: tuple[Output, ...] = ()
     dependencies: tuple[Output, ...] = ()
+    inserted: tuple[Output, ...] = ()
 
 
 RunStep = Callable[[Step], Awaitable[RunResult]]

@@ -388,6 +388,30 @@ class SecondHangs(Strict):
             self._ended = True
 
 
+def test_over_fifty_rounds_every_prompt_fits_and_has_what_is_pinned(project: Path) -> None:
+    """A handoff in which each is told all that was said before: summaries of summaries, each on record, back to the first word."""
+    chain, pinned = [f"role{n}" for n in range(50)], "Never touch `legacy/billing.py`, id 7f3a-99."
+    runner = Strict(size=1_000, window=3_000)
+    config = context(summarizers=["deterministic"], default_window=3_000) | {
+        "roles": {role: {"prompt": "Go on."} for role in chain},
+        "engine": {"chain": chain},
+    }
+
+    async def work(engine: Engine) -> None:
+        task = Task(description="Move TEN-4711 to the new billing.", strategy="multi", pinned=(pinned,))
+        result = await engine.execute(task)
+        assert (result.status, runner.refused, len(runner.seen)) == ("COMPLETE", [], 50)
+        links = links_of(engine, result)
+        assert len(links) > 20
+        originals = Chain(engine.store.folder / result.execution_id).expand(links[-1].number, deep=True)
+        assert [message.text for message in originals] == [prose(step.task_id, 1_000) for step in result.steps[: len(originals)]]
+        assert len(originals) > 40
+
+    run(project, runner, work, config)
+    assert all(pinned in request.prompt and "TEN-4711" in request.prompt for request in runner.seen)
+    assert max(map(Strict.tokens, runner.seen)) <= 0.8 * runner.window
+
+
 class TestTheRecord:
     @pytest.fixture
     def box(self) -> Iterator[Sandbox]:

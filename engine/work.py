@@ -1,0 +1,86 @@
+"""What an engine is given to do: a task, several in their order, or a plan; how it is written down, read again and named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from engine.errors import BadTask
+from engine.executions.state import BadState, Kind
+from engine.explaining import explain
+from engine.models import BudgetLimit, StrategyName, Task
+from engine.strategies import Plan, choose, parse_plan
+
+Work = Task | Sequence[Task] | Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A strategy, and why it was chosen."""
+
+    strategy: StrategyName
+    reason: str
+
+
+def choose_for(work: Work, preferred: StrategyName) -> Chosen:
+    """The strategy that a piece of work asks for, or the one that suits it."""
+    chosen = Chosen(*choose(work, preferred=preferred))
+    if chosen.strategy == "multi" and not isinstance(work, Task):
+        raise BadTask("a handoff chain takes one task; a list runs in order (single), a plan as a graph (parallel)")
+    return chosen
+
+
+def as_tasks(work: Task | Sequence[Task]) -> tuple[Task, ...]:
+    return (work,) if isinstance(work, Task) else tuple(work)
+
+
+def as_plan(work: Work) -> tuple[Task, ...] | Plan:
+    if isinstance(work, Plan):
+        return work
+    if isinstance(work, str) or not all(isinstance(task, Task) for task in as_tasks(work)):
+        raise BadTask("work is a Task, a list of tasks or a plan: Task(description=...)")
+    tasks = as_tasks(work)
+    if not tasks:
+        raise BadTask("there is nothing to do: the list of tasks is empty")
+    return tasks
+
+
+def pack(work: Work, concurrency: int | None) -> dict[str, Any]:
+    if isinstance(work, Plan):
+        return {"plan": work.model_dump(mode="json", exclude_defaults=True), "concurrency": concurrency}
+    return {"tasks": [task.model_dump(mode="json", exclude_defaults=True) for task in as_tasks(work)], "one": isinstance(work, Task)}
+
+
+def unpack(packed: dict[str, Any]) -> tuple[Work, int | None]:
+    try:
+        if "plan" in packed:
+            return parse_plan(packed["plan"]), packed.get("concurrency")
+        tasks = [Task(**task) for task in packed["tasks"]]
+        return (tasks[0] if packed["one"] else tasks), None
+    except (ValidationError, KeyError, TypeError, IndexError) as error:
+        raise BadState(f"what the execution was to do can't be read: {explain(error)}") from None
+
+
+def kind_of(work: Work, chosen: Chosen) -> Kind:
+    if isinstance(work, Plan):
+        return "graph"
+    if chosen.strategy == "multi" or not isinstance(work, Task):
+        return "chain"
+    return "tool" if work.tool else "code" if work.code else "task"
+
+
+def title_of(work: Work) -> str:
+    if isinstance(work, Plan):
+        return work.name or ("a plan of one task" if len(work.task) == 1 else f"a plan of {len(work.task)} tasks")
+    tasks = as_tasks(work)
+    return tasks[0].title if len(tasks) == 1 else f"{tasks[0].title} and {len(tasks) - 1} more"
+
+
+def limit_of(work: Work) -> BudgetLimit | None:
+    """A plan's own limit holds for the whole of it; so does the limit of a task that becomes a chain."""
+    if isinstance(work, Plan):
+        return work.budget
+    return work.budget if isinstance(work, Task) else None
