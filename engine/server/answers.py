@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, ParamSpec
 
@@ -23,11 +24,14 @@ from engine.explaining import MOST, explain, problem
 from engine.models import TaskResult
 from engine.outcomes import OUTCOMES
 from engine.server.callers import current
+from engine.server.wording import for_clients
 from sandbox import SandboxError
 
+log = logging.getLogger("engine.server")
 P = ParamSpec("P")
 Wants = Literal["compose", "agents"]
 MAX_CHARS = 10_000
+MAX_SCOPE = 300
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 KEEPS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}  # changes what can be undone
 RUNS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}  # does what its tools do
@@ -77,7 +81,15 @@ WORK = shape(
 )
 RESUMED = shape("execution_id", "status", **_STATE, strategy=STRING, metrics=OBJECT, result={}, stdout=STRING, changed=ARRAY, usage=OBJECT)
 STATUS = shape(
-    "execution_id", "status", **_STATE, title=STRING, resumable=BOOLEAN, tool_calls=INTEGER, spent_usd=NUMBER, spent_tokens=INTEGER
+    "execution_id",
+    "status",
+    **_STATE,
+    title=STRING,
+    resumable=BOOLEAN,
+    tool_calls=INTEGER,
+    spent_usd=NUMBER,
+    spent_tokens=INTEGER,
+    summaries=ARRAY,
 )
 
 
@@ -110,10 +122,22 @@ def answering(wants: Wants | None = None) -> Callable[[Callable[P, Awaitable[Too
                 return await tool(*args, **kwargs)
             except ComposeRefused as error:
                 return failed(f"{error.name} was not saved:\n" + "\n".join(f"- {problem}" for problem in error.problems))
-            except (ComposerError, SandboxError, EngineError) as error:
+            except EngineError as error:
+                return failed(for_clients(str(error)))
+            except (ComposerError, SandboxError) as error:
                 return failed(str(error))
             except ValidationError as error:
                 return failed(explain(error))
+            except OSError as error:  # a full disk, a read-only one: the path is the log's business
+                log.warning("%s could not be done: %s", tool.__name__, error)
+                return failed(
+                    f"{error.strerror or type(error).__name__}: this could not be done, or not be recorded; go-ent doctor says more"
+                )
+            except Exception:
+                if not current().name:
+                    raise
+                log.exception("%s failed", tool.__name__)  # what it says may be nobody's business who has only a token
+                return failed(f"{tool.__name__} failed inside the server, whose log says why: not by anything in this call")
 
         return answer
 
@@ -182,7 +206,7 @@ def of_run(run: CodeRun) -> ToolResult:
     if run.error is not None:
         made["error"] = cut((run.error.traceback or f"{run.error.kind}: {run.error.message}").strip())
         if hint := _hint(run):
-            made["hint"] = cut(hint)
+            made["hint"] = cut(for_clients(hint))
     if run.pending:
         made["pending"] = [{**one.model_dump(mode="json"), "arguments": short(one.arguments)} for one in run.pending[:20]]
         made.setdefault("hint", decide_hint(run.id))
@@ -239,6 +263,10 @@ def of_state(state: ExecutionState) -> ToolResult:
         made["hint"] = "engine_resume goes on"
     if state.checkpoints:
         made["checkpoints"] = [{"label": one.label, "value": short(one.value)} for one in state.checkpoints[-10:]]
+    if state.context:
+        made["summaries"] = [
+            one.model_dump(exclude={"at"}, exclude_none=True) | {"scope": cut(one.scope, MAX_SCOPE)} for one in state.context[-10:]
+        ]
     made["steps"] = [{"id": step, "status": one.status, "error": cut(one.error or "")} for step, one in list(state.results.items())[:100]]
     made["steps"] += [{"id": step, "status": "running"} for step in state.running[:100]]
     return ToolResult(structured_content=made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -36,12 +35,6 @@ class Caller:
         grants = self.grants(composer)
         reached = {source.origin for source in composer.catalogue.sources if grants.may_reach(source.namespace)}
         return {name: problem for name, problem in found.items() if name in reached or grants.allows(name)}
-
-    def session(self, name: str | None) -> str | None:
-        """The name under which this caller's code keeps its variables: nobody else's code may meet them."""
-        if name is None or not self.name:
-            return name
-        return f"c{hashlib.sha256(self.name.encode()).hexdigest()[:16]}_{name}"
 
     def owns(self, state: ExecutionState) -> bool:
         """Whether an execution is this caller's to see, to resume, to interrupt and to decide on.

@@ -17,7 +17,7 @@ from fastmcp.tools.base import ToolResult
 from composer import Composer
 from composer.codemode import CodeRun
 from composer.spec import NAMESPACE
-from engine.engine import Engine, Work
+from engine.engine import Engine
 from engine.errors import EngineError, ExecutionConflict
 from engine.executions.state import ExecutionState
 from engine.executions.tape import NOT_SAID, Unfinished
@@ -28,6 +28,7 @@ from engine.server import elicit
 from engine.server.answers import NotAllowed, cut, of_result, of_run
 from engine.server.callers import current
 from engine.server.elicit import Permits
+from engine.work import Work
 from sandbox import Run
 from sandbox.run import Pending
 
@@ -36,7 +37,10 @@ T = TypeVar("T")
 Present = Callable[[CodeRun], ToolResult]
 LOOK_S = 0.1  # no more than ten reports a second
 SILENCE_S = 1.0
+STOP_S = 4.0  # that executions have to stop, when the server ends
+ANSWER_S = 0.2  # that their answers have to be sent
 MOST_TOLD = 200
+BUILDING = "waiting for the sandbox image, which is built once on this machine, in about half a minute"
 MOST_TOKEN = 1024  # characters of a progress token, which comes back with every report
 
 
@@ -98,6 +102,15 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+async def end_calls(engine: Engine) -> None:
+    """Before the server ends: have what runs stop and be put on record, and who waits for it hear so."""
+    engine.stop_all()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STOP_S):
+            await engine.guests.watch.close()
+    await asyncio.sleep(ANSWER_S)
+
+
 class Report:
     """How a call is going: what was said last, or how many tool calls the execution has made."""
 
@@ -107,7 +120,11 @@ class Report:
         self.execution_id = ""
 
     def follow(self, execution_id: str) -> None:
-        self.execution_id = execution_id
+        self.execution_id, self._said = execution_id, ""
+
+    def say(self, text: str) -> None:
+        """What keeps it from beginning."""
+        self._said = text
 
     def hear(self, event: Event) -> None:
         """An event of the engine."""
@@ -227,6 +244,8 @@ class _Guest:
         return guest_order(state) == self._order
 
     async def begin(self, report: Report, permits: Permits | None) -> tuple[str, Run]:
+        if not self._composer.box.has_image:
+            report.say(BUILDING)
         run = await self._engine.guests.run(self._order, begun=report.follow, client=current().name)
         return run.id, run
 

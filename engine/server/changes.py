@@ -151,9 +151,11 @@ class Changes(Provider):
                 self._stamps = stamps
 
     async def _scan(self) -> object:
+        late = self._tools.late
+
         def scan() -> object:
             started = time.thread_time()
-            stamps = stamps_of(self._tools.composer)
+            stamps = stamps_of(self._tools.composer), late
             self._took_s = time.thread_time() - started
             return stamps
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_LIMIT = 50
 MAX_STUBS = 40_000  # characters
+NONE_FITS = "no tool that is granted fits: fewer words find more, none lists all"
+NONE = "no tool is granted here yet: code_execute runs plain Python; servers, APIs and grants are named in .go-ent/config.toml"
 
 __all__ = ["add", "failed"]
 
@@ -43,7 +45,8 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
             found = await composer.catalogue.tools(grants, namespace)
         problems = "".join(f"\n{origin} is not available: {problem}" for origin, problem in current().problems(composer).items())
         more = f"\n… and {len(found) - limit} more: search with words, or by namespace" if len(found) > limit else ""
-        return text(cut(show(found[:limit], detail) if found else "no tool that is granted fits", MAX_STUBS) + more + cut(problems))
+        none = NONE_FITS if words.strip() or namespace else NONE
+        return text(cut(show(found[:limit], detail) if found else none, MAX_STUBS) + more + cut(problems))
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     @answering()
@@ -71,5 +74,5 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         limits: Annotated[dict[str, float] | None, Field(description="Narrower limits: timeout_s, cpu_s, memory_mb …")] = None,
     ) -> ToolResult:
         """Run Python over the granted tools in a sandbox: fresh each time, or in a named session."""
-        order = GuestOrder(code=code, inputs=inputs or {}, session=current().session(session), limits=limits)
+        order = GuestOrder(code=code, inputs=inputs or {}, session=session, limits=limits)
         return await run_guest(order, composer, engine)

@@ -44,20 +44,20 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
             _granted(composer, toolfile.read(source).name)  # whoever may not call a tool does not change what others call
         saved = await composer.compose(source)
         what = "saved as" if saved.created else "unchanged, still"
-        words = f"{saved.name}: {what} version {saved.version}; {saved.examples} examples passed"
+        words = f"{saved.name}: {what} version {saved.version}; {saved.examples} {'example' if saved.examples == 1 else 'examples'} passed"
         return said(words, name=saved.name, version=saved.version, created=saved.created, examples=saved.examples)
 
     @server.tool(annotations=RUNS, output_schema=RUN)
     @answering()
     async def tool_run(name: str, inputs: dict[str, Any] | None = None) -> ToolResult:
-        """Run a composed tool."""
+        """Run a composed tool, whether it is listed under its own name or not."""
         _granted(composer, name)
         return await run_guest(GuestOrder(tool=name, inputs=inputs or {}), composer, engine)
 
     @server.tool(annotations=READ_ONLY, output_schema=shape("tools", tools=LISTED))
     @answering()
     async def tool_list() -> ToolResult:
-        """The composed tools there are."""
+        """All composed tools, also those that are not listed under their own names."""
         grants = current().grants(composer)
         lines, found = [], []
         for tool, used in await composer.tools():

@@ -1,4 +1,4 @@
-"""Contexts over MCP: summarise an execution now; and the connected client's own model as a summariser."""
+"""Contexts over MCP: summarise an execution now."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastmcp.server.dependencies import get_context
-from fastmcp.tools.base import ToolResult
-from mcp.shared.message import ServerMessageMetadata
-from mcp_types import CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, SamplingMessage, TextContent
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
+from mcp_types import InputRequiredResult
 from pydantic import Field
 
-from engine.context.models import Link, SummaryFailed
+from engine.context.models import Link
 from engine.engine import Engine
 from engine.models import ModelName
 from engine.runners.trees import TAG
 from engine.server.answers import ARRAY, INTEGER, NUMBER, STRING, answering, cut, shape
 from engine.server.callers import current
 from engine.server.calling import to_its_end
+from engine.server.sampling import Kept, Rounds, asked_later, sample
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -36,7 +36,6 @@ RESULT = shape(
     failed_before=ARRAY,
     summaries=ARRAY,
 )
-NONE = "the connected client offers no sampling"
 
 
 def add(server: FastMCP, engine: Engine) -> None:
@@ -44,6 +43,7 @@ def add(server: FastMCP, engine: Engine) -> None:
     if TAG in os.environ:
         return
     engine.asking.sample = sample
+    kept = Kept[list[Link]]()
 
     @server.tool(
         annotations={"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}, output_schema=RESULT
@@ -55,13 +55,28 @@ def add(server: FastMCP, engine: Engine) -> None:
     ) -> ToolResult:
         """Summarise what an execution has come to: when it goes on, it is told the summary instead."""
         state = await current().find(engine, execution_id)
-        links = await to_its_end(engine.summarize(state.id, model=model))
+        links = await _links(engine, state.id, model, kept)
+        if isinstance(links, ToolResult):
+            return links
         if not links:
             return ToolResult(structured_content={"execution_id": state.id, "status": "short enough: nothing was summarised"})
         made = {"execution_id": state.id, "status": "summarised", **_of_link(links[-1])}
         if len(links) > 1:
             made["summaries"] = [_of_link(link) for link in links[:20]]
         return ToolResult(structured_content=made)
+
+
+async def _links(engine: Engine, execution_id: str, model: str | None, kept: Kept[list[Link]]) -> list[Link] | ToolResult:
+    """The summaries that were made; or what the client's model is to say first, as the result of the call."""
+    if not asked_later():
+        return await to_its_end(engine.summarize(execution_id, model=model))
+    context = get_context()
+    rounds = kept.take(context.request_state or "") or Rounds(engine.summarize(execution_id, model=model))
+    found = await to_its_end(rounds.next(context.input_responses or {}))
+    if isinstance(found, list):
+        return found
+    await kept.keep(rounds)
+    return InputRequiredToolResult(InputRequiredResult(input_requests={**found}, request_state=rounds.id))
 
 
 def _of_link(link: Link) -> dict[str, Any]:
@@ -72,25 +87,3 @@ def _of_link(link: Link) -> dict[str, Any]:
     if link.tried:
         made["failed_before"] = [cut(why) for why in link.tried[:20]]
     return made
-
-
-async def sample(system: str, user: str, max_tokens: int) -> str:
-    """What the model of the client says whose call is under way here. `SummaryFailed` if it offers none.
-
-    Clients of the 2026-07-28 protocol can't be asked: it has no way back to them.
-    """
-    try:
-        context = get_context()
-        session = context.session
-    except RuntimeError:
-        raise SummaryFailed("no client is connected") from None
-    offered = session.client_capabilities
-    if offered is None or offered.sampling is None or not session.can_send_request:
-        raise SummaryFailed(NONE)
-    message = SamplingMessage(role="user", content=TextContent(type="text", text=user))
-    params = CreateMessageRequestParams(messages=[message], system_prompt=system, max_tokens=max_tokens)
-    call = ServerMessageMetadata(related_request_id=context.request_id)  # over HTTP it goes by the way of the call
-    answer = await session.send_request(CreateMessageRequest(params=params), CreateMessageResult, metadata=call)
-    if not isinstance(answer.content, TextContent):
-        raise SummaryFailed(f"the client's model answered with {answer.content.type}, not with text")
-    return answer.content.text

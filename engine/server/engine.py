@@ -9,7 +9,7 @@ from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
 from composer import Composer
-from engine.engine import Engine, Work
+from engine.engine import Engine
 from engine.errors import BadTask
 from engine.executions.tape import Unfinished
 from engine.guests import guest_order
@@ -36,6 +36,7 @@ from engine.server.callers import current
 from engine.server.calling import go_on, run_work
 from engine.server.elicit import person
 from engine.strategies import Plan, parse_plan
+from engine.work import Work
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -90,16 +91,16 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         ] = None,
         strategy: Literal["auto", "single", "multi", "parallel"] = "auto",
         type: str = "other",
-        role: str | None = None,
+        role: Annotated[str | None, Field(description="Who does it: developer, reviewer …")] = None,
         skills: list[str] | None = None,
         model: str | None = None,
-        runtime: str | None = None,
+        runtime: Annotated[str | None, Field(description="claude-code, open-code or cli; else one that is there.")] = None,
         command: Annotated[str | None, Field(description="A command that the configuration names.")] = None,
         tool: Annotated[str | None, Field(description="Instead: a composed tool.")] = None,
         inputs: Annotated[dict[str, Any] | None, Field(description="Of the tool.")] = None,
-        access: Literal["none", "read", "edit"] = "edit",
-        files: list[str] | None = None,
-        context: str = "",
+        access: Annotated[Literal["none", "read", "edit"], Field(description="To the project's files.")] = "edit",
+        files: Annotated[list[str] | None, Field(description="Shown to the agent.")] = None,
+        context: Annotated[str, Field(description="More that the agent should know.")] = "",
         pinned: Annotated[list[str] | None, Field(description="Kept word for word in every prompt.")] = None,
         threshold: Annotated[float | None, Field(description="Summarise from this part of the window on.")] = None,
         budget: Annotated[dict[str, float] | None, Field(description="{usd, tokens}")] = None,
@@ -170,13 +171,14 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
 
 def _plan(plan: list[dict[str, Any]] | dict[str, Any], given: dict[str, Any]) -> Plan:
     """A graph. What else was given belongs into its tasks."""
-    usual = {"strategy": ("auto", "parallel"), "type": ("other",), "access": ("edit",), "budget": (given["budget"],)}
+    own = {name: given[name] for name in ("budget", "threshold") if given[name] is not None}
+    usual = {"strategy": ("auto", "parallel"), "type": ("other",), "access": ("edit",), **{name: (one,) for name, one in own.items()}}
     wrong = [name for name, value in given.items() if value and value not in usual.get(name, ())]
     if wrong:
         named = "task" if wrong[0] == "description" else wrong[0]
         raise BadTask(f"a plan is a graph of its own: {named} belongs into its tasks")
     found = plan if isinstance(plan, dict) else {"task": plan}
-    return parse_plan({**found, **({"budget": given["budget"]} if given["budget"] else {})})
+    return parse_plan({**found, **own})
 
 
 def _check_guests(work: Work) -> None:

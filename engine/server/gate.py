@@ -103,7 +103,8 @@ class Gate:
         try:
             await self._answer(scope, request, answer)
         except Refused as refused:
-            await _drain(request)
+            if (b"expect", b"100-continue") not in scope["headers"]:  # who waits to be asked for it does not send yet
+                await _drain(request)
             await _say(answer, refused.status, {"error": str(refused)}, scope["method"], connection="close", **refused.headers)
         except asyncio.CancelledError:
             if not self.closing:

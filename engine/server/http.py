@@ -27,6 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from composer.errors import ConfigError
 from engine.config import ServeConfig
 from engine.server.callers import NOBODY, become
+from engine.server.calling import end_calls
 from engine.server.gate import MCP, Gate, Rules
 from engine.server.metrics import Metrics
 from engine.server.tokens import Tokens, names_of, read_tokens
@@ -42,8 +43,6 @@ ADDRESS = re.compile(r"(?:(?P<host>\[[^\[\]]+\]|[^:\[\]]*):)?(?P<port>[0-9]{1,5}
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEAD_BYTES = 64 << 10
 IDLE_S = 30  # that a connection without a request is kept
-STOP_S = 4.0  # that executions have to stop, when the server ends
-ANSWER_S = 0.2  # that their answers have to be sent
 LAST_S = 2.0
 RESERVE = 200  # files that everything else may need to have open: records, workers, servers
 AT_ONCE = 64  # connections that wait to be taken, and are then taken in one go
@@ -67,16 +66,20 @@ class Address:
         return (mapped or found).is_loopback
 
 
+class BadAddress(ConfigError):
+    """Raised when what is to be listened on is no address: the command was used wrongly, no file is at fault."""
+
+
 def parse_address(text: str) -> Address:
     """`HOST:PORT`, or a port of loopback; port 0 is any that is free. Names are looked up."""
     match = ADDRESS.fullmatch(text.strip())
     if match is None or int(match["port"]) > 65535:
-        raise ConfigError(f"--http {text[:80]!r} is no address: write HOST:PORT, like 127.0.0.1:8000 or [::1]:8000, or only a port")
+        raise BadAddress(f"--http {text[:80]!r} is no address: write HOST:PORT, like 127.0.0.1:8000 or [::1]:8000, or only a port")
     name = (match["host"] or LOOPBACK[0]).strip("[]").lower()
     try:
         found = socket.getaddrinfo(name, int(match["port"]), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"--http {text[:80]!r}: there is no address {name}: {error}") from None
+        raise BadAddress(f"--http {text[:80]!r}: there is no address {name}: {error}") from None
     family, _, _, _, (host, *_) = found[0]
     return Address(name, family, str(host), int(match["port"]))
 
@@ -209,11 +212,7 @@ async def _end(web: _Web, gate: Gate, engine: Engine) -> None:
     gate.closing = True
     for listening in web.servers:
         listening.close()
-    engine.stop_all()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(STOP_S):
-            await engine.guests.watch.close()
-    await asyncio.sleep(ANSWER_S)
+    await end_calls(engine)
     await gate.close()
 
 

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from fastmcp import FastMCP
     from fastmcp.utilities.versions import VersionSpec
 
+    from sandbox.images import Image
+
 log = logging.getLogger("engine.server")
 MAX_FILES = 1_000  # of one store: past that its tools are run by tool_run alone, for to look at them all takes long
+IMAGE_S = 3.0  # that a list waits for the sandbox image
 SHARE = 1_000  # characters of a definition, on average: a long one takes the place of several
 META = "go-ent/run"
 LONG = "It ran to its end: don't run it again for this. Its result is too long to be given as what the tool says it returns: "
@@ -113,6 +116,8 @@ class NamedTools(Provider):
         self._key: object = None
         self._order: list[str] = []
         self._lock = asyncio.Lock()
+        self._finding: asyncio.Task[Image] | None = None
+        self.late = 0  # times that a list was made without them, and they are there now
 
     async def _list_tools(self) -> Sequence[Tool]:
         return await self.listing(current())
@@ -120,6 +125,8 @@ class NamedTools(Provider):
     async def listing(self, caller: Caller) -> list[NamedTool]:
         """What *caller* finds listed: the newest and the most used. It changes when a tool does, not with each use."""
         most = self._engine.config.serve.listed
+        if not await self._has_image():
+            return []
         try:
             order = await self._ranked()
         except (ComposerError, OSError) as error:
@@ -147,6 +154,24 @@ class NamedTools(Provider):
         except ComposerError:
             reason = composed.why_not(name)
             return BrokenTool(name=name, parameters=definitions.OPEN, reason=cut(reason)) if reason else None
+
+    async def _has_image(self) -> bool:
+        """Whether a guest can say what the tools take. A client that is new to this machine does not wait until one can."""
+        if self.composer.box.has_image:
+            return True
+        if not await asyncio.to_thread(stamps_of, self.composer):
+            return False  # there are no tools either
+        if self._finding is None:
+            self._finding = asyncio.create_task(asyncio.to_thread(lambda: self.composer.box.image))
+            self._finding.add_done_callback(self._found)
+        await asyncio.wait([self._finding], timeout=IMAGE_S)
+        return self.composer.box.has_image
+
+    def _found(self, finding: asyncio.Task[Image]) -> None:
+        self._finding = None
+        self.late += 1
+        if not finding.cancelled() and (error := finding.exception()) is not None:
+            log.warning("composed tools can't be listed: %s", error)
 
     async def _ranked(self) -> list[str]:
         """The tools by rank, which is found anew only when one of them has changed."""

@@ -17,6 +17,7 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from engine.executions.store import ExecutionStore
 from engine.server.callers import current
+from engine.server.wording import for_clients
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -62,7 +63,7 @@ async def said(work: Awaitable[T]) -> T:
     try:
         return await work
     except (ComposerError, EngineError, OSError) as error:
-        raise ResourceError(str(error)) from None
+        raise ResourceError(for_clients(str(error))) from None
 
 
 async def granted_stubs(composer: Composer, most: int, namespace: str | None = None) -> str:
