@@ -56,16 +56,16 @@ async def list_tools(session: ClientSession) -> list[Tool]:
     return found
 
 
-def entry_of(namespace: str, tool: Tool, origin: str) -> Entry:
+def entry_of(namespace: str, tool: Tool, origin: str, hide: Scrubber) -> Entry:
     part = part_of(tool.name)
     given = tool.annotations
     hints = Hints(given.read_only_hint, given.destructive_hint, given.idempotent_hint, given.open_world_hint) if given else Hints()
-    output = _bounded(tool.output_schema)
+    output = hide.through(_bounded(tool.output_schema))
     wrapped = output is not None and output.get("x-fastmcp-wrap-result") is True
     spec = ToolSpec(
         name=f"{namespace}.{part}",
-        description=cut(tool.description or tool.title or "", MAX_DESCRIPTION),
-        input_schema=_bounded(tool.input_schema) or ANYTHING,
+        description=cut(hide(tool.description or tool.title or ""), MAX_DESCRIPTION),
+        input_schema=hide.through(_bounded(tool.input_schema)) or ANYTHING,
         output_schema=_unwrapped(output) if wrapped and output is not None else output,
         hints=hints,
         origin=origin,
@@ -90,7 +90,7 @@ def _unwrapped(schema: Schema) -> Schema | None:
     return {**inner, **{key: schema[key] for key in ("$defs", "definitions") if key in schema}}
 
 
-def answer_of(result: CallToolResult, entry: Entry, scrub: Scrubber) -> Any:
+def answer_of(result: CallToolResult, entry: Entry, scrub: Scrubber, hide: Scrubber) -> Any:
     if result.is_error:
         said = "\n".join(block.text for block in result.content if block.type == "text")
         raise CallError(cut(scrub(said).strip(), MAX_ERROR) or "the tool says that it failed, and nothing more")
@@ -101,7 +101,7 @@ def answer_of(result: CallToolResult, entry: Entry, scrub: Scrubber) -> Any:
         raise CallError(f"the result of {entry.spec.name} can't be encoded as JSON") from None
     if size > MAX_RESULT:
         raise CallError(f"the result of {entry.spec.name} is {size} bytes long; {MAX_RESULT} are allowed: ask it for less")
-    return value
+    return hide.through(value)
 
 
 def value_of(result: CallToolResult, wrapped: bool) -> Any:

@@ -60,8 +60,9 @@ class Results:
 
     def keep(self, run_id: str, value: bytes) -> None:
         """Keep a result, as JSON: as objects it would take many times as much."""
+        before = self._kept.pop((WHOSE.get(), run_id), b"")  # a run that was gone on with has the same id
         self._kept[WHOSE.get(), run_id] = value
-        self._bytes += len(value)
+        self._bytes += len(value) - len(before)
         while self._bytes > MAX_KEPT_BYTES:
             _, gone = self._kept.popitem(last=False)
             self._bytes -= len(gone)

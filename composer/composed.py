@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from composer import stubs
-from composer.errors import CallError, ComposeRefused, ToolNotFound, did_you_mean
+from composer.errors import CallError, ComposeRefused, Spent, StoreError, ToolNotFound, did_you_mean
 from composer.interface import Inspector, Interface
 from composer.schemas import BadSchema, Checker, of_arguments
 from composer.scope import Scope
 from composer.spec import CallContext, ToolSpec
-from composer.store import Found, Store, StoreScope
+from composer.store import Found, Store, StoreScope, Version
 from composer.toolfile import ToolFile, check_name
 from sandbox import ApprovalRequired, Limits, Run
 
@@ -104,8 +105,7 @@ class ComposedTools:
                     else:
                         made = await self._look(store, name)
                         if made is not None:
-                            # What was adopted has a new stamp: look at it as it is now.
-                            seen[key] = store.find(name) or found, made
+                            seen[key] = _as_read(store, found, made), made
             changed = {key: entry[1] for key, entry in seen.items()} != {key: entry[1] for key, entry in self._seen.items()}
             self._seen = seen
             if changed:
@@ -126,8 +126,9 @@ class ComposedTools:
         self._specs = [tool.spec for _, tool in sorted(self.found.items())]
 
     async def _look(self, store: Store, name: str) -> Composed | Broken | None:
-        versions = store.versions(name)
+        versions: list[Version] = []
         try:
+            versions = store.versions(name)
             file = store.read(name)
             if file is None:
                 return None
@@ -138,7 +139,7 @@ class ComposedTools:
             return Composed.of(file, interface, store.scope, version.number)
         except ComposeRefused as error:
             return Broken(name, store.scope, "; ".join(error.problems), versions[-1].number if versions else None)
-        except BadSchema as error:
+        except (BadSchema, StoreError) as error:
             return Broken(name, store.scope, str(error), versions[-1].number if versions else None)
         except OSError as error:
             return Broken(name, store.scope, f"the store can't be written: {error.strerror}", versions[-1].number if versions else None)
@@ -172,6 +173,8 @@ class ComposedTools:
         run = await self._run(await self.get(name), arguments, context.scope)
         if run.status == "paused":
             raise ApprovalRequired(f"a call that {name} makes needs approval", run.pending)
+        if run.status in ("timeout", "cpu_limit", "fuel_limit") and (spent := context.scope.allowance.spent()) is not None:
+            raise Spent(spent)
         if run.status != "completed":
             error = run.error
             where = f" (line {error.line})" if error is not None and error.line is not None else ""
@@ -180,3 +183,14 @@ class ComposedTools:
 
     async def close(self) -> None:
         pass
+
+
+def _as_read(store: Store, found: Found, made: Composed | Broken) -> Found:
+    """The file that *made* was read from. What was adopted has a new stamp; what another process has put there since is not it."""
+    now = store.find(found.name)
+    if now is not None and now.stamp != found.stamp and isinstance(made, Composed):
+        with contextlib.suppress(ComposeRefused, OSError):
+            file = store.read(found.name)
+            if file is not None and file.digest == made.file.digest:
+                return now
+    return found

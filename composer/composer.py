@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,7 +19,7 @@ from composer.catalogue import NEEDS_APPROVAL, Catalogue
 from composer.codemode import CodeMode
 from composer.composed import Broken, Composed, ComposedTools
 from composer.config import Config, read_config
-from composer.errors import CallError, ComposeRefused, StoreError, ToolNotFound
+from composer.errors import CallError, ComposeRefused, ComposerError, StoreError, ToolNotFound
 from composer.folders import STATE, find_project, user_data
 from composer.functions import FunctionSource
 from composer.grants import Grants
@@ -37,7 +39,7 @@ from composer.trust import Withheld, is_trusted
 from composer.usage import UsageStore, Used
 from sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
 from sandbox.images import cache_folder, find_image
-from sandbox.images.project import project_image
+from sandbox.images.project import project_image, ready_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,12 @@ class Composer:
         in_process: bool = False,
         workers: int | None = None,
         trusted: bool | None = None,
+        build: bool = True,
     ) -> None:
-        """*trusted* is whether the configuration's servers are reached: by default, whether `go-ent trust` was said."""
+        """*trusted* is whether the configuration's servers are reached: by default, whether `go-ent trust` was said.
+
+        An image that this machine does not have is built now; without *build* not before it is needed.
+        """
         self.project = project
         self.state = project / STATE
         self.config = config if config is not None else read_config(project)
@@ -80,7 +86,10 @@ class Composer:
         self._own_box = box is None
         self._boxes: dict[tuple[str, str], Sandbox] = {}
         options: dict[str, Any] = {} if workers is None else {"workers": workers}
-        self.box = box or Sandbox(limits=self.config.limits, in_process=in_process, image=project_image(project), **options)
+        if box is None:
+            image = project_image(project) if build else ready_image(project) or partial(project_image, project)
+            box = Sandbox(limits=self.config.limits, in_process=in_process, image=image, **options)
+        self.box = box
         self.stores = [Store(self.state / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
         self.usage = {
             "project": UsageStore(self.state / "usage.db"),
@@ -336,14 +345,17 @@ class Composer:
         store = self._store(tool.scope)
         for version in store.versions(tool.name):
             if version.digest == tool.file.digest[:16]:
-                file = store.version(tool.name, version.number)
-                if hashlib.sha256(file.source.encode()).hexdigest() == source:
-                    return replace(tool, file=file)
+                with contextlib.suppress(ComposerError):  # one that is damaged is not it
+                    file = store.version(tool.name, version.number)
+                    if hashlib.sha256(file.source.encode()).hexdigest() == source:
+                        return replace(tool, file=file)
         return tool
 
     def _count(self, tool: Composed, inputs: dict[str, Any], run: Run, scope: Scope, ms: float) -> None:
         """Afterwards: what was done is done, so nothing here fails it."""
-        self.usage[tool.scope].note(tool.name, run.status == "completed", ms)
+        usage = self.usage[tool.scope]
+        if usage.note(tool.name, run.status == "completed", ms):
+            asyncio.get_running_loop().run_in_executor(None, usage.flush)  # a sync may take long, and others' runs go on meanwhile
         self.journal.append(record("tool", run, name=tool.name, batch=scope.batch, inputs=inputs, calls=scope.calls, ms=ms))
 
     async def learn(self, name: str) -> tuple[dict[str, Any], int]:

@@ -170,6 +170,10 @@ class _Reading:
         self._section("image", ImageSection())
         grants, limits = self._section("grants", GrantsSection()), self._section("limits", LimitsSection())
         chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
+        for section in self._layers.of_file.keys() & {"servers", "openapi"}:
+            from composer.secrets import spelled_out
+
+            self._wrong += [problem(path, said, self._where) for path, said in spelled_out(self._layers.of_file, section)]
         return Config(grants.allow, grants.approve, Limits(**chosen), self._servers(), self._apis()), self._wrong
 
     def _section(self, name: str, default: Section) -> Section:

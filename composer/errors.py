@@ -10,6 +10,7 @@ ComposerError
 ├── BadResult                   a result that doesn't fit a tool's output schema
 ├── Unavailable                 a source (an MCP server, an API) that can't be reached now
 ├── CallError                   a tool said that the call failed
+│   └── Spent                   nothing is left of a limit of the run that made it
 ├── ComposeRefused (ValueError) a composed tool that can't be saved; says what to fix
 └── StoreError                  the store can't be read or written
 """
@@ -88,6 +89,10 @@ class Unavailable(ComposerError):
 
 class CallError(ComposerError):
     """Raised when a tool says that the call failed; the message is the tool's."""
+
+
+class Spent(CallError):
+    """Raised when a limit of the run that makes a call leaves nothing for it: with more of that, it may be gone on with."""
 
 
 class ComposeRefused(ComposerError, ValueError):

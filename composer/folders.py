@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 STATE = ".go-ent"
 TEMPORARY = ".tmp-"
@@ -67,7 +68,13 @@ def check_database(path: Path) -> None:
             raise OSError(f"{path} is not a database of ours: move it away")
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def check_folder(folder: Path) -> None:
+    """Refuse a folder of a project's state that is a link, or in one: a project comes from elsewhere, and a link may lead anywhere."""
+    if folder.is_symlink() or folder.parent.is_symlink():
+        raise OSError(errno.ELOOP, f"{folder} is a link, or in one, and state is written only where it is")
+
+
+def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """Write a file so that it is there wholly or not at all, and stays there: temp file, sync, rename, sync."""
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
     try:
@@ -75,7 +82,7 @@ def write_whole(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -120,8 +127,15 @@ def _lock_within(handle: int, path: Path, seconds: float) -> None:
 
 def read_bounded(path: Path, most: int, *, links: bool = False) -> bytes:
     """A file's bytes, *most* + 1 of them at the most, and only if it is an ordinary file. A link is one only with *links*."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
-    with os.fdopen(handle, "rb") as file:
-        if not os.path.isfile(f"/proc/self/fd/{file.fileno()}"):
-            raise OSError(f"{path.name} is not an ordinary file")
+    with open_ordinary(path, links=links) as file:
         return file.read(most + 1)
+
+
+def open_ordinary(path: Path, *, links: bool = False) -> BinaryIO:
+    """A file, open for reading, if it is an ordinary one: the end of a pipe or a device may never come."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
+    file = os.fdopen(handle, "rb")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        file.close()
+        raise OSError(f"{path.name} is not an ordinary file")
+    return file

@@ -11,6 +11,7 @@ import contextlib
 import datetime
 import json
 import keyword
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +63,13 @@ async def read_import(data: bytes, where: str, box: Sandbox) -> list[Imported]:
     except (ValueError, RecursionError) as error:
         return [Imported(where, problem=f"neither a tool's file nor JSON: {error}")]
     if isinstance(document, dict) and document.get("format") == FORMAT:
-        return [_own(entry) for entry in document.get("tools") or []]
-    entries = document.get("tools", [document]) if isinstance(document, dict) else document
-    entries = entries if isinstance(entries, list) else [entries]
+        return [_own(entry) for entry in _entries(document.get("tools"))]
+    entries = _entries(document.get("tools", [document]) if isinstance(document, dict) else document)
     return [await _older(entry, box) for entry in entries]
+
+
+def _entries(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else [found]
 
 
 def _own(entry: Any) -> Imported:
@@ -101,7 +105,7 @@ async def _older(entry: Any, box: Sandbox) -> Imported:
 
 def _when(value: str | float | None) -> float | None:
     if isinstance(value, str):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, OverflowError):  # the latter: a year that no clock has
             return datetime.datetime.fromisoformat(value).timestamp()
         return None
-    return value
+    return value if value is not None and math.isfinite(value) else None

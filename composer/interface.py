@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from pathlib import Path
@@ -57,7 +58,8 @@ class Inspector:
 
     async def interface(self, file: ToolFile) -> Interface:
         """The interface of a tool's file; ComposeRefused says what keeps it from having one."""
-        key = f"{file.digest[:32]}-{self._box.image.digest[:16]}"
+        image = self._box.image if self._box.has_image else await asyncio.to_thread(lambda: self._box.image)
+        key = f"{file.digest[:32]}-{image.digest[:16]}"
         if key not in self._known:
             found = self._load(key)
             if found is None:

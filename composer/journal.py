@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from composer.folders import ignore_state, locked
+from composer.folders import check_folder, ignore_state, locked, open_ordinary
 from composer.scope import CallRecord, small
 from sandbox import Run
 
@@ -117,6 +117,7 @@ class Journal:
             line = lean.model_dump_json(exclude_defaults=True).encode() + b"\n"
             if len(line) > MAX_LINE:
                 return
+        check_folder(self.path.parent)
         try:
             handle = self._open()
         except FileNotFoundError:
@@ -124,6 +125,8 @@ class Journal:
             ignore_state(self.path.parents[1])
             handle = self._open()
         try:
+            if (size := os.fstat(handle).st_size) and os.pread(handle, 1, size - 1) != b"\n":
+                line = b"\n" + line  # what was torn by a crash or a full disk takes no other line with it
             os.write(handle, line)  # one write: lines of several processes don't mix
             if os.fstat(handle).st_size > MAX_FILE:
                 self._rotate(handle)
@@ -136,13 +139,13 @@ class Journal:
                 os.replace(self.path, self.older)
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
     def read(self) -> Iterator[RunRecord]:
         """The records there are, the oldest first; lines that are none are passed over."""
         for path in (self.older, self.path):
             try:
-                with open(path, "rb") as file:
+                with open_ordinary(path) as file:
                     while line := file.readline(MAX_LINE + 1):
                         try:
                             yield RunRecord.model_validate_json(line)
@@ -150,3 +153,5 @@ class Journal:
                             continue
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                log.warning("%s can't be read: %s", path, error.strerror or error)

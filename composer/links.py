@@ -46,7 +46,8 @@ class Link:
         self.task: asyncio.Task[None]
         self.since = time.monotonic()
         self.gone = asyncio.Event()  # set by a transport whose other end has gone
-        self.scrub = Scrubber()
+        self.scrub = Scrubber()  # for what is said of it
+        self.hide = Scrubber()  # for what it answers
         self.exit = ""  # how a child ended
         self.tail = bytearray()  # the last of what a child wrote to stderr
         self._connect, self._changed = connect, changed
@@ -118,7 +119,7 @@ class Link:
         await asyncio.wait({self.task}, timeout=GRACE_S)
         failed = "" if self._failed is None or isinstance(self._failed, asyncio.CancelledError) else words(self._failed)
         wrote = self.scrub(self.tail.decode("utf-8", "replace")).strip()[-MAX_TAIL:]
-        return "; ".join(filter(None, (self.exit or self.scrub(failed), f"it last wrote: {wrote}" if wrote else "")))
+        return "; ".join(filter(None, (self.exit or self.scrub(failed)[:MAX_TAIL], f"it last wrote: {wrote}" if wrote else "")))
 
     def wrote(self, data: bytes) -> None:
         self.tail += data

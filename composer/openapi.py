@@ -23,7 +23,7 @@ from composer.answers import MAX_ERROR, cut
 from composer.errors import ConfigError
 from composer.links import Link, words
 from composer.problems import Where
-from composer.servers import Referring, Scrubber, SourceOptions, configs_from_table, read_text, referred, resolve
+from composer.servers import Referring, Scrubber, SourceOptions, configs_from_table, kept_back, read_text, referred, resolve
 from composer.transports import bounded_client, in_memory
 from composer.upstream import McpSource
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENT = 8 << 20
 MAX_NODES = 2_000_000  # what a document may unfold to: in YAML a few lines can stand for billions
+UNFOLDING = 10  # values for each character at the most: without aliases a text has fewer than one
 
 # By HTTP's own definition; what POST does, nobody knows.
 _HINTS: dict[str, dict[str, bool]] = {
@@ -104,7 +105,7 @@ async def _connect(
 ) -> AsyncIterator[ClientSession]:
     resolved = {name: resolve(value, environ, f"headers.{name}") for name, value in headers.items()}
     secrets = referred([base_url or "", *headers.values()], environ) | set(resolved.values())
-    link.scrub = Scrubber(secrets)
+    link.scrub, link.hide = Scrubber(secrets), kept_back([base_url or "", *headers.values()], environ)
     loaded = await asyncio.to_thread(load_document, document)  # a large one takes seconds
     address = _address(loaded) if base_url is None else resolve(base_url, environ, "base_url")
     async with bounded_client(headers=resolved, base_url=address, read_s=options.timeout_s + 30, kind=_client_class()) as client:
@@ -150,19 +151,19 @@ def _client_class() -> type[httpx2.AsyncClient]:
 
 def load_document(document: Mapping[str, Any] | Path | str) -> dict[str, Any]:
     """An OpenAPI 3 document, of bounded size, all in one piece: it may refer to no other file and no address."""
-    name = "the OpenAPI document"
+    name, most = "the OpenAPI document", MAX_NODES
     if isinstance(document, Path):
-        name = str(document)
-        document = _parsed(read_text(document, MAX_DOCUMENT), name)
-    elif isinstance(document, str):
+        name, document = str(document), read_text(document, MAX_DOCUMENT)
+    if isinstance(document, str):
         if len(document) > MAX_DOCUMENT:
             raise ConfigError(f"{name}: it is larger than {MAX_DOCUMENT} bytes")
+        most = min(most, UNFOLDING * len(document))
         document = _parsed(document, name)
     if not isinstance(document, Mapping):
         raise ConfigError(f"{name}: it must be an object")
     for count, node in enumerate(_nodes(document)):
-        if count > MAX_NODES:
-            raise ConfigError(f"{name}: it unfolds to more than {MAX_NODES} values")
+        if count > most:
+            raise ConfigError(f"{name}: it unfolds to more than {most} values")
         reference = node.get("$ref") if isinstance(node, Mapping) else None
         if isinstance(reference, str) and not reference.startswith("#"):
             raise ConfigError(f"{name}: it refers to {reference[:200]!r}; only references within the document are followed")

@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
-from composer.errors import CallError
+from composer.errors import CallError, Spent
 from composer.grants import Grants
 from composer.recording import Recording
 from composer.schemas import size
@@ -21,6 +21,11 @@ MAX_DEPTH = 8
 MAX_VALUE = 16 << 10
 MAX_RECORDS = 500
 LOOK_S = 0.05
+USED_UP: tuple[tuple[str, str, Literal["cpu_limit", "timeout"] | None], ...] = (
+    ("timeout_s", "time", "timeout"),
+    ("cpu_s", "CPU time", "cpu_limit"),
+    ("fuel", "fuel", None),
+)
 
 Approver = Callable[[ToolSpec, dict[str, Any]], Awaitable[bool | None]]
 """Asked before a call that needs approval: True lets it go ahead, False fails it, None pauses the run."""
@@ -54,12 +59,10 @@ class Allowance:
 
     def _look(self) -> None:
         with self._lock:
-            running = list(self._running)
-            self._looking = len(running) > 1
+            self._looking = len(self._running) > 1
             over = self._cpu_s is not None and self._under_way() > self._cpu_s
         if over:
-            for run_id in running:
-                self.box.end(run_id, "cpu_limit")
+            self._end("cpu_limit")
         elif self._looking:
             asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
@@ -83,14 +86,35 @@ class Allowance:
         with self._lock:
             if self._calls is not None:
                 if self._calls <= 0:
-                    raise CallError("the tool calls that the whole run may make (max_tool_calls) are used up")
+                    raise Spent("the tool calls that the whole run may make (max_tool_calls) are used up")
                 self._calls -= 1
 
     def narrow(self, own: Limits) -> Limits:
         """The limits of a run in the tree: the tree's, what a tool sets of *own*, and no more than what is left."""
-        limits = self.limits.tightened(own)
+        left = self._left()
+        if (spent := self.spent(left)) is not None:
+            raise Spent(spent)
+        return self.limits.tightened(own).tightened(Limits.model_construct(_fields_set=set(left), **left))
+
+    def spent(self, left: dict[str, Any] | None = None) -> str | None:
+        """What is used up, in words, if anything is. Then the whole tree ends of it: no run goes on because it heard of it first."""
+        left = self._left() if left is None else left
+        for name, what, reason in USED_UP:
+            if name in left and left[name] <= 0:
+                if reason is not None:
+                    self._end(reason)
+                return f"no {what} is left: the run that called this has used up its {name}"
+        return None
+
+    def _end(self, reason: Literal["cpu_limit", "timeout"]) -> None:
         with self._lock:
-            left: dict[str, Any] = {}
+            running = list(self._running)
+        for run_id in running:
+            self.box.end(run_id, reason)
+
+    def _left(self) -> dict[str, Any]:
+        left: dict[str, Any] = {}
+        with self._lock:
             if self._deadline is not None:
                 left["timeout_s"] = self._deadline - time.monotonic()
             if self._cpu_s is not None:
@@ -99,10 +123,7 @@ class Allowance:
                 left["max_tool_calls"] = self._calls
             if self._fuel is not None:
                 left["fuel"] = self._fuel
-        for name, what in (("timeout_s", "time"), ("cpu_s", "CPU time"), ("fuel", "fuel")):
-            if name in left and left[name] <= 0:
-                raise CallError(f"no {what} is left: the run that called this has used up its {name}")
-        return limits.tightened(Limits.model_construct(_fields_set=set(left), **left))
+        return left
 
 
 def small(value: Any) -> tuple[Any, bool]:

@@ -7,6 +7,7 @@ no configuration, no message and no log ever holds its value.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import to_json
 
 from composer.errors import BadName, ConfigError
 from composer.folders import read_bounded
@@ -22,6 +24,8 @@ from composer.spec import check_namespace
 from sandbox.layers import dotted
 
 MAX_FILE = 1 << 20
+LEAST_KEPT = 8  # a shorter value is a word of any result
+INHERITED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "USER", "SHELL", "TERM"})  # and LC_*: all that a child needs of ours
 DAY_S = 86_400
 
 # `${env:NAME}`, or `${env:NAME:-what to use when there is none}`.
@@ -136,6 +140,19 @@ def resolve(text: str, environ: Mapping[str, str], where: str = "") -> str:
 def referred(texts: Iterable[str], environ: Mapping[str, str]) -> set[str]:
     """The values that references in *texts* stand for: what must not reach a message."""
     return {environ.get(name, default) for text in texts for name, default in REFERENCE.findall(text)}
+
+
+def kept_back(texts: Iterable[str], environ: Mapping[str, str]) -> Scrubber:
+    """What takes the secrets among those values out of results too, where whatever is taken out may be missed.
+
+    So not short ones, not the paths of what is on this machine, and nothing that is written in the configuration itself.
+    """
+    names = {name for text in texts for name, _ in REFERENCE.findall(text)} & environ.keys() - INHERITED
+    return Scrubber(value for value in map(environ.__getitem__, names) if len(value) >= LEAST_KEPT and not _is_path(value))
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith("/") and os.path.exists(value)
 
 
 def servers_from_table(table: Any, where: Where) -> dict[str, ServerConfig]:
@@ -256,6 +273,7 @@ class Scrubber:
                 if len(form) >= self.LEAST:
                     forms |= {form, quote(form), quote(form, safe=""), json.dumps(form)[1:-1], repr(form)[1:-1]}
         self._forms = sorted(forms, key=len, reverse=True)  # the longest first: one may hold another
+        self._written = [json.dumps(form, ensure_ascii=False)[1:-1] for form in self._forms]
 
     @property
     def reach(self) -> int:
@@ -266,6 +284,20 @@ class Scrubber:
         for form in self._forms:
             text = text.replace(form, "[secret]")
         return text
+
+    def through(self, value: Any) -> Any:
+        """The same for all texts in JSON data, the names in it too."""
+        if not self._forms or isinstance(value, bool | int | float | None):
+            return value
+        text = to_json(value).decode()
+        return self._through(value) if any(form in text for form in self._written) else value
+
+    def _through(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {self(str(key)): self._through(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._through(one) for one in value]
+        return self(value) if isinstance(value, str) else value
 
     def __repr__(self) -> str:
         return f"<Scrubber of {len(self._forms)}>"

@@ -104,8 +104,10 @@ class Store:
         found = []
         try:
             entries = list(os.scandir(self._history(name)))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise StoreError(f"the history of {name} can't be read: {error.strerror}") from None
         for entry in entries:
             match = VERSION_FILE.fullmatch(entry.name)
             if match and entry.is_file(follow_symlinks=False):
@@ -117,7 +119,10 @@ class Store:
         versions = self.versions(name)
         for version in versions:
             if version.number == number:
-                return toolfile.read(read_bounded(version.path, MAX_BYTES), name)
+                file = toolfile.read(read_bounded(version.path, MAX_BYTES), name)
+                if not file.digest.startswith(version.digest):
+                    raise StoreError(f"version {number} of {name} is damaged: {version.path} is not what was saved; take another")
+                return file
         known = ", ".join(str(version.number) for version in versions) or "none"
         raise StoreError(f"{name} has no version {number}; it has {known}")
 
@@ -173,9 +178,6 @@ class Store:
         number = versions[-1].number + 1 if versions else 1
         versioned = file.with_version(number)
         history = self._history(file.name)
-        for folder in (history.parent, history):
-            if folder.is_symlink():
-                raise StoreError(f"{folder} is a link, and the history is written only where it is")
         if not history.is_dir():
             history.mkdir(parents=True, exist_ok=True)
             sync_folder(history.parent)
@@ -204,7 +206,11 @@ class Store:
 
     def _history(self, name: str) -> Path:
         self._check()
-        return self.folder / ".history" / check_name(name)
+        history = self.folder / ".history" / check_name(name)
+        for folder in (history.parent, history):
+            if folder.is_symlink():
+                raise StoreError(f"{folder} is a link, and the history is kept only where it is")
+        return history
 
     def _alone(self) -> AbstractContextManager[None]:
         self._check()

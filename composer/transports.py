@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from composer.links import GRACE_S, Connector, Link, session_class, statuses_met
 from composer.owner import VARIABLE, own_identity
-from composer.servers import Scrubber, ServerConfig, SourceOptions, referred, resolve
+from composer.servers import INHERITED, Scrubber, ServerConfig, SourceOptions, kept_back, referred, resolve
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
     import httpx2
     from mcp import ClientSession
 
 MAX_MESSAGE = 16 << 20  # what one message of a server may take before it is even parsed
-
-INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "USER", "SHELL", "TERM")  # and LC_*: all that a child needs of ours
 
 
 def connector(config: SourceOptions, environ: Mapping[str, str] | None) -> Connector:
@@ -55,7 +53,7 @@ async def _over_http(
     texts = [config.url, config.token or "", *config.headers.values()]
     url = resolve(config.url, environ, "url")
     headers = {name: resolve(value, environ, f"headers.{name}") for name, value in config.headers.items()}
-    link.scrub = Scrubber(referred(texts, environ) | set(headers.values()))
+    link.scrub, link.hide = Scrubber(referred(texts, environ) | set(headers.values())), kept_back(texts, environ)
     auth: httpx2.Auth | None = None
     if config.token is not None:
         headers["Authorization"] = f"Bearer {resolve(config.token, environ, 'token')}"
@@ -151,7 +149,8 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
     command = [resolve(config.command, environ, "command"), *(resolve(arg, environ, "args") for arg in config.args)]
     cwd = None if config.cwd is None else resolve(config.cwd, environ, "cwd")
     written = {value for value in config.env.values() if len(value) >= 8}  # a secret that was not given by reference is one too
-    link.scrub = Scrubber(referred([config.command, *config.args, config.cwd or "", *config.env.values()], environ) | written)
+    texts = [config.command, *config.args, config.cwd or "", *config.env.values()]
+    link.scrub, link.hide = Scrubber(referred(texts, environ) | written), kept_back(texts, environ)
 
     child = await asyncio.create_subprocess_exec(
         *command,

@@ -99,8 +99,7 @@ def _key() -> bytes:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with locked(path.with_name(".key.lock")):
                 if not path.exists():
-                    write_whole(path, secrets.token_bytes(32))
-                    path.chmod(0o600)
+                    write_whole(path, secrets.token_bytes(32), mode=0o600)
     raise StoreError(f"{path} can't be made")
 
 

@@ -13,7 +13,7 @@ from composer.answers import MAX_ERROR, MAX_TOOLS, Entry, Listing, answer_of, cu
 from composer.errors import BadName, CallError, Collision, ConfigError, ToolNotFound, Unavailable
 from composer.links import MAX_TAIL, Connector, Link, Lost, Refused, seen
 from composer.rates import Bucket
-from composer.servers import ServerConfig, SourceOptions, ToolOptions
+from composer.servers import Scrubber, ServerConfig, SourceOptions, ToolOptions
 from composer.spec import CallContext, ToolSpec, check_namespace
 from composer.transports import connector, in_memory
 from sandbox.spans import span
@@ -45,14 +45,18 @@ class McpSource:
         *,
         connect: Connector | None = None,
         origin: str = "",
+        hides: bool = True,
     ) -> None:
-        """*environ* is what references are resolved from: this process's own, unless given. *connect* is for `from_server`."""
+        """*environ* is what references are resolved from: this process's own, unless given. *connect* is for `from_server`.
+
+        With *hides*, what references stand for is taken out of what the server answers; errors never have it.
+        """
         self.namespace = check_namespace(namespace)
         self.origin = origin or f"MCP server {namespace}"
         self.on_change: Callable[[], None] | None = None  # called when its tools may have become others
         self.notes: list[str] = []  # what of its tools could not be offered, for people
         self.starts = 0
-        self._options = config
+        self._options, self._hides = config, hides
         self._connect = connect or connector(config, environ)
         self._bucket = Bucket.of(config.rate)
         self._tool_buckets = {name: Bucket.of(tool.rate) for name, tool in config.tools.items()}
@@ -100,7 +104,7 @@ class McpSource:
             link = await self._connected()
             try:
                 result = await link.ask(lambda session: session.call_tool(entry.upstream, arguments), timeout)
-                return answer_of(result, entry, link.scrub)
+                return answer_of(result, entry, link.scrub, self._hidden(link))
             except TimeoutError:
                 raise CallError(f"{name} timed out after {timeout:g} s") from None
             except Refused as refused:
@@ -140,17 +144,17 @@ class McpSource:
                 raise Unavailable(f"{self.origin} did not list its tools: {cut(link.scrub(str(refused)), MAX_ERROR)}") from None
             except Lost as lost:
                 raise Unavailable(f"{self.origin} was lost: {await self._lost(link, lost)}") from None
-            listing = self._offered(found)
+            listing = self._offered(found, self._hidden(link))
             if before == self._listings and link is self._link:
                 self._listed = listing
             return listing
 
-    def _offered(self, found: list[Tool]) -> Listing:
+    def _offered(self, found: list[Tool], hide: Scrubber) -> Listing:
         self.notes = [f"only the first {MAX_TOOLS} of its tools are offered"] if len(found) > MAX_TOOLS else []
         entries: dict[str, Entry] = {}
         for tool in found[:MAX_TOOLS]:
             try:
-                entry = entry_of(self.namespace, tool, self.origin)
+                entry = entry_of(self.namespace, tool, self.origin, hide)
             except BadName as error:
                 self.notes.append(str(error))
                 continue
@@ -165,6 +169,9 @@ class McpSource:
     def _tool_options(self, entry: Entry) -> ToolOptions:
         options = self._options.tools
         return options.get(entry.upstream) or options.get(entry.part) or ToolOptions()
+
+    def _hidden(self, link: Link) -> Scrubber:
+        return link.hide if self._hides else Scrubber()
 
     def _changed(self) -> None:
         self._listed = None

@@ -50,19 +50,22 @@ class UsageStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        self._flushing = threading.Lock()  # who reads waits for who writes
         self._waiting: list[Call] = []
         self._written = 0.0
 
-    def note(self, name: str, ok: bool, ms: float) -> None:
-        """Count a call. Written at once when the last was a while ago, else with those that follow."""
+    def note(self, name: str, ok: bool, ms: float) -> bool:
+        """Count a call; whether it is time to `flush`: the last was written a while ago, or many wait."""
         with self._lock:
             self._waiting.append(Call(name, ok, ms, time.time()))
-            due = time.monotonic() - self._written > 0.5 or len(self._waiting) >= 200
-        if due:
-            self.flush()
+            return time.monotonic() - self._written > 0.5 or len(self._waiting) >= 200
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write what waits. Blocks: a disk may take its time."""
+        with self._flushing:
+            self._flush()
+
+    def _flush(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._written = time.monotonic()
@@ -70,7 +73,7 @@ class UsageStore:
             try:
                 self.add(waiting)
             except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-                log.warning("%s can't be written, so %d uses are not counted: %s", self._path, len(waiting), error)
+                log.warning("%s can't be written, so %d uses are not counted: %s%s", self._path, len(waiting), error, _mend(error))
 
     def add(self, calls: Iterable[Call]) -> None:
         """Count calls, all or none of them."""
@@ -114,7 +117,7 @@ class UsageStore:
         try:
             return self._read()
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-            log.warning("%s can't be read, so uses are not shown: %s", self._path, error)
+            log.warning("%s can't be read, so uses are not shown: %s%s", self._path, error, _mend(error))
             return {}
 
     def _read(self) -> dict[str, Used]:
@@ -164,3 +167,9 @@ class UsageStore:
             database.execute("COMMIT")
         finally:
             database.close()
+
+
+def _mend(error: Exception) -> str:
+    """What to do about a file that will never be right again. It is not removed without being asked: the counts are in it alone."""
+    useless = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return "; move it away to count anew" if useless else ""

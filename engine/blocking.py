@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import Any
 
 from engine.budget import BudgetReport
-from engine.engine import Engine, Work
+from engine.engine import Engine
 from engine.executions.state import ExecutionState
 from engine.guests import GuestOrder
 from engine.models import TaskResult
+from engine.work import Work
 from sandbox import Run
 from sandbox.background import BackgroundLoop
 

@@ -52,5 +52,7 @@ class RunnerCaller:
             raise ModelFailed(f"{self._runner.name}: {result.error}", result)
         if options.json_schema is not None and result.structured is None:
             raise ModelFailed(f"{self._runner.name} answered in text where a JSON value was asked for", result)
-        reply = ModelReply(text=result.output, structured=result.structured, usage=result.tokens, cost_usd=result.cost_usd)
+        reply = ModelReply(
+            text=result.output, structured=result.structured, usage=result.tokens, cost_usd=result.cost_usd, model=result.model
+        )
         return reply, result

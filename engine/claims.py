@@ -34,12 +34,12 @@ class Claim:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 said = self._lock_file(handle)
-            except BaseException:
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, own_identity().encode(), 0)
+            except BaseException:  # also a full disk: a claim that is open is taken, whatever its file says
                 os.close(handle)
                 raise
             self.before = said if is_dead(said) else None
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, own_identity().encode(), 0)
             self._handle = handle
             return self
 

@@ -12,7 +12,7 @@ from composer.config import read_settings
 from composer.errors import BadName, ConfigError
 from composer.grants import check_pattern
 from composer.problems import problem, problems, unknown
-from engine.models import BudgetLimit, Model, ModelName, Name, StrategyName
+from engine.models import BudgetLimit, Model, ModelName, Name, StrategyName, Threshold
 from sandbox.layers import Layers
 
 MOST_TOKENS = 1_000_000_000
@@ -77,9 +77,7 @@ class RoleConfig(Model):
     model: ModelName | None = Field(default=None, description="the model of this role", examples=["opus"])
     skills: tuple[Name, ...] = Field(default=(), description="skills that tasks of this role always have", examples=[["python-style"]])
     budget: BudgetLimit | None = Field(default=None, description="what one task of this role may spend", examples=[{"usd": 2.0}])
-    threshold: Annotated[float, Field(ge=0.1, le=0.95)] | None = Field(
-        default=None, description="as in [context], for this role", examples=[0.7]
-    )
+    threshold: Threshold | None = Field(default=None, description="as in [context], for this role", examples=[0.7])
 
 
 class BudgetConfig(Model):
@@ -125,7 +123,7 @@ class ContextConfig(Model):
     """How contexts are kept within their model's window: `[context]`."""
 
     enabled: bool = Field(default=True, description="whether what came before is summarised; else it is cut in its middle")
-    threshold: Annotated[float, Field(ge=0.1, le=0.95)] = Field(default=0.8, description="the share of the window beyond which it is")
+    threshold: Threshold = Field(default=0.8, description="the share of the window beyond which it is")
     reserve_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = Field(default=8_000, description="kept for the answer")
     pass_tokens: Annotated[int, Field(ge=200, le=MOST_TOKENS)] = Field(
         default=8_000, description="outputs longer than this are handed on as summaries"
@@ -135,7 +133,7 @@ class ContextConfig(Model):
     )
     windows: dict[str, Annotated[int, Field(ge=2_000, le=MOST_TOKENS)]] = Field(default_factory=dict, description="windows by model")
     summarizers: tuple[Annotated[str, Field(pattern=SUMMARIZER)], ...] = Field(
-        default=("runner", "deterministic"), description="who summarises, in this order, until one does"
+        default=("runner", "sampling", "deterministic"), description="who summarises, in this order, until one does"
     )
     model: ModelName | None = Field(default=None, description="the model that summarises", examples=["haiku"])
     last: Annotated[int, Field(ge=0, le=100)] = Field(default=4, description="messages that stay word for word")
@@ -244,6 +242,10 @@ def read_engine_config(project: Path, layers: Layers | None = None) -> EngineCon
     layers = layers or read_engine_settings(project)
     known = SECTIONS | TOOL_SECTIONS
     wrong = [problem((name,), unknown((name,), known), layers.where) for name in sorted(layers.table.keys() - known)]
+    for section in sorted(layers.of_file.keys() & {"commands", "runners"}):
+        from composer.secrets import spelled_out
+
+        wrong += [problem(path, said, layers.where) for path, said in spelled_out(layers.of_file, section)]
     try:
         config = EngineConfig.model_validate({name: value for name, value in layers.table.items() if name in SECTIONS})
     except ValidationError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import os
 import platform
@@ -16,7 +15,7 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -29,20 +28,24 @@ from composer.errors import ComposerError, ConfigError
 from composer.folders import STATE, user_data
 from composer.trust import VARIABLE, is_trusted
 from engine.config import read_engine_config
-from engine.dispatch import OBEYED
 from engine.errors import EngineError
+from engine.obeyed import obeyed
 from engine.prompts import all_skills
 from sandbox import SandboxError
 
 if TYPE_CHECKING:
     from engine.engine import Engine
+    from engine.runners.base import Availability
+    from sandbox import Wall
 
 IMAGE_MB = 500  # that a build takes for a while
 PROBE = "import sys; sys.version.split()[0]"
 MOST_FILES = 200_000
 MOST_NAMED = 3
-LANDLOCK_CREATE_RULESET = 444  # on every architecture
-LANDLOCK_VERSION = 1
+RAISE = {
+    "landlock": "use a kernel of 5.13 or newer, with landlock among those that /sys/kernel/security/lsm names (lsm=landlock,… at boot)",
+    "seccomp": "use a kernel with CONFIG_SECCOMP_FILTER, or have the container's own filter allow seccomp(2)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,14 @@ async def examine(engine: Engine, *, deep: bool = False) -> list[Check]:
     checks = [*machine(project), *await asyncio.to_thread(settings, project), *await asyncio.to_thread(recorded, project)]
     checks += await _sandbox(engine, project)
     for name, found in (await engine.runtimes()).items():
-        checks.append(Check(name, found.ok, (found.version or "ready") if found.ok else found.reason, needed=False))
+        checks.append(_runtime(name, found))
     return checks + await _servers(engine, deep=deep)
+
+
+def _runtime(name: str, found: Availability) -> Check:
+    if found.ok:
+        return Check(name, True, found.version or "ready", needed=False)
+    return Check(name, False, found.reason, found.fix or f"mend it, or name another in [runners.{name}] command", needed=False)
 
 
 def machine(project: Path) -> list[Check]:
@@ -143,16 +152,29 @@ def _disk(cache: Path, project: Path) -> Iterator[Check]:
 
 
 def _isolation() -> Check:
-    seccomp = "yes" if Path("/proc/sys/kernel/seccomp/actions_avail").exists() else "no"
-    said = f"code runs in WebAssembly, in worker processes without rights of their own; this kernel has seccomp: {seccomp}, landlock: "
-    return Check("isolation", True, said + (f"version {found}" if (found := _landlock()) > 0 else "no"), needed=False)
+    """What the kernel has; whether it is in force around a worker is asked of one (`_shut_in`)."""
+    from sandbox.hardening.landlock import version as landlock
 
-
-def _landlock() -> int:
     try:
-        return int(ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION))
-    except (OSError, AttributeError):
-        return 0
+        found = f"version {landlock()}"
+    except OSError:
+        found = "no"
+    seccomp = "yes" if Path("/proc/sys/kernel/seccomp/actions_avail").exists() else "no"
+    said = (
+        f"code runs in WebAssembly, in worker processes without rights of their own; this kernel has seccomp: {seccomp}, landlock: {found}"
+    )
+    return Check("isolation", True, said, needed=False)
+
+
+def _shut_in(walls: Iterable[Wall]) -> Check:
+    """What a worker that has just run something told of the walls around it."""
+    missing = [wall for wall in walls if not wall.stands]
+    standing = ", ".join(f"{wall.name} ({wall.said})" if wall.said else wall.name for wall in walls if wall.stands)
+    if not missing:
+        return Check("workers", True, f"shut in: {standing}", needed=False)
+    lacking = ", ".join(f"{wall.name} ({wall.said})" for wall in missing)
+    fix = next((RAISE[wall.name] for wall in missing if wall.name in RAISE), "see what keeps this process from giving up rights")
+    return Check("workers", False, f"run without {lacking}; in force: {standing or 'nothing'}", fix, needed=False)
 
 
 def settings(project: Path) -> list[Check]:
@@ -210,7 +232,7 @@ def wants(project: Path) -> list[str]:
         lines += [f"summarizer {name}" for name in engine.context.summarizers if name != "deterministic"]
     lines += [f"skill {skill.path.relative_to(project)}" for skill in all_skills(project) if skill.scope == "project"]
     lines += [f"prompt {path.relative_to(project)}" for path in sorted((project / STATE / "prompts").glob("*.j2"))]
-    lines += [f"agents obey {name}" for name in OBEYED if (project / name).exists()]
+    lines += [f"agents obey {name}" for name in obeyed(project)]
     return lines
 
 
@@ -304,13 +326,14 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
         started = time.monotonic()
         async with Sandbox(limits=Limits(timeout_s=20.0), workers=1, image=image) as box:
             run = await box.run(PROBE)
+            walls = box.walls
         took = (time.monotonic() - started) * 1000
     except SandboxError as error:
         return [*checks, Check("sandbox", False, str(error), "go-ent image prune --all; go-ent image build")]
     if run.status != "completed":
         why = run.status if run.error is None else str(run.error.message)
         return [*checks, Check("sandbox", False, f"code does not run: {why}", "go-ent image prune --all; go-ent image build")]
-    return [*checks, Check("sandbox", True, f"Python {run.result}, ran code in {took:.0f} ms")]
+    return [*checks, Check("sandbox", True, f"Python {run.result}, ran code in {took:.0f} ms"), _shut_in(walls)]
 
 
 def _age(built: str) -> str:
@@ -349,4 +372,5 @@ async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
 
 def explain_config(error: ConfigError, project: Path) -> list[Check]:
     """What there is to say when the configuration can't be read: the machine all the same."""
-    return [*machine(project), Check("configuration", False, str(error), "mend that line, then go-ent doctor again")]
+    wrong = [Check("configuration", False, one, "mend that, then go-ent doctor again") for one in error.problems]
+    return [*machine(project), *wrong]

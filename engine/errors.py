@@ -58,6 +58,12 @@ class ExecutionNotFound(EngineError, KeyError):
 class StorageFailed(EngineError):
     """Raised when an execution can't be recorded any more: the disk is full, or can't be written."""
 
+    @classmethod
+    def begun(cls, error: OSError) -> StorageFailed:
+        """For one that could not even be begun."""
+        where = "" if error.filename is None else f" in {error.filename}"
+        return cls(f"the execution can't be recorded{where}: {error.strerror or error}; go-ent doctor says more")
+
 
 class ExecutionConflict(EngineError):
     """Raised when an execution is not in a state for this: it has finished, or another process holds it."""

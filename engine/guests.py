@@ -157,7 +157,7 @@ class Guests:
         try:
             return self._store.create(state.model_copy(update={"seal": seal(sealed_text(state))}), sync=False)
         except OSError as error:
-            raise StorageFailed(f"the execution can't be recorded: {error.strerror or error}") from None
+            raise StorageFailed.begun(error) from None
 
     async def resume(
         self,

@@ -35,6 +35,7 @@ FailureKind = Literal[
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/\\]+$")]
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f-][^\x00-\x1f]*$")]
+Threshold = Annotated[float, Field(ge=0.1, le=0.95)]  # of a model's window
 TaskId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
 
@@ -50,6 +51,11 @@ class BudgetLimit(Model):
 
     usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="dollars")
     tokens: Annotated[int, Field(gt=0)] | None = Field(default=None, description="tokens of any kind")
+
+    def part(self, share: float) -> BudgetLimit:
+        """A part of it."""
+        usd, tokens = self.usd, self.tokens
+        return BudgetLimit(usd=None if usd is None else usd * share, tokens=None if tokens is None else max(1, int(tokens * share)))
 
 
 class Tokens(Model):
@@ -100,7 +106,7 @@ class Task(Model):
     code: str | None = None
     inputs: dict[str, Any] = Field(default_factory=dict)
     pinned: tuple[str, ...] = ()  # what every prompt has word for word, however much else is summarised
-    threshold: Annotated[float, Field(ge=0.1, le=0.95)] | None = None  # of the window, beyond which is summarised
+    threshold: Threshold | None = None  # of the window, beyond which is summarised
 
     @model_validator(mode="before")
     @classmethod
@@ -303,6 +309,7 @@ class ModelReply(Model):
     structured: Any = None
     usage: Tokens | None = None
     cost_usd: float | None = None
+    model: str | None = None  # that answered, if whoever asked it knows
 
 
 class ModelCaller(Protocol):

@@ -50,4 +50,4 @@ async def choose_runtime(task: Task, role: Role | None, preferred: str | None, a
         if found.ok:
             return Choice(name, "it is the first that is available")
         reasons.append(f"{name}: {found.reason}")
-    raise NoRuntime("no runtime is available for a task with a prompt: " + "; ".join(reasons))
+    raise NoRuntime(f"no runtime is available for a task with a prompt (go-ent doctor says what to do): {'; '.join(reasons)}")

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from composer.folders import ignore_state, locked, read_bounded, write_whole
+from composer.folders import check_folder, ignore_state, locked, read_bounded, write_whole
 from engine.claims import Claim, held_by
 from engine.errors import BadTask, ExecutionNotFound
 from engine.executions.state import BadState
@@ -47,7 +47,7 @@ class StateFiles(Generic[S]):
     def names(self) -> list[str]:
         try:
             found = os.listdir(self.folder)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(name[:-5] for name in found if name.endswith(".json") and NAME.fullmatch(name[:-5]))
 
@@ -111,7 +111,9 @@ class StateFiles(Generic[S]):
         return held_by(self.path(name).with_name(f".{name}.run"))
 
     def _make(self) -> None:
-        if self.folder.is_symlink():
-            raise BadState(f"{self.folder} is a link, and state is written only where it is")
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            check_folder(self.folder)
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise BadState(f"{self.kind}s can't be kept: {error.strerror or error}") from None
         ignore_state(self.folder.parent)

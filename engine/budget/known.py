@@ -27,12 +27,27 @@ PROVIDERS = MappingProxyType(
         "xai": "x-ai",
     }
 )
+WAYS = {  # pydantic-ai's names for ways to the same provider
+    "google-cloud": "google",
+    "google-gla": "google",
+    "google-vertex": "google",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+}
 
 
 def names(model: str) -> tuple[str, ...]:
     """A model's id as it is, then without its date."""
     dated = DATED.fullmatch(model) if len(model) <= LONGEST_NAME else None
     return (model, dated[1]) if dated else (model,)
+
+
+def with_slash(model: str) -> str:
+    """A model's id, also one that is written in pydantic-ai's way: `openai-chat:gpt-5` is `openai/gpt-5`."""
+    provider, colon, rest = model.partition(":")
+    if not colon or "/" in provider:  # google/gemini-2.5-pro:free is an id as it is
+        return model
+    return f"{WAYS.get(provider, provider)}/{rest}"
 
 
 def find(model: str) -> Iterator[tuple[Provider, ModelInfo]]:

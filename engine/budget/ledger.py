@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from composer.folders import STATE, check_database, ignore_state, locked, sync_folder
+from composer.folders import STATE, check_database, check_folder, ignore_state, locked, sync_folder
 from engine.budget.owners import this_process
 from engine.errors import BadTask, EngineError
 
@@ -303,6 +303,7 @@ class Ledger:
 
     def _make(self) -> None:
         """Made aside and put in place whole: two processes that start at once must not meet a half-made one."""
+        check_folder(self.path.parent)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         ignore_state(self.path.parent)
         with locked(self.path.with_name(f".{FILE}.lock")):

@@ -191,7 +191,9 @@ def main() -> None:
         sys.stderr.close()
         raise SystemExit(141) from None
     except CycloptsError as error:
-        say(f"go-ent: {_misused(error)}", err=True)
+        from engine.cli.misuse import misused
+
+        say(f"go-ent: {misused(app, error, sys.argv[1:])}", err=True)
         raise SystemExit(USAGE_ERROR) from None
     except Exception as error:
         found = _explained(error)
@@ -201,13 +203,6 @@ def main() -> None:
         say(f"go-ent: {said}", err=True)
         raise SystemExit(code) from None
     raise SystemExit(code if isinstance(code, int) else 0)
-
-
-def _misused(error: CycloptsError) -> str:
-    """What was wrong with the arguments, and where to read what they are."""
-    said = " ".join(str(error).split())
-    said = f"{said[:1].lower()}{said[1:]}".partition(" Available commands:")[0]
-    return f"{said}\nsee: {' '.join(('go-ent', *(error.command_chain or ())))} --help"
 
 
 def _explained(error: Exception) -> tuple[str, int] | None:
@@ -224,4 +219,11 @@ def _explained(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, EngineError) or type(error).__module__.startswith(("sandbox.", "composer.", "engine.")):
         is_usage = isinstance(error, ValueError | KeyError) and type(error).__name__ != "ConfigError"
         return str(error), USAGE_ERROR if is_usage else SETUP_ERROR
-    return (str(error), SETUP_ERROR) if isinstance(error, OSError) else None
+    return (_of_system(error), SETUP_ERROR) if isinstance(error, OSError) else None
+
+
+def _of_system(error: OSError) -> str:
+    """What the system says, as a person would."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" + ("; go-ent doctor says what to do" if isinstance(error, PermissionError) else "")

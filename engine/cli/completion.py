@@ -14,9 +14,10 @@ Shell = Literal["bash", "zsh", "fish"]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
 
-def show_command(shell: Annotated[Shell, Parameter(help="The shell.")], /) -> int:
+def show_command(shell: Annotated[Shell, Parameter(help="The shell.")], /, *, json_: JsonFlag = False) -> int:
     """Print the script that a shell needs. For this shell alone: `source <(go-ent completion show bash)`."""
-    show(app.generate_completion(shell=shell))
+    script = app.generate_completion(shell=shell)
+    show_json({"shell": shell, "script": script}) if json_ else show(script)
     return 0
 
 

@@ -85,9 +85,10 @@ def threshold_of(state: ExecutionState, config: EngineConfig) -> float:
     if isinstance(tasks, list):
         ids = {one["id"]: one for one in tasks if isinstance(one, dict) and isinstance(one.get("id"), str)}
         task = ids.get(state.fill.step, tasks[0] if len(tasks) == 1 else {})
-    own = task.get("threshold") if isinstance(task, dict) else None
-    if isinstance(own, float) and 0 < own < 1:
-        return own
+    for given in (task, plan):
+        own = given.get("threshold") if isinstance(given, dict) else None
+        if isinstance(own, float) and 0 < own < 1:
+            return own
     done = state.results.get(state.fill.step)
     role = config.roles.get(done.role) if done is not None and done.role is not None else None
     return role.threshold if role is not None and role.threshold is not None else config.context.threshold

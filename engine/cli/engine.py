@@ -77,6 +77,7 @@ class Telling:
         self._done = 0
         self._last = ""  # the words of the last step
         self._last_step: str | None = None
+        self._failed = ""  # why the last step has failed, if all of that was told
 
     def __call__(self, event: Event) -> None:
         if not self._said:
@@ -103,8 +104,14 @@ class Telling:
         """Whether that stands on the terminal already, as the words of the last step: it need not stand there twice."""
         return self._words and is_terminal(sys.stdout) and self._last.strip() == output.strip()
 
+    def untold(self, error: str) -> str:
+        """What of an error does not stand on the terminal already: it ends with why a step has failed. A pipe gets it whole."""
+        return error.removesuffix(f": {self._failed}") if self._failed and self._words else error
+
     def _step(self, event: Event) -> None:
         step, status = str(event.task_id), str(event.data.get("status", ""))
+        if status == "failed":
+            self._failed = event.text if short(event.text) == event.text else ""
         self._line(f"[{step}] {status}{f': {short(event.text)}' if event.text else ''}", status)
         if status == "running":
             self._running.append(step)
@@ -130,7 +137,7 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
     paused = any(step.status == "paused" for step in result.steps)
     interrupted = any(step.status == "interrupted" for step in result.steps) or (engine.stopping.is_set() and not result.ok)
     if result.error and not (json_ or interrupted):
-        say(f"{result.status}: {result.error}", err=True)
+        say(f"{result.status}: {telling.untold(result.error)}", err=True)
     if interrupted:
         say_interrupted(result.execution_id)
     elif not json_ and paused:

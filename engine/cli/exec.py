@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from engine.cli import UsageError
+from engine.cli import UsageError, app
 from engine.cli.asking import Person, approve_all, at_terminal
+from engine.cli.misuse import unknown_option
 from engine.cli.progress import Progress, QuietFlag, image_ready
 from engine.cli.signals import executions, say_interrupted, stopped_by_signals
 from engine.cli.texts import aside, plain, say, show_json, tty
@@ -72,7 +73,7 @@ def exec_code(
 
 def _source(file: str | None, code: str | None) -> str | bytes:
     if file is not None and file != "-" and file.startswith("-"):
-        raise UsageError(f"unknown option {file}")
+        raise UsageError(unknown_option(app, sys.argv[1:]) or f"unknown option: {file}.")
     if (file is None) == (code is None):
         given = "code was given twice" if file is not None else "exec needs code"
         raise UsageError(f"{given}: -c CODE, a FILE, or - for stdin (one of them)")

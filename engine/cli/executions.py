@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Id = Annotated[str, Parameter(help="The id of an execution, or the beginning of it.", completer=execution_ids)]
 Call = Annotated[str | None, Parameter(help="The call, as status shows it; without one, all that wait.")]
 FOLLOW_S = 0.2
+MOST_SUMMARIES = 20
 
 
 def ps_command(
@@ -90,6 +91,10 @@ def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
         share = f"{state.fill.tokens:,} of {state.fill.window:,} tokens for {short(state.fill.step)}"
         made = f"{len(state.context)} summar{'y' if len(state.context) == 1 else 'ies'}"
         say(f"  context   {share}; {made}: go-ent context {state.id}")
+    for one in state.context[-MOST_SUMMARIES:]:
+        of = f"{short(one.scope or 'what came before')}: {one.tokens_before:,} -> {one.tokens_after:,} tokens"
+        cost = "" if one.cost_usd is None else f", {dollars(one.cost_usd)}"
+        say(f"  summary {one.number} of {of} by {short(one.by)}{f' ({short(one.model)})' if one.model else ''}{cost}")
     for line in state.damage:
         say(f"  damaged   {short(line)}")
     branches = []

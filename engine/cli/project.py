@@ -15,7 +15,7 @@ from composer.trust import set_trust, trusted_projects
 from engine.cli import SETUP_ERROR, UsageError
 from engine.cli.asking import MAX_ANSWER, at_terminal, is_yes
 from engine.cli.engine import JsonFlag, dollars, with_engine
-from engine.cli.tables import table
+from engine.cli.tables import hanging, table
 from engine.cli.texts import STYLES, say, screen, show_json
 
 if TYPE_CHECKING:
@@ -136,11 +136,11 @@ def _print(checks: list[Check], *, json_: bool) -> int:
         for check in checks:
             mark = "ok" if check.ok else "NO" if check.needed else "-"
             say(f"{mark:<2}", end="", style=STYLES.get(mark))
-            say(f"  {check.name:<{width}}  {' '.join(check.said.split())}")
+            say(f"  {check.name:<{width}}  {hanging(' '.join(check.said.split()), width + 6)}")
             if check.fix and not check.ok:
-                say(f"    {'':<{width}}  fix: {check.fix}", style="yellow")
+                say(f"{'':<{width + 6}}{hanging(f'fix: {check.fix}', width + 6)}", style="yellow")
             elif check.fix:
-                say(f"    {'':<{width}}  {check.fix}")
+                say(f"{'':<{width + 6}}{hanging(check.fix, width + 6)}")
         problems = [check for check in checks if not check.ok and check.needed]
         if problems:
             say(f"{len(problems)} problem{'' if len(problems) == 1 else 's'} to mend: {', '.join(one.name for one in problems)}", err=True)

@@ -10,9 +10,10 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from composer.folders import find_project
-from engine.cli import UsageError
+from engine.cli import UsageError, app
 from engine.cli.engine import JsonFlag, Telling, YesFlag, finish, with_engine
 from engine.cli.exec import read_inputs
+from engine.cli.misuse import unknown_option
 from engine.cli.progress import QuietFlag, image_ready
 from engine.cli.texts import is_utf8, say, show, show_json
 from engine.explaining import explain
@@ -21,7 +22,8 @@ from engine.prompts import Prompt
 from engine.strategies import Plan, read_plan
 
 if TYPE_CHECKING:
-    from engine.engine import Engine, Work
+    from engine.engine import Engine
+    from engine.work import Work
 
 TaskText = Annotated[str | None, Parameter(help="What to do, or - for stdin.", allow_leading_hyphen=True)]
 Role = Annotated[str | None, Parameter(help="architect, developer, reviewer, tester, writer, or one of the configuration's.")]
@@ -72,7 +74,7 @@ def run_command(
     given |= {"skills": skill, "files": file, "timeout_s": timeout, "command": command, "tool": tool, "strategy": strategy}
     given |= {"budget": budget_of(budget_usd, budget_tokens), "pinned": pin, "threshold": threshold}
     if plan is not None:
-        refused = [name for name, value in given.items() if value is not None and name not in ("budget", "strategy")]
+        refused = [name for name, value in given.items() if value is not None and name not in ("budget", "strategy", "threshold")]
         if task is not None or refused:
             raise UsageError(f"with --plan, {'a task' if task is not None else refused[0]} belongs into the plan's file")
         if strategy not in (None, "auto", "parallel"):
@@ -80,6 +82,8 @@ def run_command(
         found = read_plan(plan)
         if given["budget"] is not None:
             found = found.model_copy(update={"budget": make_task(description="budget", budget=given["budget"]).budget})
+        if threshold is not None:
+            found = found.model_copy(update={"threshold": make_task(description="threshold", threshold=threshold).threshold})
         work: Work = found
     else:
         if concurrency is not None:
@@ -110,7 +114,8 @@ def read_task(task: str | None, tool: str | None = None) -> str:
     if task == "-":
         return sys.stdin.read(4_000_001)
     if task is not None and task.startswith("-") and len(task) > 1:
-        raise UsageError(f"unknown option {task.split()[0]}; a task that begins with a dash goes on stdin: go-ent run -")
+        said = unknown_option(app, sys.argv[1:]) or f"unknown option: {task.split()[0]}."
+        raise UsageError(f"{said} A task that begins with a dash goes on stdin: go-ent run -")
     if task is None and tool is None:
         raise UsageError("run needs a task, a --tool or a --plan")
     return task or ""

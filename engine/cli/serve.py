@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import signal
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.metadata import version
@@ -17,6 +20,7 @@ from composer import Composer
 from engine.cli import UsageError
 from engine.cli.signals import on_signals
 from engine.cli.texts import say
+from sandbox import SandboxError
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -45,11 +49,16 @@ Serve = Callable[[Composer, "Engine", asyncio.Event], Awaitable[None]]
 
 async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -> None:
     from engine.server import make_server
+    from engine.server.calling import end_calls
 
-    serving = asyncio.create_task(make_server(composer, engine).run_async("stdio", show_banner=False))
+    server = make_server(composer, engine)
+    _settle()
+    serving = asyncio.create_task(server.run_async("stdio", show_banner=False))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            await end_calls(engine)
     finally:
         stopping.cancel()
         if not serving.done():
@@ -69,6 +78,7 @@ async def _over_http(address: str, token_env: str | None, composer: Composer, en
     with listen(found) as made:
 
         def started() -> None:
+            _settle()
             say(f"listening on {url_of(made)}", err=True)
             say(f"serving {engine.project} {who(rules.tokens)}", err=True)
             if not found.is_loopback:
@@ -91,7 +101,8 @@ async def _serve(serve: Serve) -> int:
         stop.set()
 
     with on_signals(heard):
-        composer = await asyncio.to_thread(Composer.open, ".")
+        composer = await asyncio.to_thread(Composer.open, ".", build=False)
+        threading.Thread(target=_build, args=(composer,), name="image", daemon=True).start()
         async with composer:
             engine = await asyncio.to_thread(Engine, composer.project, mode="mcp", composer=composer)
             async with engine:
@@ -99,6 +110,18 @@ async def _serve(serve: Serve) -> int:
         if asked:
             _leave(asked[0])
         return 0
+
+
+def _build(composer: Composer) -> None:
+    """The sandbox image, if this machine does not have it yet. Clients connect meanwhile: they give up on a server that takes long."""
+    with contextlib.suppress(SandboxError, OSError):  # whoever needs it is told
+        _ = composer.box.image
+
+
+def _settle() -> None:
+    """What was made by starting stays: a collection that looks at all of it again and again holds everybody up for a tenth of a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def _leave(number: signal.Signals) -> NoReturn:

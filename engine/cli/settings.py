@@ -73,9 +73,10 @@ def check_command(*, json_: JsonFlag = False, quiet: QuietFlag = False) -> int:
     return 0 if checked.ok else SETUP_ERROR
 
 
-def schema_command() -> int:
-    """The JSON schema of `.go-ent/config.toml`, for editors; `go-ent init` puts it beside the file."""
+def schema_command(*, json_: JsonFlag = False) -> int:
+    """The JSON schema of `.go-ent/config.toml`, for editors; `go-ent init` puts it beside the file. With --json on one line."""
     from engine.settings.starting import schema_text
+    from engine.settings.whole import schema
 
-    show(schema_text().rstrip("\n"))
+    show_json(schema()) if json_ else show(schema_text().rstrip("\n"))
     return 0

@@ -84,6 +84,17 @@ def fitted(text: str, width: int) -> str:
     return set_cell_size(text, max(0, width - len(dots))).rstrip() + dots
 
 
+def hanging(text: str, indent: int) -> str:
+    """Text that begins *indent* cells to the right: on a terminal its further lines do so too, and no word is cut. A pipe has one line."""
+    if not is_rich(sys.stdout):
+        return text
+    import textwrap
+
+    width = max(LEAST, console().width - indent)
+    lines = textwrap.wrap(plain(text), width, break_long_words=False, break_on_hyphens=False)
+    return f"\n{' ' * indent}".join(lines)
+
+
 @dataclass(slots=True)
 class Branch:
     """A line of a tree, and what is below it."""

@@ -18,10 +18,11 @@ from composer.composed import Broken, Composed
 from composer.folders import find_project
 from composer.toolfile import MAX_BYTES
 from composer.usage import Used
-from engine.cli import UsageError
+from engine.cli import UsageError, app
 from engine.cli.asking import Person, approve_all, at_terminal
 from engine.cli.completing import ToolName
 from engine.cli.exec import interrupted_by_signals, print_run, read_inputs
+from engine.cli.misuse import unknown_option
 from engine.cli.progress import Progress, QuietFlag, image_ready, tell
 from engine.cli.tables import table
 from engine.cli.texts import STYLES, is_rich, plain, say, show, show_json, tty
@@ -144,7 +145,7 @@ def add_command(
         raise UsageError("add needs a tool's file: go-ent tool add FILE")
     for name in files:
         if name.startswith("-") and name != "-":
-            raise UsageError(f"unknown option {name}")
+            raise UsageError(unknown_option(app, sys.argv[1:]) or f"unknown option: {name}.")
     sources = [(name, _tool_source(name)) for name in files]
 
     async def work(composer: Composer) -> int:
@@ -195,11 +196,17 @@ def _refused(name: str, error: ComposeRefused) -> None:
         say(f"  - {problem}", err=True)
 
 
-def _tool_source(name: str) -> bytes:
+def _bounded(name: str, most: int) -> bytes:
+    """What a file, or stdin, holds; one byte more than *most*, if it is more."""
     if name == "-":
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
+        return sys.stdin.buffer.read(most + 1)
+    with open(name, "rb") as file:
+        return file.read(most + 1)
+
+
+def _tool_source(name: str) -> bytes:
     path = Path(name)
-    if not path.exists() and path.suffix == "" and "/" not in name:
+    if name != "-" and not path.exists() and path.suffix == "" and "/" not in name:
         from composer.shipped import shipped_tools
 
         shipped = shipped_tools()
@@ -207,8 +214,7 @@ def _tool_source(name: str) -> bytes:
             return shipped[name].read_bytes()
         raise UsageError(f"{name}: there is no such file, and no ready-made tool of that name; there are {', '.join(sorted(shipped))}")
     try:
-        with open(path, "rb") as file:
-            return file.read(MAX_BYTES + 1)
+        return _bounded(name, MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from None
 
@@ -417,7 +423,7 @@ def import_command(
         raise UsageError("import needs files")
 
     async def work(composer: Composer) -> int:
-        from composer.importing import Imported, read_import
+        from composer.importing import MAX_IMPORT, Imported, read_import
 
         async def save(item: Imported) -> None:
             scope: Literal["project", "global"] = "global" if global_ else item.scope
@@ -433,7 +439,7 @@ def import_command(
         code = 0
         for file in files:
             try:
-                data = await asyncio.to_thread(sys.stdin.buffer.read if file == "-" else Path(file).read_bytes)
+                data = await asyncio.to_thread(_bounded, file, MAX_IMPORT)
             except OSError as error:
                 raise UsageError(f"{file}: {error.strerror}") from None
             found = await read_import(data, file, composer.box)

@@ -195,13 +195,14 @@ class Held:
             label, value = str(said["label"])[:MAX_LABEL], said.get("value")
         except FileNotFoundError:
             return False
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the first: a link, a pipe, a folder
             label, value = "", None
         try:
             if label:
                 self.checkpoint(label, value)
         finally:
-            os.unlink(path)
+            with contextlib.suppress(OSError):
+                os.unlink(path)
         return bool(label)
 
     def release(self) -> None:

@@ -35,6 +35,7 @@ __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "Executi
 MAX_STATE = 64 << 20
 MOST_DESCRIPTORS = 1 << 16
 MOST_COMPARED = 200  # ids, the newest, that one may have meant
+LISTS = "go-ent ps lists those there are"
 PATIENCE_S = 10.0  # that another process has to answer
 MOST_READ, MOST_BYTES = 10_000, 4 << 20  # records, and their bytes, at once of one who follows a journal
 ALIVE: tuple[ExecutionStatus, ...] = ("running", "pending")  # what these say is true only of an execution with an owner
@@ -90,6 +91,8 @@ class ExecutionStore:
         claim = _claim(folder).take()
         journal = Journal(folder / JOURNAL_FILE)
         try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(folder / INTERRUPT_FILE)  # meant for who had it before; what comes from now on is meant for us
             building = _Building(folder)
             try:
                 journal.open(building.add)
@@ -99,8 +102,6 @@ class ExecutionStore:
                 raise BadState(f"{journal.path} can't be used: {error.strerror or error}") from None
             if note is not None:
                 state = applied(state, note)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(folder / INTERRUPT_FILE)
             return Held(folder, claim, state, journal, self.index)
         except BaseException:
             journal.close()
@@ -112,7 +113,7 @@ class ExecutionStore:
         if ID.fullmatch(text) and (self.folder / text).is_dir():
             return text
         if not PREFIX.fullmatch(text):
-            raise ExecutionNotFound(f"{text[:80]!r} is no id of an execution, nor four characters of its beginning")
+            raise ExecutionNotFound(f"{text[:80]!r} is no id of an execution, nor four characters of its beginning; {LISTS}")
         found = [name for name in self.index.find(text) if (self.folder / name).is_dir()]
         found = found or [name for name in self._names() if name.startswith(text)]  # the index may not know it yet
         if len(found) == 1:
@@ -121,7 +122,7 @@ class ExecutionStore:
             some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
             raise ExecutionNotFound(f"several executions begin with {text}: {some}; give more of the id")
         meant = did_you_mean(get_close_matches(text, sorted(self._names(), reverse=True)[:MOST_COMPARED], 1, 0.9))
-        raise ExecutionNotFound(f"there is no execution {text}{meant or '; go-ent ps lists those there are'}")
+        raise ExecutionNotFound(f"there is no execution {text}{meant or f'; {LISTS}'}")
 
     def load(self, execution_id: str) -> ExecutionState:
         """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking."""
@@ -260,15 +261,19 @@ class ExecutionStore:
             _wait(until, execution_id)
         return self.load(execution_id)
 
+    def is_held(self, execution_id: str) -> bool:
+        """Whether a process has it: it runs there, or is about to, or has just ended."""
+        return owner(self.folder / execution_id) is not None
+
     def ask_to_interrupt(self, execution_id: str) -> ExecutionState | None:
         """Ask the process that owns an execution to stop it. One that no process has, and that waits for approval, waits no longer.
 
         Its state, if that is so already. `ExecutionConflict` if there is nothing to stop.
         """
         state = self.load(execution_id)
-        if state.status in FINISHED or state.status == "failed":
-            raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
         folder = self.folder / execution_id
+        if state.status in FINISHED or (state.status == "failed" and owner(folder) is None):
+            raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
         if state.status == "paused" and owner(folder) is None:
             with self.hold(execution_id) as held:
                 held.move("interrupted")

@@ -37,6 +37,7 @@ MAX_TOOL = 200
 MAX_JOURNAL = 512 << 20
 CANCELLED = b"null"
 SURROUNDINGS = (b"NotGranted", b"Unavailable", b"UnknownTool")  # failures of calls that never reached a tool
+SPENT = (b"Spent",)  # of calls that the limits of their own run ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +141,14 @@ def read_tapes(records: Iterable[dict[str, Any]]) -> Tracks:
 
 
 def _take_back(made: Tracks) -> None:
-    """Answers of calls that never reached their tool, if the guest has made nothing of them: when they are made again, they may.
+    """Answers of calls that never reached their tool, or had no time for it, if the guest has made nothing of them: made again, they may.
 
     With such a call, the failure of the call that it was made for is taken back, too.
     """
     for path, call in made.calls.items():
-        never_reached = call.answer is not None and not call.begun and _failed(call.answer) and _of_the_surroundings(call.answer)
-        if never_reached:
+        if call.answer is None or not _failed(call.answer):
+            continue
+        if _of(SPENT, call.answer) or (not call.begun and _of(SURROUNDINGS, call.answer)):
             _take_back_one(made, path)
 
 
@@ -178,8 +180,8 @@ def _failed(answer: bytes) -> bool:
     return answer.split(b",", 2)[1:2] == [b"0"]
 
 
-def _of_the_surroundings(answer: bytes) -> bool:
-    return any(answer.split(b",", 2)[2].startswith(b'{"kind":"%b"' % kind) for kind in SURROUNDINGS)
+def _of(kinds: tuple[bytes, ...], answer: bytes) -> bool:
+    return any(answer.split(b",", 2)[2].startswith(b'{"kind":"%b"' % kind) for kind in kinds)
 
 
 def _start(record: dict[str, Any]) -> Start:

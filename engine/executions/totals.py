@@ -34,7 +34,29 @@ SUMS = "count(*), sum(success), coalesce(sum(tokens), 0), sum(cost_usd), count(c
 
 
 def records_from(state: ExecutionState) -> list[ExecutionRecord]:
-    """One record for each try of each step that has a result, also of an execution that has not ended."""
+    """One record for each try of each step that has a result, and for each summary; also of an execution that has not ended."""
+    return [*_tries(state), *_summaries(state)]
+
+
+def _summaries(state: ExecutionState) -> list[ExecutionRecord]:
+    """The summaries of its context, which cost, too. How long each took is not known."""
+    return [
+        ExecutionRecord(
+            execution_id=state.id,
+            task_id=f"summary {one.number}",
+            model=one.model,
+            runtime=f"summaries by {one.by}",
+            strategy=state.strategy,
+            success=True,
+            cost_usd=one.cost_usd,
+            duration_ms=0,
+            at=one.at,
+        )
+        for one in state.context
+    ]
+
+
+def _tries(state: ExecutionState) -> list[ExecutionRecord]:
     steps = {step.task_id: step for step in (state.result.steps if state.result is not None else ())} | state.results
     if not steps and state.result is None:
         return []

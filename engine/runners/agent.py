@@ -129,14 +129,14 @@ class AgentProgram(ABC):
         """Its availability, for a run: `Refused` without it."""
         found = await self.available()
         if not found.ok:
-            raise Refused("not_found", found.reason)
+            raise Refused("not_found", found.whole)
         return found
 
     async def _look(self) -> Availability:
         program = self._program[0]
         if shutil.which(program, path=self._host.get("PATH", os.defpath)) is None:
-            hint = f"install it ({self._install}), or name it in [runners.{self.name}] command"
-            return Availability(False, reason=f"there is no program {program}: {hint}")
+            fix = f"install it ({self._install}), or name it in [runners.{self.name}] command"
+            return Availability(False, reason=f"there is no program {program}", fix=fix)
         said: list[bytes] = []
         limits = ChildLimits(timeout_s=VERSION_S, line_bytes=4096, total_bytes=64 << 10, grace_s=0.5)
         try:

@@ -14,11 +14,17 @@ SURVIVABLE: frozenset[FailureKind] = frozenset({"not_found", "auth", "rate_limit
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a runtime can be used here. `reason` says why not, and what to do."""
+    """Whether a runtime can be used here. `reason` says why not, `fix` what to do about it."""
 
     ok: bool
     version: str | None = None
     reason: str = ""
+    fix: str = ""
+
+    @property
+    def whole(self) -> str:
+        """Both, for whoever meets it by itself."""
+        return f"{self.reason}: {self.fix}" if self.fix else self.reason
 
 
 @dataclass(frozen=True, slots=True)

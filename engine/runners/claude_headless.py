@@ -106,7 +106,7 @@ async def run_headless(asked: Asked, emit: Emit, stop: asyncio.Event, began: flo
         "model": said.model or request.model,
         "session_id": _session(said, request),
         "files_modified": tuple(dict.fromkeys(relative(path, request.cwd) for path in said.files)),
-        **_cost(said, request),
+        **_cost(said, request, cut=ended.by != "exit"),
         "observations": tuple(asked.scrub(note) for note in said.notes),
     }
 
@@ -180,8 +180,8 @@ def _shape(request: RunRequest) -> dict[str, Any]:
     return {"type": "object", "properties": {"value": schema}, "required": ["value"], **shared}
 
 
-def _cost(said: Transcript, request: RunRequest) -> Fields:
-    """What the run cost. Claude Code tells what the whole session did, and does not count a reply that was cut off."""
+def _cost(said: Transcript, request: RunRequest, *, cut: bool) -> Fields:
+    """What the run cost. Claude Code tells what the whole session did, and does not count a reply that was cut off, or never began."""
     total = said.answer.total_usd if said.answer is not None else None
     tokens = said.tokens
     if total is None or (total == 0 and tokens is not None and tokens.total):
@@ -198,6 +198,9 @@ def _cost(said: Transcript, request: RunRequest) -> Fields:
         said.note("what the session had cost before is not known: so what this run cost is not either")
     elif request.session_id is not None and request.session_cost_usd is not None:
         cost = max(0.0, total - request.session_cost_usd)
+    if cost == 0 and cut:
+        cost = None
+        said.note("claude was ended while a reply was still to come: what the run cost is not known")
     return {"cost_usd": cost, "session_cost_usd": total}
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from composer import CallContext, CallError, ComposerError, McpSource, ServerConfig
-from composer.transports import INHERITED
+from composer.servers import INHERITED
 from engine.models import RunRequest, Tokens
 from engine.runners.base import Emit, Progress
 from engine.runners.claude_stream import EDITS, MAX_OUTPUT, MAX_SAID, api_failure, tokens_of
@@ -52,7 +52,8 @@ class AgentServer:
             )
         except ValueError as error:
             raise NoAgent(f"its command can't be given to an MCP client: {type(error).__name__}") from None
-        self._source = McpSource("claude", config, given, origin="claude mcp serve")
+        # Not all that it is given is secret (the name of a model): what it answers is scrubbed by who knows what is.
+        self._source = McpSource("claude", config, given, origin="claude mcp serve", hides=False)
 
     async def ask(self, request: RunRequest) -> Any:
         """What the Agent tool answers. `NoAgent` if it is not there; `ComposerError` if it fails."""

@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from engine.config import CommandConfig
 from engine.errors import BadTask
 from engine.models import FailureKind, RunRequest, RunResult, RunStatus, Tokens
 from engine.runners.base import Emit, Progress
-from engine.runners.environment import child_environment, scrub, secrets_of
+from engine.runners.environment import child_environment, scrubber, secrets_of
 from engine.runners.process import ChildLimits, Command, Ended, NotStarted, run_child
 
 PLACEHOLDER = re.compile(r"\{(prompt|system|model)\}")
@@ -39,7 +39,8 @@ async def run_command(
     A command that takes the prompt must say something; any other may be silent.
     """
     began = time.monotonic()
-    reader = READERS[config.format](config, emit)
+    hide = scrubber(secrets_of(host_env, allow=config.env, set=config.set))
+    reader = READERS[config.format](config, lambda progress: emit(replace(progress, text=hide(progress.text))))
     limits = ChildLimits(
         timeout_s=min((limit for limit in (request.timeout_s, config.timeout_s) if limit is not None), default=None),
         silence_s=request.silence_s,
@@ -54,17 +55,16 @@ async def run_command(
     except BadTask as error:
         fields = {"status": "failed", "failure": "task", "error": str(error), "replan": True}
     else:
-        secrets = secrets_of(host_env, allow=config.env, set=config.set)
-        stderr = scrub(ended.stderr, secrets)[-TAIL_CHARS:].strip()
+        stderr = hide(ended.stderr)[-TAIL_CHARS:].strip()
         answer = await asyncio.to_thread(reader.answer)
         status, failure, said = _verdict(config, limits, ended, answer, stderr)
         model, adjustments = _model(config, request)
         fields = {
             "status": status,
             "failure": failure,
-            "error": said and scrub(said, secrets),
-            "output": answer.text,
-            "structured": answer.structured,
+            "error": said and hide(said),
+            "output": hide(answer.text),
+            "structured": hide.through(answer.structured),
             "tokens": answer.tokens,
             "cost_usd": answer.cost_usd,
             "model": model,

@@ -42,7 +42,12 @@ def secrets_of(host: Mapping[str, str], *, allow: Iterable[str] = (), set: Mappi
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
     """Text without these values, in any usual spelling. Scrub first, then cut: half a secret is not found."""
-    return Scrubber(secret for secret in secrets if len(secret) >= LEAST_SECRET)(text)
+    return scrubber(secrets)(text)
+
+
+def scrubber(secrets: Iterable[str]) -> Scrubber:
+    """What takes these values out of texts."""
+    return Scrubber(secret for secret in secrets if len(secret) >= LEAST_SECRET)
 
 
 def _usual(name: str, value: str) -> bool:

@@ -129,7 +129,7 @@ class Transcript:
         session = said.get("sessionID")
         if isinstance(session, str) and session:
             self.opened(session)
-        kind = said.get("type")
+        kind = _name(said.get("type"))
         if kind == "error":
             self.troubles.append(trouble(said.get("error")))
         elif kind in {"text", "tool_use", "step_start", "step_finish"}:
@@ -140,9 +140,10 @@ class Transcript:
 
     def event(self, kind: str, about: Mapping[str, Any]) -> bool:
         """One event of the server. False if it is of no session of this run."""
-        session = about.get("sessionID") or _dict(about.get("info")).get("id")
-        if kind == "session.created" and _dict(about.get("info")).get("parentID") in self._sessions:
-            self._sessions.add(str(session))
+        info = _dict(about.get("info"))
+        session = _name(about.get("sessionID") or info.get("id"))
+        if kind == "session.created" and _name(info.get("parentID")) in self._sessions:
+            self._sessions.add(session)
         if session not in self._sessions:
             return False
         own = session == self.session_id
@@ -150,10 +151,10 @@ class Transcript:
             self._status(_dict(about.get("status")))
             return True
         if kind == "message.updated":
-            self._message(_dict(about.get("info")), own)
+            self._message(info, own)
         elif kind == "message.part.updated":
             part = _dict(about.get("part"))
-            if part.get("messageID") in self._assistant:
+            if _name(part.get("messageID")) in self._assistant:
                 self._part(part, str(part.get("id")), own)
         elif kind == "message.part.delta" and own:
             self._delta(str(about.get("partID")), about.get("field"), about.get("delta"))
@@ -222,11 +223,11 @@ class Transcript:
                     self._files[path] = None
 
     def _step(self, part: Mapping[str, Any], own: bool) -> None:
-        counted, reason = _tokens(part.get("tokens")), part.get("reason")
+        counted, reason = _tokens(part.get("tokens")), _name(part.get("reason"))
         self.tokens = counted if self.tokens is None else self.tokens + counted
         self._cost += _number(part.get("cost"))
         if own and reason in CUT_SHORT:
-            self.note(CUT_SHORT[str(reason)])
+            self.note(CUT_SHORT[reason])
         past = self._past()
         if past is None or self.passed is not None:
             return
@@ -252,8 +253,8 @@ def trouble(error: object) -> Trouble:
     message = str(data.get("message") or name)[:MAX_SAID].strip()
     if message.startswith("Unexpected server error"):
         message += " (opencode run says this of a model that it does not know, too)"
-    status = data.get("statusCode")
-    told = f"{message} (HTTP {status})" if isinstance(status, int) else message
+    status = data.get("statusCode") if isinstance(data.get("statusCode"), int) else None
+    told = message if status is None else f"{message} (HTTP {status})"
     if name == "MessageAbortedError":
         return Trouble("interrupted", "opencode was told to stop by somebody else")
     if name == "ProviderAuthError" or status in {401, 402, 403}:
@@ -262,7 +263,7 @@ def trouble(error: object) -> Trouble:
         return Trouble("crash", f"its configuration can't be used: {told}")
     if status == 429:
         return Trouble("rate_limit", told)
-    if isinstance(status, int):
+    if status is not None:
         return Trouble("unavailable" if status >= 500 or status == 408 else "task", told)
     for kind, pattern in _BY_WORDS:
         if pattern.search(message):
@@ -358,6 +359,11 @@ def _object(raw: bytes) -> dict[str, Any] | None:
 
 def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _name(value: object) -> str:
+    """A word from outside, to be looked up; what is no text is none."""
+    return value if isinstance(value, str) else ""
 
 
 def _number(value: object) -> float:

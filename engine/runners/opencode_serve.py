@@ -283,7 +283,8 @@ class Server:
                 run.idle.set()
 
     async def _reply(self, run: _Run, asked: Mapping[str, Any]) -> None:
-        given = asked.get("permission") in run.question.permit
+        permission = asked.get("permission")
+        given = isinstance(permission, str) and permission in run.question.permit
         with suppress(httpx2.HTTPError):  # the run itself will tell
             path = f"/permission/{_id(asked.get('id'))}/reply"
             await self._ask("POST", path, run.question.directory, {"reply": "once" if given else "reject"})

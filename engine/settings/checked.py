@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from composer.config import Config, read_partly
 from composer.errors import did_you_mean
 from composer.folders import STATE, user_data
 from composer.problems import Setting, problem
-from composer.servers import REFERENCE, ServerConfig
+from composer.secrets import is_spelled_out
+from composer.servers import REFERENCE, ServerConfig, SourceOptions
 from composer.store import Store
 from composer.trust import is_trusted
 from engine.budget.windows import zone
@@ -66,6 +67,7 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
         checked.problems += wrong
         checked.problems += _servers(tools, layers, project)
         checked.problems += _apis(tools, layers)
+        checked.notes += _others_secrets(tools, layers)
     except ConfigError as error:
         checked.problems += error.problems
     try:
@@ -84,10 +86,20 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
 def _servers(config: Config, layers: Layers, project: Path) -> Iterator[str]:
     for name, server in config.servers.items():
         path = _path(layers, "servers", name)
-        texts = [server.command, server.cwd, server.url, server.token, *server.args, *server.env.values(), *server.headers.values()]
-        yield from _references(path, texts, layers)
+        yield from _references(path, server, layers)
         if server.command and not REFERENCE.search(server.command):
             yield from _program((*path, "command"), server.command, project / (server.cwd or "."), _path_of(server), layers)
+
+
+def _others_secrets(config: Config, layers: Layers) -> Iterator[str]:
+    """Secrets in the mcpServers files of other programs, which may hold them: whoever has a choice may want to know."""
+    for name, server in config.servers.items():
+        if not layers.has(_path(layers, "servers", name)):
+            for table, values in (("env", server.env), ("headers", server.headers)):
+                for key, value in values.items():
+                    if is_spelled_out(key, value):
+                        said = "a file of mcp_json holds the secret itself; a reference like ${NAME} would do"
+                        yield problem(("servers", name, table, key), said, lambda _: "")
 
 
 def _path_of(server: ServerConfig) -> str | None:
@@ -98,7 +110,7 @@ def _path_of(server: ServerConfig) -> str | None:
 def _apis(config: Config, layers: Layers) -> Iterator[str]:
     for name, api in config.apis.items():
         path = _path(layers, "openapi", name)
-        yield from _references(path, [api.base_url, *api.headers.values()], layers)
+        yield from _references(path, api, layers)
         from composer.openapi import load_document
 
         try:
@@ -113,10 +125,23 @@ def _path(layers: Layers, section: str, namespace: str) -> tuple[str, ...]:
     return (section, next((name for name in table if "".join(c if c.isalnum() else "_" for c in name.lower()) == namespace), namespace))
 
 
-def _references(path: Setting, texts: Iterable[str | None], layers: Layers) -> Iterator[str]:
-    names = {name for text in texts if text for name, default in _named(text) if not default and name not in os.environ}
-    for name in sorted(names):
-        yield problem(path, f"the environment variable {name} is not set", layers.where)
+def _references(path: Setting, source: SourceOptions, layers: Layers) -> Iterator[str]:
+    """Variables that a source's settings stand for, and that are not there: each at the setting that names it."""
+    for setting, text in _texts_of((), source.model_dump(mode="json", exclude_none=True)):
+        for name, default in _named(text):
+            if not default and name not in os.environ:
+                yield problem((*path, *setting), f"the environment variable {name} is not set", layers.where)
+
+
+def _texts_of(path: tuple[str | int, ...], value: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _texts_of((*path, name), one)
+    elif isinstance(value, list):
+        for at, one in enumerate(value):
+            yield from _texts_of((*path, at), one)
 
 
 def _named(text: str) -> Iterator[tuple[str, bool]]:
@@ -240,4 +265,5 @@ async def _tools(project: Path, config: Config, checked: Checked) -> None:
                 )
                 checked.problems.append(f"{shown(store.folder / f'{name}.py')}: {broken.reason}{last}")
     except SandboxError as error:
-        checked.problems.append(f"composed tools can't be looked at: {error}")
+        if not set(str(error).splitlines()) <= set(checked.problems):  # else they are the settings' own, which were told
+            checked.problems.append(f"composed tools can't be looked at: {error}")
