@@ -13,15 +13,8 @@ import pytest
 
 from sandbox import Limits, Run, Sandbox
 from sandbox.tools import scrub
-
-BREAK_OUT = """
-import asyncio, operator
-interpreter = operator.attrgetter("base_events.sys")(asyncio)
-modules = operator.attrgetter("modules")(interpreter)
-door = modules["wit_world"]
-runner = modules["guest.runner"]
-real = modules["builtins"]
-"""
+from tests.security.breaking import BREAK_OUT
+from tests.security.corpus import attack
 
 
 def hostile(box: Sandbox, code: str, **limits: float) -> Run:
@@ -33,6 +26,7 @@ def hostile(box: Sandbox, code: str, **limits: float) -> Run:
 
 
 class TestMessages:
+    @attack("bridge", "messages that are malformed")
     @pytest.mark.parametrize(
         "body",
         [
@@ -64,14 +58,17 @@ class TestMessages:
         assert run.error is not None
         assert run.error.message == "the run was lost: the guest broke: protocol"
 
+    @attack("bridge", "a wait that is no number")
     @pytest.mark.parametrize("wait", ["", "x", "1,5", "0x10"])
     def test_a_wait_that_is_no_number(self, box: Sandbox, wait: str) -> None:
         assert hostile(box, f"door.exchange({wait!r} + '\\n')").status == "crashed"
 
+    @attack("bridge", "a wait for ever")
     @pytest.mark.parametrize("wait", ["nan", "inf", "1e400", "-inf", "1e300"])
     def test_a_wait_for_ever_is_a_timeout(self, box: Sandbox, wait: str) -> None:
         assert hostile(box, f"door.exchange({wait!r} + '\\n')", timeout_s=0.3).status == "timeout"
 
+    @attack("bridge", "messages of megabytes")
     @pytest.mark.parametrize(
         "code",
         [
@@ -86,13 +83,16 @@ class TestMessages:
         assert run.status in ("crashed", "memory_limit", "cpu_limit")
         assert run.usage.tool_calls == 0
 
+    @attack("bridge", "calls given up that were never made")
     def test_unknown_cancellations_are_ignored(self, box: Sandbox) -> None:
         code = "for n in range(100): door.exchange('0\\n[[],[1,2,3,\"x\",null,-1]]')\nawait tools.add(1, 2)"
         assert hostile(box, code).result == 3
 
+    @attack("bridge", "crossings without end")
     def test_a_flood_of_crossings_is_only_cpu(self, box: Sandbox) -> None:
-        assert hostile(box, "while True: door.exchange('0\\n')", cpu_s=0.3).status == "cpu_limit"
+        assert hostile(box, "while True: door.exchange('0\\n')", cpu_s=0.3, timeout_s=5).status == "cpu_limit"
 
+    @attack("bridge", "names of tools that nobody granted")
     def test_calls_that_nobody_granted(self, box: Sandbox) -> None:
         names = ["__class__", "add.__globals__", "../add", "add ", "ADD", "аdd", "add\\\\u0000", "", "__proto__", "a" * 100_000]
         body = ",".join(f'[{n},"{name}",[1,2],{{}}]' for n, name in enumerate(names, 1))
@@ -101,6 +101,7 @@ class TestMessages:
         assert [call.ok for call in run.calls] == [False] * len(names)
         assert all(len(call.name) <= 200 for call in run.calls)
 
+    @attack("bridge", "output past the guest's own limit")
     def test_output_past_its_limit(self, box: Sandbox) -> None:
         run = hostile(box, "for n in range(1000): door.write('x' * 100_000)\n1", max_stdout_bytes=1000)
         assert run.status == "completed"
@@ -108,6 +109,7 @@ class TestMessages:
 
 
 class TestAnswers:
+    @attack("bridge", "answers that are forged")
     @pytest.mark.parametrize(
         "answer",
         [
@@ -143,6 +145,7 @@ class TestAnswers:
         assert run.error is not None
         assert run.error.message == "the guest answered with something that is not an answer"
 
+    @attack("bridge", "a result past the guest's own limit")
     def test_a_result_past_its_limit(self, box: Sandbox) -> None:
         code = "runner._finish = lambda *a, **k: '{\"status\":\"completed\"}\\0[' + '[],' * 5_000_000 + '0]\\0'\n1"
         gc.collect()
@@ -152,12 +155,14 @@ class TestAnswers:
         assert run.error is not None
         assert "at most 100 are accepted" in run.error.message
 
+    @attack("bridge", "an exception's type of a million letters")
     def test_errors_are_cut(self, box: Sandbox) -> None:
         run = box.run_sync("raise type('E' * 900_000, (Exception,), {})('x' * 900_000)")
         assert run.status == "error"
         assert run.error is not None
         assert len(run.model_dump_json()) < 60_000
 
+    @attack("bridge", "exceptions made to break the report")
     @pytest.mark.parametrize(
         "code",
         [
@@ -185,6 +190,7 @@ class TestCache:
         "runner.prepare = lambda source: code\nsecret = 1\n"
     )
 
+    @attack("state", "a compiler replaced in a session")
     def test_a_session_can_not_poison_another_run(self, box: Sandbox) -> None:
         source = f"len(secret)  # {id(box)}"
         with box.session() as session:
@@ -192,6 +198,7 @@ class TestCache:
             session.run_sync(source, {"secret": "mine"})
         assert box.run_sync(source, {"secret": "theirs"}).result == 6
 
+    @attack("state", "code kept twice")
     def test_only_the_first_keep_counts(self, box: Sandbox) -> None:
         source = BREAK_OUT + f"door.keep('Z' * 10)\ndoor.keep('!')\n{id(box)}"
         assert box.run_sync(source).result == id(box)
@@ -199,6 +206,7 @@ class TestCache:
 
 
 class TestHost:
+    @attack("bridge", "answers of runs beside it")
     def test_late_and_foreign_completions(self, box: Sandbox) -> None:
         async def main() -> list[Run]:
             jobs = [box.run(f"[await tools.echo('{n}', delay=0.01 * {n % 5}) for _ in range(5)]") for n in range(20)]
@@ -207,6 +215,7 @@ class TestHost:
         for n, run in enumerate(asyncio.run(main())):
             assert run.result == [str(n)] * 5
 
+    @attack("resources", "results that nobody reads")
     def test_results_nobody_reads_do_not_pile_up(self) -> None:
         def big() -> str:
             return "x" * 3_900_000
@@ -223,12 +232,14 @@ class TestHost:
                 assert box.run_sync(code).status == "timeout"
                 assert psutil.Process().memory_info().rss - before < 250 << 20
 
+    @attack("resources", "a message that is slow to clean")
     @pytest.mark.parametrize("text", ["+/" * 40_000, "/a" * 40_000, "/" * 80_000, "a/" * 40_000, "/a/b.py" * 10_000, "C:\\" * 20_000])
     def test_scrubbing_takes_no_time(self, text: str) -> None:
         started = time.perf_counter()
         scrub(text)
         assert time.perf_counter() - started < 2.0
 
+    @attack("secrets", "paths of the host in a tool's error")
     @pytest.mark.parametrize(
         ("message", "expected"),
         [
@@ -243,6 +254,7 @@ class TestHost:
     def test_paths_are_scrubbed(self, message: str, expected: str) -> None:
         assert scrub(message) == expected
 
+    @attack("bridge", "a tool that fails in a way that can not be told")
     @pytest.mark.parametrize("kind", ["surrogate", "silent", "bytes", "cancelled", "chained"])
     def test_every_failure_of_a_tool_is_answered(self, kind: str) -> None:
         class Silent(Exception):
@@ -270,6 +282,7 @@ class TestHost:
                     assert run.result == "caught"
                     assert "/root/secret" not in run.model_dump_json()
 
+    @attack("resources", "arguments that are wrong half a million times")
     def test_a_million_wrong_values(self) -> None:
         def ints(xs: list[int]) -> int:
             return len(xs)

@@ -18,6 +18,7 @@ from engine.budget.ledger import Ledger
 from engine.config import BudgetConfig
 from engine.errors import BadTask, BudgetExceeded
 from engine.models import BudgetLimit, Tokens
+from tests.security.corpus import attack
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ def change(project: Path, *statements: str) -> None:
     database.close()
 
 
+@attack("records", "a budget's files that are links")
 @pytest.mark.parametrize("name", ["budget.db", "budget.db-wal", "budget.db-shm", "budget.db-journal", ".budget.db.lock"])
 def test_nothing_is_written_through_a_link(budget: Budget, tmp_path: Path, name: str) -> None:
     secret = tmp_path / "outside"
@@ -52,6 +54,7 @@ def test_nothing_is_written_through_a_link(budget: Budget, tmp_path: Path, name:
     assert secret.read_text() == "precious"
 
 
+@attack("records", "a budget that is a pipe or a folder")
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
 def test_what_is_no_file_is_refused_without_waiting(budget: Budget, tmp_path: Path, make: Callable[[Path], None]) -> None:
     (tmp_path / ".go-ent").mkdir()
@@ -60,6 +63,7 @@ def test_what_is_no_file_is_refused_without_waiting(budget: Budget, tmp_path: Pa
         reserve(budget)
 
 
+@attack("records", "triggers and views in a budget")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -79,6 +83,7 @@ def test_a_database_with_another_schema_is_refused(budget: Budget, tmp_path: Pat
         report(budget)
 
 
+@attack("records", "rows of a budget that nobody wrote")
 @pytest.mark.parametrize("value", ["1e300", "-1e300"])
 def test_rows_that_nobody_wrote_are_an_error_not_a_crash(budget: Budget, tmp_path: Path, value: str) -> None:
     reserve(budget)
@@ -87,6 +92,7 @@ def test_rows_that_nobody_wrote_are_an_error_not_a_crash(budget: Budget, tmp_pat
         report(budget)
 
 
+@attack("records", "a negative spend")
 def test_a_spend_can_not_be_negative(budget: Budget, tmp_path: Path) -> None:
     asyncio.run(budget.settle(reserve(budget), runtime="r", model=None, role=None, tokens=None, usd=0.1))
     with pytest.raises(sqlite3.IntegrityError):
@@ -94,12 +100,14 @@ def test_a_spend_can_not_be_negative(budget: Budget, tmp_path: Path) -> None:
     assert report(budget).day.spent_usd == 0.1
 
 
+@attack("records", "a spend's key that is no plain text")
 @pytest.mark.parametrize("key", ["", "x" * 501, "a\0b", "\ud800"])
 def test_a_key_is_bounded_text(budget: Budget, key: str) -> None:
     with pytest.raises(BadTask, match="can't be the key of a spend"):
         reserve(budget, key)
 
 
+@attack("records", "SQL in a program's own name")
 def test_what_programs_say_of_themselves_is_only_text(budget: Budget) -> None:
     held = reserve(budget, "e'); DROP TABLE spends; --")
     name = "m'); DROP TABLE spends; --\ud800\0" + "x" * 10_000
@@ -110,6 +118,7 @@ def test_what_programs_say_of_themselves_is_only_text(budget: Budget) -> None:
     assert len(total.name) <= 200
 
 
+@attack("records", "figures that overflow a budget")
 def test_a_hard_budget_is_not_talked_over_by_huge_figures(tmp_path: Path) -> None:
     hard = Budget(tmp_path, BudgetConfig(day=BudgetLimit(usd=1.0, tokens=100), hard=True), Prices(), mode="mcp")
     held = asyncio.run(hard.reserve("k", Estimate(1.0, 100), execution_id="e", task_id="t"))
@@ -138,6 +147,7 @@ class TestHotJournal:
             database.execute("SELECT * FROM t").fetchall()
         assert not victim.exists()
 
+    @attack("records", "a hot journal that names a file to delete")
     @pytest.mark.parametrize("name", ["budget.db", "usage.db"])
     def test_it_deletes_nothing(self, tmp_path: Path, name: str) -> None:
         state = tmp_path / ".go-ent"
@@ -152,6 +162,7 @@ class TestHotJournal:
             assert UsageStore(state / name).all() == {}
         assert victim.read_text() == "precious"
 
+    @attack("records", "a database of another kind")
     def test_a_database_of_another_kind_is_not_opened(self, tmp_path: Path) -> None:
         (tmp_path / ".go-ent").mkdir()
         with contextlib.closing(sqlite3.connect(tmp_path / ".go-ent" / "budget.db", isolation_level=None)) as made:

@@ -18,6 +18,7 @@ from engine.server.callers import Caller, become
 from sandbox import Limits, Run, Sandbox
 from tests.engine.scripted import Scripted, engine_of
 from tests.engine.test_server import say
+from tests.security.corpus import attack
 
 CONFIG: dict[str, Any] = {
     "serve": {"clients": {"alice": {"token_env": "A", "allow": ["*"]}, "bob": {"token_env": "B", "allow": ["mine"], "compose": True}}}
@@ -54,6 +55,7 @@ def serve(project: Path, box: Sandbox, work: Callable[[Composer, Engine, Scripte
     asyncio.run(main())
 
 
+@attack("http", "agents started by code of a client who may not")
 @pytest.mark.parametrize("session", [None, "mine"])
 def test_code_starts_no_agents_for_who_may_not(project: Path, box: Sandbox, session: str | None) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
@@ -66,6 +68,7 @@ def test_code_starts_no_agents_for_who_may_not(project: Path, box: Sandbox, sess
     serve(project, box, work)
 
 
+@attack("http", "another's account, looked at by code")
 @pytest.mark.parametrize("session", [None, "mine"])
 def test_code_sees_its_own_account_alone(project: Path, box: Sandbox, session: str | None) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
@@ -88,6 +91,7 @@ async def as_(composer: Composer, engine: Engine, caller: Caller, work: Callable
     return await asyncio.create_task(connected())
 
 
+@attack("http", "another client's kept result")
 def test_results_that_were_cut_are_kept_for_who_made_them(project: Path, box: Sandbox) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
         async def make(client: Client[Any]) -> str:
@@ -107,6 +111,7 @@ def test_results_that_were_cut_are_kept_for_who_made_them(project: Path, box: Sa
     serve(project, box, work)
 
 
+@attack("http", "another client's named sessions, pushed out")
 def test_sessions_of_one_are_not_ended_by_another(project: Path, box: Sandbox) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
         async def begin(client: Client[Any]) -> None:
@@ -126,6 +131,7 @@ def test_sessions_of_one_are_not_ended_by_another(project: Path, box: Sandbox) -
     serve(project, box, work)
 
 
+@attack("grants", "a tool changed by who may not call it")
 def test_who_may_not_call_a_tool_does_not_change_it(project: Path, box: Sandbox) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
         await composer.compose(TOOL.format("deploy"))
@@ -142,6 +148,7 @@ def test_who_may_not_call_a_tool_does_not_change_it(project: Path, box: Sandbox)
     serve(project, box, work)
 
 
+@attack("http", "what others have run, suggested")
 def test_what_others_have_run_is_not_suggested(project: Path, box: Sandbox) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
         for number in range(3):
@@ -153,6 +160,7 @@ def test_what_others_have_run_is_not_suggested(project: Path, box: Sandbox) -> N
     serve(project, box, work)
 
 
+@attack("grants", "limits widened by a resume")
 def test_a_resume_does_not_widen_the_project_s_limits(project: Path, box: Sandbox) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
         async def resume(client: Client[Any]) -> Any:

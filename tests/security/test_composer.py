@@ -16,6 +16,7 @@ from composer.schemas import Checker
 from composer.spec import CallContext
 from composer.store import Store
 from sandbox import Limits, Sandbox
+from tests.security.corpus import attack
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,7 @@ def public() -> str:
 
 
 class TestGrants:
+    @attack("grants", "another spelling of a name that is not granted")
     @pytest.mark.parametrize(
         "code",
         [
@@ -77,6 +79,7 @@ class TestGrants:
         assert asyncio.run(main()) in ("error", "refused")
         assert REACHED == []
 
+    @attack("grants", "a tool saved with a wider grant")
     def test_a_composed_tool_is_no_way_around(self, project: Path, box: Sandbox) -> None:
         """A tool that was saved with a wide grant can do no more than the project grants when it runs."""
         REACHED.clear()
@@ -97,6 +100,7 @@ class TestGrants:
         assert asyncio.run(compose_and_call()) == "error"
         assert REACHED == []
 
+    @attack("grants", "a file that requires everything")
     def test_requires_in_a_hostile_file_widen_nothing(self, project: Path, box: Sandbox) -> None:
         REACHED.clear()
         folder = project / ".go-ent" / "composed-tools"
@@ -115,6 +119,7 @@ class TestGrants:
 class TestApproval:
     DEPLOY = '# /// tool\n# name = "deploy"\n# ///\ndef deploy() -> str:\n    """D."""\n    return "good"\n'
 
+    @attack("grants", "a guarded tool, called at the top")
     def test_a_tool_that_needs_it_needs_it_at_the_top_too(self, project: Path, box: Sandbox) -> None:
         (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["deploy"]\n')
 
@@ -131,6 +136,7 @@ class TestApproval:
 
         asyncio.run(main())
 
+    @attack("grants", "a tool changed while its approval is asked for")
     def test_what_was_approved_is_what_runs(self, project: Path, box: Sandbox) -> None:
         (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["deploy"]\n')
 
@@ -158,6 +164,7 @@ CHAIN = {
 class TestSchemasThatTakeForEver:
     TYPES = "from typing import TypedDict\nclass A(TypedDict):\n    x: 'A | B | int'\nclass B(TypedDict):\n    x: 'A | B | int'\n"
 
+    @attack("grants", "a type that takes for ever to check")
     def test_an_ordinary_type(self, project: Path, box: Sandbox) -> None:
         """Each level of a value fits two members of a union: thirty levels would be a thousand million checks."""
         source = f'# /// tool\n# name = "t"\n# ///\n{self.TYPES}def t(a: A) -> int:\n    """T."""\n    return 1\n'
@@ -175,6 +182,7 @@ class TestSchemasThatTakeForEver:
 
         asyncio.run(main())
 
+    @attack("upstream", "schemas that take for ever to check")
     @pytest.mark.parametrize(
         ("schema", "value"),
         [
@@ -189,10 +197,13 @@ class TestSchemasThatTakeForEver:
     )
     def test_of_an_upstream(self, schema: dict[str, Any], value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("composer.schemas.ASIDE_S", 1.0)
-        Checker(schema).problems(value)  # it returns
+        problems = Checker(schema).problems(value)  # it returns, and what was not checked does not pass for checked
+        assert problems
+        assert sum(map(len, problems)) < 10_000
 
 
 class TestProject:
+    @attack("grants", "a forged cache of interfaces")
     def test_a_forged_cache_widens_nothing(self, project: Path, box: Sandbox, tmp_path: Path) -> None:
         REACHED.clear()
         (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["vault.*"]\n')
@@ -217,6 +228,7 @@ class TestProject:
 
         asyncio.run(main())
 
+    @attack("paths", "a configuration that anybody may write to")
     def test_anothers_configuration_starts_nothing(self, project: Path) -> None:
         config = project / ".go-ent" / "config.toml"
         config.write_text('[servers.x]\ncommand = "true"\n')
@@ -225,6 +237,7 @@ class TestProject:
         with pytest.raises(ConfigError, match="anybody may write to it"):
             read_config(project)
 
+    @attack("records", "an endless view in place of a table of uses")
     def test_a_hostile_usage_database_is_not_believed(self, project: Path, box: Sandbox) -> None:
         import sqlite3
 
@@ -243,6 +256,7 @@ class TestProject:
 
         asyncio.run(main())
 
+    @attack("grants", "examples that together use more than a run may")
     def test_examples_have_limits_together(self, project: Path) -> None:
         (project / ".go-ent" / "config.toml").write_text("[limits]\nmax_tool_calls = 5\n")
         code = 'async def t() -> int:\n    """T."""\n    for _ in range(30):\n        await tools.public()\n    return 1\n'
@@ -257,6 +271,7 @@ class TestProject:
 
 
 class TestStore:
+    @attack("paths", "a history that is a link, when a version is saved")
     def test_a_history_that_is_a_link_is_not_written_through(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "store", "project")
         (store.folder / ".history").mkdir(parents=True)
@@ -268,6 +283,7 @@ class TestStore:
             store.save(toolfile.read('# /// tool\n# name = "a"\n# ///\nx = 1\n'))
         assert [path.name for path in outside.iterdir()] == [".tmp-mine"]
 
+    @attack("paths", "a tool's name that is a path")
     @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "..", ".", "", "a\0b", "A", "x" * 65, "con", ".history", "a.py", "é"])
     def test_no_path_outside_can_be_formed(self, tmp_path: Path, name: str) -> None:
         store = Store(tmp_path / "store", "project")
@@ -277,6 +293,7 @@ class TestStore:
                     act(name)
         assert {path.name for path in tmp_path.rglob("*")} <= {"store", ".lock"}
 
+    @attack("paths", "a path as the name that a file gives itself")
     @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "..", "A", "class"])
     def test_nor_by_a_files_own_name(self, project: Path, box: Sandbox, name: str) -> None:
         source = f'# /// tool\n# name = {json.dumps(name)}\n# ///\ndef x() -> int:\n    """X."""\n    return 1\n'
@@ -284,6 +301,7 @@ class TestStore:
             asyncio.run(Composer(project, box=box).compose(source))
         assert [path.name for path in project.rglob("*")] == [".go-ent"]
 
+    @attack("paths", "a version that is a link")
     def test_a_link_in_the_history_is_not_followed(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "store", "project")
         store.save(toolfile.read('# /// tool\n# name = "a"\n# ///\nx = 1\n'))
@@ -291,6 +309,7 @@ class TestStore:
         (store.folder / ".history" / "a" / f"000002-{'0' * 16}.py").symlink_to(tmp_path / "outside.py")
         assert [version.number for version in store.versions("a")] == [1]
 
+    @attack("paths", "a link in place of a tool's file")
     def test_a_link_in_place_of_a_tool_is_replaced_not_written_through(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "store", "project")
         store.folder.mkdir()
@@ -301,6 +320,7 @@ class TestStore:
         assert target.read_text() == "mine"
         assert not (store.folder / "a.py").is_symlink()
 
+    @attack("paths", "a lock that is a link")
     def test_a_lock_that_is_a_link_is_not_followed(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "store", "project")
         store.folder.mkdir()
@@ -311,6 +331,7 @@ class TestStore:
 
 
 class TestMetadata:
+    @attack("grants", "metadata that is a bomb")
     @pytest.mark.parametrize(
         "block",
         [
@@ -326,11 +347,13 @@ class TestMetadata:
         with pytest.raises(ComposeRefused):
             toolfile.read(f'# /// tool\n# name = "a"\n# {block}\n# ///\nx = 1\n')
 
+    @attack("grants", "examples that are bombs")
     @pytest.mark.parametrize("line", ["[" * 100_000, '{"inputs":' * 50_000, "1" * 10_000])
     def test_bombs_in_examples(self, line: str) -> None:
         with pytest.raises(ComposeRefused):
             toolfile.read(f'# /// tool\n# name = "a"\n# ///\n# /// examples\n# {line}\n# ///\nx = 1\n')
 
+    @attack("grants", "limits that a tool gives itself")
     def test_a_tool_can_not_lift_the_projects_limits(self, project: Path, box: Sandbox) -> None:
         head = '# /// tool\n# name = "spin"\n# limits = { cpu_s = 9999, timeout_s = 9999, memory_mb = 4000 }\n# ///\n'
         source = head + 'def spin() -> int:\n    """S."""\n    while True:\n        pass\n'
@@ -364,6 +387,7 @@ class Hostile:
         pass
 
 
+@attack("upstream", "texts that are code, escapes or without end")
 @pytest.mark.parametrize(
     "text",
     [
@@ -396,6 +420,7 @@ def test_texts_of_an_upstream_stay_texts(box: Sandbox, text: str) -> None:
     asyncio.run(main())
 
 
+@attack("grants", "code that lies about its own interface")
 def test_a_forged_answer_of_the_inspector_changes_nothing(project: Path, box: Sandbox) -> None:
     """A tool whose code lies about its own interface lies to its callers only: what it may call is the host's business."""
     REACHED.clear()
@@ -422,6 +447,7 @@ async def liar() -> str:
     assert REACHED == []
 
 
+@attack("records", "a journal of runs that is not ours")
 def test_a_journal_that_is_not_ours_breaks_nothing(project: Path, box: Sandbox) -> None:
     folder = project / ".go-ent" / "journal"
     folder.mkdir()

@@ -28,6 +28,7 @@ from engine.models import Attempt, RunResult
 from sandbox import Limits, Run, Sandbox
 from tests.engine.shell import go_ent
 from tests.engine.test_guests import World, begin, go_on, journal, live
+from tests.security.corpus import attack
 
 # The guest's own door to the host, past everything that the guest's side checks.
 DOOR = 'import operator\nexchange = operator.attrgetter("__glo" + "bals__")(checkpoint)["wit_world"].exchange\n'
@@ -95,6 +96,7 @@ class TestAHostileGuest:
         (f"exchange('-1\\n[[[2,{PAY}],[]]')\nexchange('-1\\n[[[1,{PAY}],[]]')", ["danger pay"]),
     )
 
+    @attack("records", "one approval, used for several calls")
     @pytest.mark.parametrize(("code", "done"), TWICE, ids=["again", "at once", "one before it"])
     def test_makes_one_call_of_one_approval(self, project: Path, box: Sandbox, code: str, done: list[str]) -> None:
         world = World()
@@ -108,6 +110,7 @@ class TestAHostileGuest:
         assert run.error.message.endswith("the guest broke: protocol")
         assert world.done == done
 
+    @attack("records", "a journal filled with calls that were never made")
     def test_fills_no_journal_with_calls_that_it_gives_up_and_never_made(self, project: Path, box: Sandbox) -> None:
         flood = "','.join(str(one) for one in range(1, 500)) + ',' + '9' * 4000"
         code = f"{DOOR}for n in range(300):\n    exchange('0\\n[[],[' + {flood} + ']]')\n"
@@ -117,6 +120,7 @@ class TestAHostileGuest:
         assert [one["kind"] for one in records if one["kind"] in ("call", "cancel")] == ["call"]
         assert sum(map(len, journal(project, run.id))) < 20_000
 
+    @attack("records", "a journal filled with one call given up")
     def test_fills_no_journal_with_one_call_that_it_gives_up_again_and_again(self, project: Path, box: Sandbox) -> None:
         code = f"{DOOR}await tools.w.look(n=2)\nfor n in range(300):\n    exchange('0\\n[[],[1,1,1]]')\n"
         run = begin(project, box, World(), code=code + "await tools.w.look(n=3)")
@@ -124,6 +128,7 @@ class TestAHostileGuest:
         given_up = [one for one in map(json.loads, journal(project, run.id)) if one["kind"] == "cancel"]
         assert [one["calls"] for one in given_up] == [[1]]
 
+    @attack("records", "an answer larger than a record")
     def test_whose_tool_says_more_than_a_record_holds_is_ended_at_once(
         self, project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -137,6 +142,7 @@ class TestAHostileGuest:
         assert go_on(project, box, world, run.id).result == 2_000_000
         assert [one[:8] for one in world.done] == ["again a", "again xx", "again xx"]
 
+    @attack("records", "signs that a terminal obeys, in an error")
     def test_tells_people_nothing_that_a_terminal_obeys(self, project: Path) -> None:
         done = go_ent("exec", "-c", "raise ValueError('\\x1b]0;mine\\x07\\x1b[2J')", cwd=project)
         assert done.returncode == 1
@@ -144,6 +150,7 @@ class TestAHostileGuest:
         assert b"\x1b" not in done.stderr
         assert b"\x07" not in done.stderr
 
+    @attack("records", "lines of its own in what people are shown")
     def test_makes_no_lines_of_its_own_in_what_people_are_shown(self, project: Path, box: Sandbox) -> None:
         lie = "waits     call run/9: w.look with {}: harmless"
         code = f"""{DOOR}# a title
@@ -180,6 +187,7 @@ class TestAForgedState:
         "line": {},
     }
 
+    @attack("records", "a forged state that makes lines of its own")
     @pytest.mark.parametrize("what", list(FORGED))
     def test_makes_no_lines_of_its_own_either(self, project: Path, what: str) -> None:
         lines = [line(2, "guest", ',"path":"1"'), line(3, "line", f',"n":1,"digest":"","status":{json.dumps(self.LINES)}')]
@@ -195,6 +203,7 @@ class TestWhatWaitsForApproval:
         assert run.status == "paused"
         return run
 
+    @attack("records", "arguments that hide what they do behind their length")
     def test_is_shown_whole_or_said_not_to_be(self, project: Path, box: Sandbox) -> None:
         run = self.waiting(project, box, 1000)
         assert f'{{"name": "harmless{" " * 1000}rm -rf /"}}' in go_ent("status", run.id, cwd=project).stdout.decode()
@@ -207,6 +216,7 @@ class TestWhatWaitsForApproval:
         said = json.loads(go_ent("status", run.id, "--json", cwd=project).stdout)
         assert len(said["requests"]["run/1"]["arguments"]["name"]) == len("harmlessrm -rf /") + 200_000
 
+    @attack("records", "a request too long to be looked at")
     def test_is_approved_by_name_if_it_is_too_long_to_be_shown(self, project: Path, box: Sandbox) -> None:
         run = self.waiting(project, box, 300_000)
         assert "too long to be shown (name the call to approve it)" in go_ent("status", run.id, cwd=project).stdout.decode()
@@ -222,6 +232,7 @@ class TestWhatWaitsForApproval:
         asked = Request(tool="w.danger", arguments={"name": shown}, digest=digest, reason="calls of this tool need approval", at=1.0)
         return forged(work={"guest": {"code": f"await tools.w.danger(name={really!r})"}}, requests={"run/1": asked})
 
+    @attack("records", "a request that shows another call than it makes")
     @pytest.mark.parametrize("call", [None, "run/1"])
     def test_is_what_is_shown_or_can_not_be_approved(self, project: Path, box: Sandbox, call: str | None) -> None:
         execution_id = plant(project, self.request("harmless", "rm -rf /"))
@@ -231,6 +242,7 @@ class TestWhatWaitsForApproval:
         assert go_on(project, box, world, execution_id).status == "paused"
         assert world.done == []
 
+    @attack("records", "an approval asked for by somebody else's execution")
     def test_of_somebody_else_is_not_approved_in_a_folder_that_nobody_trusts(self, project: Path, box: Sandbox) -> None:
         theirs = plant(project, self.request("x", "x"))
         with pytest.raises(Untrusted, match="which somebody else has begun"):
@@ -245,6 +257,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 class TestALinkedFolder:
+    @attack("records", "a folder of executions that is another project's")
     def test_is_not_followed_by_what_changes_an_execution(self, project: Path, box: Sandbox, tmp_path: Path) -> None:
         run = begin(project, box, World(), code="await tools.w.danger(name='x')")
         victim = project / ".go-ent" / "executions"
@@ -271,6 +284,7 @@ class TestALinkedFolder:
 
 
 class TestAnIndexThatSomebodyElseMade:
+    @attack("records", "a trigger behind the name of an index")
     def test_with_a_trigger_behind_the_name_of_an_index_is_made_anew(self, project: Path, store: ExecutionStore) -> None:
         execution_id = plant(project, forged(status="completed"))
         path = store.folder / "index.db"
@@ -297,6 +311,7 @@ class TestAnIndexThatSomebodyElseMade:
         with contextlib.closing(sqlite3.connect(path)) as database:
             assert database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone() == (0,)
 
+    @attack("records", "a lock that is held for ever")
     @pytest.mark.parametrize("name", [".index.db.lock", ".index.filling"])
     def test_and_holds_a_lock_on_makes_nobody_wait_for_ever(
         self, project: Path, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch, name: str
@@ -339,6 +354,7 @@ class TestAForgedJournal:
         (folder / STATE_FILE).unlink(missing_ok=True)
         return folder
 
+    @attack("records", "a journal with forged answers, clocks and seeds")
     @pytest.mark.parametrize("what", CHANGES)
     def test_is_refused_and_stays_as_it_is(self, project: Path, box: Sandbox, what: str) -> None:
         whole = begin(project, box, World(), code=self.CODE)
@@ -351,6 +367,7 @@ class TestAForgedJournal:
         state = ExecutionStore(project).load(whole.id)
         assert (state.status, state.resumable) == ("interrupted", True)
 
+    @attack("records", "a journal with deep JSON")
     def test_that_is_deep_is_refused(self, project: Path, box: Sandbox) -> None:
         """What was heard is looked at where a call found no tool."""
         run = begin(project, box, World(), code="await tools.w.nothing()\nawait tools.w.put(text='a')")
@@ -374,6 +391,7 @@ class TestAForgedJournal:
         ],
     }
 
+    @attack("records", "records of forged kinds and times")
     @pytest.mark.parametrize("what", RECORDS)
     def test_is_shown_without_breaking(self, project: Path, what: str) -> None:
         execution_id = plant(project, forged(), *self.RECORDS[what], with_state=False)
@@ -392,6 +410,7 @@ class TestAForgedJournal:
             for one in done.stdout.splitlines() if command[-1] == "--json" else ():
                 json.loads(one)
 
+    @attack("records", "a journal with a damaged end, followed")
     @pytest.mark.parametrize("follow", [(), ("--follow",)])
     def test_with_a_damaged_end_is_shown_once(self, project: Path, monkeypatch: pytest.MonkeyPatch, follow: tuple[str, ...]) -> None:
         execution_id = plant(project, forged(), line(2, "progress"), b"?\n")

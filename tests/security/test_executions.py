@@ -15,6 +15,7 @@ from engine.executions.reading import MAX_JOURNAL, encode, read_records
 from engine.executions.state import BadState
 from engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
 from tests.engine.test_executions import fresh
+from tests.security.corpus import attack
 
 
 @pytest.fixture
@@ -56,6 +57,7 @@ def everything(store: ExecutionStore, folder: Path) -> list[str]:
 
 
 class TestOtherThanFiles:
+    @attack("paths", "a link in place of a journal or a state")
     @pytest.mark.parametrize("name", [JOURNAL_FILE, STATE_FILE])
     def test_a_link_is_not_followed(self, store: ExecutionStore, secret: Path, name: str) -> None:
         folder = made(store)
@@ -66,6 +68,7 @@ class TestOtherThanFiles:
         assert "mine" not in " ".join(said)
         assert secret.read_text() == "mine\n"
 
+    @attack("paths", "a pipe in place of a journal or a state")
     @pytest.mark.parametrize("name", [JOURNAL_FILE, STATE_FILE, ".tmp-" + STATE_FILE])
     def test_a_pipe_makes_nobody_wait(self, store: ExecutionStore, name: str) -> None:
         folder = made(store)
@@ -78,6 +81,7 @@ class TestOtherThanFiles:
                 held.move("paused")
             assert b'"status":"paused"' in (folder / STATE_FILE).read_bytes()
 
+    @attack("paths", "a link in place of a file to be written")
     @pytest.mark.parametrize("name", [".tmp-" + STATE_FILE, ".tmp-" + JOURNAL_FILE, "journal.damaged-1.jsonl"])
     def test_nothing_is_written_through_a_link(self, store: ExecutionStore, secret: Path, name: str) -> None:
         folder = made(store)
@@ -89,6 +93,7 @@ class TestOtherThanFiles:
         assert secret.read_text() == "mine\n"
         assert (folder / "journal.damaged-1.jsonl").is_symlink() == (folder / "journal.damaged-2.jsonl").exists()
 
+    @attack("paths", "an execution's folder that is a link")
     def test_a_folder_that_is_a_link_is_no_execution(self, store: ExecutionStore, tmp_path: Path) -> None:
         folder = made(store)
         folder.rename(tmp_path / folder.name)
@@ -99,6 +104,7 @@ class TestOtherThanFiles:
         everything(store, folder)
         assert sorted(os.listdir(tmp_path / folder.name)) == before
 
+    @attack("records", "a journal larger than may be")
     def test_a_journal_that_is_too_large_is_not_read(self, store: ExecutionStore) -> None:
         folder = made(store)
         os.truncate(folder / JOURNAL_FILE, MAX_JOURNAL + 1)
@@ -106,6 +112,7 @@ class TestOtherThanFiles:
 
 
 class TestWhatIsWritten:
+    @attack("records", "zeros at the end of a journal")
     def test_zeros_where_a_record_should_be_are_cut_off(self, store: ExecutionStore) -> None:
         folder, size = made(store), 1 << 20
         path = folder / JOURNAL_FILE
@@ -114,6 +121,7 @@ class TestWhatIsWritten:
         texts = [record.get("text") for record in store.records(folder.name)]
         assert f"the last record was torn by a crash and cut off: {size} bytes" in texts
 
+    @attack("records", "a forged state with a right checksum")
     @pytest.mark.parametrize(
         "state",
         [
@@ -133,6 +141,7 @@ class TestWhatIsWritten:
         assert everything(store, folder) == []
         assert store.load(folder.name).status == "interrupted"  # made anew, from the journal
 
+    @attack("records", "a place in a journal that is none")
     @pytest.mark.parametrize("number", [-1, 1 << 60])
     def test_a_place_in_the_journal_is_checked(self, store: ExecutionStore, number: int) -> None:
         folder = made(store)
@@ -141,12 +150,14 @@ class TestWhatIsWritten:
         (folder / STATE_FILE).write_text(packed)
         assert store.load(folder.name).status == "interrupted"
 
+    @attack("records", "an execution in another's folder")
     def test_an_execution_in_the_folder_of_another_is_refused(self, store: ExecutionStore) -> None:
         folder = made(store)
         other = folder.with_name(new_id())
         folder.rename(other)
         assert any("holds another execution" in one for one in everything(store, other))
 
+    @attack("records", "numbers of records that leap")
     def test_numbers_that_leap_lose_nothing_that_is_there(self, store: ExecutionStore) -> None:
         folder = made(store)
         leap = encode((1 << 53) - 2, 1.0, "status", {"changes": {"status": "paused"}})
@@ -160,6 +171,7 @@ class TestWhatIsWritten:
         assert (looked.status, looked.damage) == ("paused", (f"records 3 to {(1 << 53) - 3} are lost: the journal was damaged",))
         everything(store, folder)
 
+    @attack("records", "damage without end")
     def test_damage_without_end_is_said_within_bounds(self, store: ExecutionStore) -> None:
         folder = made(store)
         with open(folder / JOURNAL_FILE, "ab") as file:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import json
 import os
-import re
 import resource
 import socket
 import time
@@ -16,73 +14,42 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastmcp import Client
 
 from composer.errors import ConfigError
 from engine import Engine
 from engine.config import ClientConfig, ServeConfig
 from engine.doctor import wants
-from engine.models import TaskResult
 from engine.server.callers import LOCAL, NOBODY, current
 from engine.server.http import RESERVE, SHARE, connections, listen, parse_address, read_rules
 from engine.server.peers import is_own
 from engine.server.tokens import read_tokens
-from tests.engine.serving import MODES, Mode, Served, ask, say, serving, talk
-
-ALICE, BOB, CAROL = (f"{name}-has-this-secret-0123456789" for name in ("alice", "bob", "carol"))
-MORE = {f"MORE{number}": f"one-more-has-secret-{number}-0123456789" for number in range(SHARE)}
-MOST = 64 << 10
-CONNECTIONS = 40
-SESSIONS = 40
-CONFIG = f"""
-[grants]
-allow = ["broken.*"]
-approve = ["guarded"]
-[servers.broken]
-command = "/no/such/program"
-[serve]
-max_request_bytes = {MOST}
-read_timeout_s = 1.0
-max_connections = {CONNECTIONS}
-max_sessions = {SESSIONS}
-origins = ["https://app.example"]
-[serve.clients.alice]
-token_env = "ALICE"
-allow = ["*"]
-compose = true
-engine = true
-[serve.clients.bob]
-token_file = "../bob.token"
-allow = ["plain"]
-compose = true
-engine = true
-[serve.clients.carol]
-token_env = "CAROL"
-"""
-CONFIG += "".join(f'[serve.clients.{name}]\ntoken_env = "{name}"\n' for name in MORE)
-TOOL = '# /// tool\n# name = "{0}"\n# ///\nasync def {0}(n: int) -> int:\n    """Made for a test."""\n    return {1}\n'
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-}
-MODERN = "2026-07-28"
-META = {"protocolVersion": MODERN, "clientCapabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+from tests.engine.serving import Served, ask, serving
+from tests.security.corpus import attack
+from tests.security.wire import (
+    ALICE,
+    BOB,
+    CAROL,
+    CONNECTIONS,
+    HEALTH,
+    INITIALIZE,
+    LIST,
+    META,
+    MODERN,
+    MORE,
+    MOST,
+    SESSIONS,
+    Raw,
+    connect,
+    exchange,
+    guarded,
+    read,
+    request,
+)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("gate") / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    (folder / ".go-ent" / "config.toml").write_text(CONFIG)
-    (folder.parent / "bob.token").write_text(BOB + "\n")
-    (folder.parent / "bob.token").chmod(0o600)
-    with serving(folder, env={"ALICE": ALICE, "CAROL": CAROL, **MORE}) as server:
-        for name, body in (("plain", "n"), ("secret", "42"), ("guarded", "n")):
-            assert ask(server, "tool_compose", token=ALICE, source=TOOL.format(name, body))[0] is False
+    with guarded(tmp_path_factory.mktemp("gate") / "project") as server:
         yield server
 
 
@@ -93,68 +60,15 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
-class Raw:
-    """An answer, byte by byte as it came."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.head, _, self.body = data.partition(b"\r\n\r\n")
-
-    @property
-    def status(self) -> int:
-        match = re.match(rb"HTTP/1\.1 ([0-9]{3}) ", self.head)
-        return int(match[1]) if match else 0
-
-    def header(self, name: str) -> str:
-        match = re.search(rf"^{name}: (.*?)\r?$".encode(), self.head, re.MULTILINE | re.IGNORECASE)
-        return match[1].decode() if match else ""
-
-
-def connect(served: Served) -> socket.socket:
-    return socket.create_connection(served.address, timeout=20)
-
-
-def exchange(served: Served, request: bytes) -> Raw:
-    """Send bytes, and read until the other end closes."""
-    with connect(served) as connection:
-        with contextlib.suppress(ConnectionError):
-            connection.sendall(request)
-        return Raw(read(connection))
-
-
-def read(connection: socket.socket) -> bytes:
-    data = b""
-    with contextlib.suppress(ConnectionError):
-        while part := connection.recv(1 << 16):
-            data += part
-    return data
-
-
-def request(
-    served: Served,
-    method: str = "POST",
-    path: str = "/mcp",
-    *,
-    token: str | None = None,
-    body: Any = None,
-    host: str | None = None,
-    headers: dict[str, str] | None = None,
-) -> Raw:
-    sent = b"" if body is None else json.dumps(body).encode() if not isinstance(body, bytes) else body
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {host if host is not None else ':'.join(map(str, served.address))}", "Connection: close"]
-    lines += [] if token is None else [f"Authorization: Bearer {token}"]
-    lines += [f"Content-Length: {len(sent)}", "Content-Type: application/json", "Accept: application/json, text/event-stream"]
-    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-    return exchange(served, "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + sent)
-
-
 class TestTokens:
+    @attack("http", "no token")
     @pytest.mark.parametrize("path", ["/mcp", "/metrics"])
     def test_without_one_nobody_comes_in(self, served: Served, path: str) -> None:
         answer = request(served, "GET", path)
         assert answer.status == 401
         assert answer.header("www-authenticate") == 'Bearer realm="go-ent"'
 
+    @attack("http", "a token that is nearly right, or of another scheme")
     @pytest.mark.parametrize(
         "given",
         [
@@ -175,9 +89,11 @@ class TestTokens:
     def test_what_is_nearly_one_is_none(self, served: Served, given: str) -> None:
         assert request(served, body=INITIALIZE, headers={"Authorization": given}).status == 401
 
+    @attack("http", "two tokens in one request")
     def test_two_of_them_are_none(self, served: Served) -> None:
         assert request(served, body=INITIALIZE, token=ALICE, headers={"authorization": f"Bearer {BOB}"}).status == 401
 
+    @attack("http", "a token in the address")
     def test_in_the_address_it_is_none(self, served: Served) -> None:
         assert request(served, path=f"/mcp?token={ALICE}&access_token={ALICE}", body=INITIALIZE).status == 401
 
@@ -185,6 +101,7 @@ class TestTokens:
         assert request(served, body=INITIALIZE, token=ALICE).status == 200
         assert request(served, "GET", "/metrics", token=CAROL).status == 200
 
+    @attack("http", "another client's session")
     def test_a_session_is_of_use_only_to_who_opened_it(self, served: Served) -> None:
         opened = request(served, body=INITIALIZE, token=ALICE).header("mcp-session-id")
         assert opened
@@ -196,6 +113,7 @@ class TestTokens:
         assert request(served, token=ALICE, body=LIST, headers=session).status == 200, "it is still there"
         assert request(served, "DELETE", token=ALICE, headers=session).status == 200
 
+    @attack("http", "rights left over on a connection")
     def test_a_connection_carries_nobody_s_rights_over_to_the_next_request(self, served: Served) -> None:
         """One connection, two clients by turns: each finds listed what is theirs."""
         with contextlib.closing(http.client.HTTPConnection(*served.address, timeout=20)) as connection:
@@ -218,6 +136,7 @@ class TestTokens:
             for token, opened in sessions.items():
                 request(served, "DELETE", token=token, headers={"Mcp-Session-Id": opened})
 
+    @attack("secrets", "a token, on its way to a log, a figure or an answer")
     def test_it_is_in_no_log_no_figure_and_no_answer(self, served: Served) -> None:
         told = [request(served, body=INITIALIZE, token=ALICE[:-1] + "?").data, request(served, path="/nothing", token=ALICE).data]
         told += [request(served, body=b"{", token=ALICE).data, request(served, "GET", "/metrics", token=ALICE).data]
@@ -231,6 +150,7 @@ class TestTokens:
 class TestPages:
     """A browser is led by whoever wrote the page: it must not lead in here. The server without tokens is the one at stake."""
 
+    @attack("http", "a host's name bent to this machine")
     @pytest.mark.parametrize(
         "host",
         ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "127.0.0.1@evil.example", "", "[::1"],
@@ -239,10 +159,12 @@ class TestPages:
     def test_a_name_that_was_bent_to_this_machine_is_refused(self, open_server: Served, host: str, path: str) -> None:
         assert request(open_server, "GET", path, host=host).status in (400, 421)
 
+    @attack("http", "no host, or two of them")
     def test_so_is_none_and_so_are_two(self, open_server: Served) -> None:
         assert exchange(open_server, b"GET /metrics HTTP/1.0\r\n\r\n").status == 421
         assert request(open_server, "GET", "/metrics", headers={"host": "evil.example"}).status == 400
 
+    @attack("http", "a page of another origin, with and without asking first")
     @pytest.mark.parametrize(
         "origin",
         ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1", "http://127.0.0.1.evil.example", "file://", ""],
@@ -256,9 +178,11 @@ class TestPages:
         assert request(open_server, body=INITIALIZE, headers={"Origin": own}).status == 200
         assert request(served, body=INITIALIZE, token=ALICE, headers={"Origin": "https://app.example"}).status == 200
 
+    @attack("http", "an answer that a page may read")
     def test_no_answer_lets_a_page_read_it(self, open_server: Served) -> None:
         assert b"access-control" not in request(open_server, "GET", "/healthz").head.lower()
 
+    @attack("http", "a form that a page sends unasked")
     def test_what_is_no_json_is_refused(self, open_server: Served) -> None:
         """A form of a page may send text without being asked, from a browser that tells no origin."""
         sent = json.dumps(INITIALIZE).encode()
@@ -285,16 +209,19 @@ class TestThisMachine:
         assert answer.status == 403
         assert b"--token-env" in answer.body
 
+    @attack("http", "a connection whose owner is not known")
     def test_a_connection_that_the_kernel_does_not_know_is_nobody_s(self) -> None:
         assert not is_own(("127.0.0.1", 1), ("127.0.0.1", 2))
         assert not is_own(("::1", 1), ("::1", 2))
 
+    @attack("http", "an open address without tokens")
     def test_others_are_not_reached_without_a_token(self, tmp_path: Path) -> None:
         engine = Engine(tmp_path, trusted=True)
         with pytest.raises(ConfigError, match=r"can be reached from other machines.*--token-env VARIABLE, or name clients"):
             read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {}, None)
         assert read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {"T": ALICE}, "T").tokens.whose(ALICE) == LOCAL
 
+    @attack("http", "clients named by a folder that nobody trusts")
     def test_a_folder_that_nobody_trusts_lets_nobody_in(self, tmp_path: Path) -> None:
         """Whoever wrote it knows the token of the client that it names, and may name any variable."""
         config = ServeConfig(
@@ -308,6 +235,7 @@ class TestThisMachine:
         assert "evil.example" not in rules.hosts
         assert not rules.origins
 
+    @attack("http", "names and pages of a configuration without tokens")
     def test_without_tokens_no_name_and_no_page_is_let_in(self, tmp_path: Path) -> None:
         """Whoever owns the name could have it lead to this machine, and a browser of this user's with it."""
         config, address = ServeConfig(hosts=("shop.example",), origins=("https://shop.example",)), parse_address("127.0.0.1:0")
@@ -340,6 +268,7 @@ class TestThisMachine:
             "skill .go-ent/skills/style/SKILL.md",
         ]
 
+    @attack("http", "a token's file that others can read")
     def test_a_file_of_root_s_that_anybody_can_read_holds_no_token(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "getuid", lambda: 65534)
         with pytest.raises(ConfigError, match="open to others"):
@@ -349,6 +278,7 @@ class TestThisMachine:
         with pytest.raises(ConfigError, match="can't be listened on: Address already in use"):
             listen(parse_address("{}:{}".format(*served.address)))
 
+    @attack("http", "a request that came around the gate")
     def test_what_is_past_the_gate_by_mistake_may_nothing(self) -> None:
         assert (NOBODY.allow, NOBODY.may_compose, NOBODY.may_run_agents) == ((), False, False)
         assert NOBODY.name
@@ -356,10 +286,12 @@ class TestThisMachine:
 
 
 class TestSizesAndTimes:
+    @attack("http", "a body that says it is too large")
     def test_a_body_that_says_it_is_too_large_is_not_read(self, served: Served) -> None:
         head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nContent-Length: {1 << 40}\r\n\r\n"
         assert exchange(served, head.encode()).status == 413
 
+    @attack("http", "a body in pieces, without an end")
     def test_nor_is_one_that_does_not_say_it(self, served: Served) -> None:
         head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nTransfer-Encoding: chunked\r\n\r\n"
         chunk = b"1000\r\n" + b"x" * 0x1000 + b"\r\n"
@@ -370,10 +302,12 @@ class TestSizesAndTimes:
         assert request(served, token=ALICE, body=body + b" " * (MOST - len(body))).status == 200
         assert request(served, token=ALICE, body=body + b" " * (MOST - len(body) + 1)).status == 413
 
+    @attack("http", "a long body without a token")
     def test_who_has_no_token_is_not_heard_out(self, served: Served) -> None:
         head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         assert exchange(served, head + (b"1000\r\n" + b"x" * 0x1000 + b"\r\n") * 200).status == 401
 
+    @attack("http", "a body that trickles")
     def test_a_body_that_trickles_is_given_up(self, served: Served) -> None:
         with connect(served) as connection:
             head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nContent-Length: 1000\r\n\r\n"
@@ -382,12 +316,14 @@ class TestSizesAndTimes:
         assert answer.status == 408
         assert answer.header("connection") == "close"
 
+    @attack("http", "a head that trickles, or never comes")
     @pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-"], ids=["nothing", "a head"])
     def test_so_is_a_head(self, served: Served, begun: bytes) -> None:
         with connect(served) as connection:
             connection.sendall(begun)
             assert trickle(connection, b"a" if begun else b"") == b""
 
+    @attack("http", "a second head that trickles")
     def test_so_is_the_next_head_on_the_same_connection(self, served: Served) -> None:
         with connect(served) as connection:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -395,18 +331,21 @@ class TestSizesAndTimes:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nX-")
             assert b"HTTP/1.1" not in trickle(connection, b"a")
 
+    @attack("http", "a flood of headers")
     def test_a_flood_of_headers_is_refused(self, served: Served) -> None:
         many = "".join(f"X-{number}: {'x' * 100}\r\n" for number in range(2000))
         assert exchange(served, f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{many}\r\n".encode()).status in (0, 400, 431)
         assert exchange(served, b"GET /" + b"a" * (1 << 20)).status in (0, 400, 414, 431)
         assert request(served, "GET", "/healthz").status == 200, "and the next one is served"
 
+    @attack("http", "deep JSON")
     def test_deep_json_is_an_error_and_no_crash(self, served: Served) -> None:
         deep = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":' + b"[" * 30_000 + b"]" * 30_000 + b"}"
         assert request(served, token=ALICE, body=deep).status == 400
         assert request(served, token=ALICE, body=deep, headers={"Mcp-Protocol-Version": MODERN}).status == 400
         assert request(served, "GET", "/healthz").status == 200
 
+    @attack("http", "connections without end")
     def test_connections_are_bounded(self, served: Served) -> None:
         """Who says nothing counts as well; and who is connected already is still served."""
         with contextlib.ExitStack() as stack:
@@ -421,6 +360,7 @@ class TestSizesAndTimes:
         wait_for(lambda: request(served, "GET", "/healthz").status == 200)
         assert "Traceback" not in served.said()
 
+    @attack("http", "connections that take all open files")
     def test_connections_leave_files_for_what_runs(self) -> None:
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (RESERVE + 312, before[1]))
@@ -430,6 +370,7 @@ class TestSizesAndTimes:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
+    @attack("http", "sessions without end")
     def test_sessions_are_bounded(self, served: Served) -> None:
         """One client has its share of them and no more; all together have no more than there are."""
         opened = []
@@ -448,6 +389,7 @@ class TestSizesAndTimes:
             request(served, "DELETE", token=token, headers={"Mcp-Session-Id": session})
         assert request(served, body=INITIALIZE, token=CAROL).status == 200
 
+    @attack("http", "a long word that the server has to repeat")
     @pytest.mark.parametrize(("token", "told"), [("x" * 1024, True), ("x" * 1025, False)])
     def test_a_progress_token_that_is_long_is_not_told_again_and_again(self, served: Served, token: str, told: bool) -> None:
         meta = {f"io.modelcontextprotocol/{name}": value for name, value in META.items()}
@@ -495,6 +437,7 @@ def wait_for(holds: Any) -> None:
 
 
 class TestPathsAndMethods:
+    @attack("http", "paths that climb, double, encode or end early")
     @pytest.mark.parametrize(
         "path",
         ["/", "/mcp/", "//mcp", "/mcp/..", "/healthz/../metrics", "/healthz/..%2fmetrics", "/../../etc/passwd", "/%2e%2e/etc/passwd",
@@ -505,28 +448,33 @@ class TestPathsAndMethods:
         assert answer.status == 404
         assert b"root:" not in answer.body
 
+    @attack("http", "another spelling of a guarded place")
     def test_another_spelling_of_a_place_has_the_same_lock(self, served: Served) -> None:
         assert request(served, "GET", "/%6detrics").status == 401
         assert request(served, body=INITIALIZE, path="/%6d%63%70").status == 401
         assert exchange(served, b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").status == 404
 
+    @attack("http", "methods that are not known")
     @pytest.mark.parametrize("method", ["PUT", "PATCH", "TRACE", "CONNECT", "OPTIONS", "HEAD", "post", "GETT"])
     def test_other_methods_do_nothing(self, served: Served, method: str) -> None:
         answer = request(served, method, token=ALICE, body=INITIALIZE)
         assert answer.status == 405
         assert answer.header("allow") == "GET, POST, DELETE"
 
+    @attack("http", "headers that would change the method or the place")
     def test_a_method_is_what_the_request_says_it_is(self, served: Served) -> None:
         other = {"X-HTTP-Method-Override": "GET", "X-Original-URL": "/healthz", "X-Forwarded-For": "127.0.0.1"}
         assert request(served, "POST", "/metrics", token=ALICE, headers=other).status == 405
         assert request(served, "POST", "/mcp", body=INITIALIZE, headers=other).status == 401
 
+    @attack("http", "another protocol")
     def test_no_other_protocol_is_spoken(self, served: Served) -> None:
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "eA==", "Sec-WebSocket-Version": "13"}
         assert request(served, "GET", headers=upgrade).status == 401
         assert exchange(served, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status in (0, 400, 421)
         assert exchange(served, b"\x16\x03\x01\x02\x00\x01\x00").status in (0, 400)
 
+    @attack("http", "two lengths in one request")
     def test_one_request_is_not_two(self, served: Served) -> None:
         """Lengths that contradict each other, the end of one within the other."""
         hidden = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\n\r\n"
@@ -534,107 +482,3 @@ class TestPathsAndMethods:
         answer = exchange(served, (head + hidden).encode())
         assert answer.status in (400, 405)
         assert b"go_ent_" not in answer.data
-
-
-class TestMoreThanWasGiven:
-    """Bob may call `plain`, compose and use the engine. Nothing of it gets him `secret`, or what is Alice's."""
-
-    def test_by_a_tool_of_his_own(self, served: Served) -> None:
-        wrapper = TOOL.format("wrapper", "await tools.secret(n=n)")
-        ask(served, "tool_compose", token=BOB, source=wrapper)
-        ask(served, "tool_compose", token=ALICE, source=wrapper)
-        for name, arguments in (("tool_run", {"name": "wrapper", "inputs": {"n": 1}}), ("wrapper", {"n": 1})):
-            with contextlib.suppress(Exception):
-                failed, said = ask(served, name, token=BOB, **arguments)
-                assert failed
-                assert "42" not in str(said)
-        failed, said = ask(served, "code_execute", token=BOB, code="await tools.wrapper(n=1)")
-        assert failed
-        assert "granted" in said["error"]
-
-    def test_by_changing_a_tool_that_he_may_call(self, served: Served) -> None:
-        """`plain` calls `secret` from now on: with Bob's grants, all the same."""
-        ask(served, "tool_compose", token=BOB, source=TOOL.format("plain", "await tools.secret(n=n)"))
-        failed, said = ask(served, "tool_run", token=BOB, name="plain", inputs={"n": 1})
-        assert failed or said["result"] != 42
-        assert ask(served, "tool_compose", token=ALICE, source=TOOL.format("plain", "n"))[0] is False
-
-    @pytest.mark.parametrize(
-        "plan", [[{"id": "a", "code": "await tools.secret(n=1)"}], [{"id": "a", "tool": "secret", "inputs": {"n": 1}}]]
-    )
-    def test_by_way_of_the_engine(self, served: Served, plan: list[dict[str, Any]]) -> None:
-        failed, said = ask(served, "engine_execute", token=BOB, plan=plan)
-        assert failed
-        assert "42" not in str(said)
-
-    def test_by_naming_a_program(self, served: Served) -> None:
-        failed, said = ask(served, "engine_execute", token=BOB, plan=[{"id": "a", "command": ["id"]}])
-        assert failed
-        assert "uid=" not in str(said)
-
-    def test_by_looking_for_it(self, served: Served) -> None:
-        assert "secret" not in str(ask(served, "tool_search", token=BOB, words="")[1])
-        assert ask(served, "tool_schema", token=BOB, names=["secret"])[0]
-        assert ask(served, "tool_show", token=BOB, name="secret")[0]
-
-    def test_what_is_wrong_with_a_server_is_told_to_who_may_reach_it(self, served: Served) -> None:
-        def told(token: str) -> list[bool]:
-            stubs = talk(served, lambda client: client.read_resource("go-ent://stubs"), token=token)
-            return ["/no/such/program" in str(one) for one in (ask(served, "tool_search", token=token, words="plain")[1], stubs)]
-
-        assert told(ALICE) == [True, True]
-        assert told(BOB) == [False, False]
-
-    @pytest.mark.parametrize("mode", MODES)
-    def test_by_way_of_an_execution_of_alice_s(self, served: Served, mode: Mode) -> None:
-        """Paused, with a call that needs approval: seen, approved, resumed, stopped, summed up by nobody else."""
-        _, run = ask(served, "code_execute", token=ALICE, mode=mode, code="await tools.guarded(n=await tools.secret(n=1))")
-        assert run["status"] == "paused"
-        theirs = run["execution_id"]
-
-        async def try_all(client: Client[Any]) -> list[str]:
-            told = []
-            for name, more in (
-                ("engine_status", {}),
-                ("engine_approve", {}),
-                ("engine_resume", {}),
-                ("engine_interrupt", {"cancel": True}),
-            ):
-                for given in (theirs, theirs[:18]):
-                    failed, said = await say(client, name, execution_id=given, **more)
-                    assert failed, f"{name}: {said}"
-                    told.append(str(said).replace(given, "ID"))
-            told.append(str((await say(client, "engine_status"))[1]))
-            return told
-
-        told = talk(served, try_all, token=BOB, mode=mode)
-        assert theirs not in str(told)
-        never = str(ask(served, "engine_status", token=BOB, mode=mode, execution_id="0199aaaa-bbbb-7ccc-8ddd-000000000000")[1])
-        assert told[0] == never.replace("0199aaaa-bbbb-7ccc-8ddd-000000000000", "ID"), "as if there was none"
-        assert ask(served, "engine_status", token=ALICE, mode=mode, execution_id=theirs)[1]["status"] == "paused"
-
-    def test_by_resuming_with_grants_that_were_taken_back(self, served: Served) -> None:
-        """Begun by a client who might do more then: what goes on has the grants of now."""
-        _, run = ask(served, "code_execute", token=ALICE, code="await tools.guarded(n=1)\nawait tools.secret(n=1)")
-        assert ask(served, "engine_approve", token=ALICE, execution_id=run["execution_id"])[0] is False
-        less = served.project / ".go-ent" / "config.toml"
-        before = less.read_text()
-        less.write_text(before.replace('allow = ["*"]', 'allow = ["guarded"]'))
-        try:
-            engine = Engine(served.project, trusted=True)
-        finally:
-            less.write_text(before)
-
-        async def resume() -> TaskResult:
-            async with engine:
-                return await engine.resume(run["execution_id"])
-
-        result = asyncio.run(resume())
-        assert "granted" in (result.error or "")
-        assert "42" not in result.output
-
-    def test_a_client_that_was_given_nothing_computes_and_no_more(self, served: Served) -> None:
-        assert ask(served, "code_execute", token=CAROL, code="2 ** 10")[1]["result"] == 1024
-        for tool in ("plain", "secret"):
-            assert ask(served, "code_execute", token=CAROL, code=f"await tools.{tool}(n=1)")[0]
-        assert not {"plain", "secret"} & {one.name for one in talk(served, lambda client: client.list_tools(), token=CAROL)}

@@ -42,6 +42,7 @@ from engine.server.definitions import (
     parameters,
 )
 from sandbox import Limits, Sandbox
+from tests.security.corpus import attack
 
 
 @pytest.fixture
@@ -108,6 +109,7 @@ def check(schema: Any, keys: re.Pattern[str]) -> None:
 OWN = ["code_execute", "tool_run", "tool_compose", "engine_status", "engine_execute", "tool_", "engine_of_mine"]
 
 
+@attack("paths", "a tool's file with a name of the server's own")
 def test_no_file_takes_the_place_of_a_tool_of_the_servers_own(project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TAG, "x")  # then the server has no engine_execute, and nobody else has one either
 
@@ -121,14 +123,15 @@ def test_no_file_takes_the_place_of_a_tool_of_the_servers_own(project: Path, box
             assert set(after) - set(before) == {"honest"}
             assert {name: after[name].description for name in before} == {name: one.description for name, one in before.items()}
             assert json.loads(await said(client, "code_execute", code="6 * 7"))["result"] == 42
-            assert "Unknown tool" in await said(client, "engine_execute", task="x")
-            assert "Unknown tool" in await said(client, "engine_of_mine")
+            assert "there is no tool engine_execute" in await said(client, "engine_execute", task="x")
+            assert "there is no tool engine_of_mine" in await said(client, "engine_of_mine")
             for name in OWN:
                 assert json.loads(await said(client, "tool_run", name=name))["result"] == "the composed one"
 
     asyncio.run(main())
 
 
+@attack("paths", "a tool composed with a name of the server's own")
 @pytest.mark.parametrize("name", OWN)
 def test_no_client_composes_a_tool_with_such_a_name(project: Path, box: Sandbox, name: str) -> None:
     async def main() -> None:
@@ -160,6 +163,7 @@ HOSTILE = {
 }
 
 
+@attack("grants", "tools whose interfaces spoil the list")
 def test_hostile_files_spoil_neither_the_list_nor_each_other(project: Path, box: Sandbox) -> None:
     async def main() -> None:
         for name, source in HOSTILE.items():
@@ -221,6 +225,7 @@ def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=known) | st.fixed_dictionaries({}, optional={**known, **odd})
 
 
+@attack("grants", "schemas with words that few clients know")
 @settings(max_examples=100, deadline=None)
 @given(schema=st.recursive(st.just({"type": "string"}), schemas, max_leaves=8))
 def test_whatever_a_schema_says_what_is_shown_is_plain_small_and_an_object(schema: dict[str, Any]) -> None:
@@ -234,6 +239,7 @@ def test_whatever_a_schema_says_what_is_shown_is_plain_small_and_an_object(schem
         check(shown, keys)
 
 
+@attack("paths", "a tool's file that is a link, served by name")
 def test_a_link_is_not_followed(project: Path, box: Sandbox, tmp_path: Path) -> None:
     secret = tmp_path / "secret.py"
     secret.write_text(tool("linked", text="The secret."))
@@ -254,6 +260,7 @@ def test_a_link_is_not_followed(project: Path, box: Sandbox, tmp_path: Path) -> 
     asyncio.run(main())
 
 
+@attack("paths", "a store of ten thousand files")
 def test_ten_thousand_files_hold_up_no_list(project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.server.changes.PAUSE_S", 1000.0)
     folder = project / ".go-ent" / "composed-tools"
@@ -270,6 +277,7 @@ def test_ten_thousand_files_hold_up_no_list(project: Path, box: Sandbox, monkeyp
     asyncio.run(main())
 
 
+@attack("http", "a client that reads nothing")
 def test_a_client_that_reads_nothing_keeps_no_other_waiting(project: Path, box: Sandbox) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}}
 
