@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+PINNED := $(PIP) --require-hashes --requirement
 
-.PHONY: demo docs test test-all test-long test-real lint bench bench-peers bench-quick image clean
+.PHONY: demo docs test test-all test-long test-real fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick image clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml requirements.txt
 	@echo "setting up $(VENV) (once, about a minute)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@$(PINNED) requirements.txt
+	@$(PIP) --no-build-isolation --editable .
 	@touch $(STAMP)
 
 image: $(STAMP)  ## build the guest image, if it is not there
@@ -28,7 +31,14 @@ test-long: image  ## the long tests: soak, clean installs, package images
 test-real: image  ## with the real Claude Code, opencode, inspector and conformance suite (npm), and a stand-in model on loopback
 	$(BIN)/python -m pytest -q -m real --timeout 600 tests/e2e
 
+fuzz: image  ## every parser of bytes from outside, under atheris for a minute each; FUZZ="NAME ..." for some
+	@$(PINNED) tests/fuzz/requirements.txt
+	$(BIN)/python -m tests.fuzz.drive $(FUZZ)
+
 test-all: test test-long test-real
+
+soak: image  ## 20,000 runs by 8 clients in one server, a part of them bad in every way; half an hour; RUNS=400 for fewer
+	$(BIN)/python -m benchmarks.soak --runs $(or $(RUNS),20000) --clients $(or $(CLIENTS),8) $(if $(RUNS),,--save)
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -36,28 +46,50 @@ lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/mypy
 	cd sandbox && ../$(BIN)/mypy --config-file ../pyproject.toml --python-version 3.14 --exclude "^$$" -p guest
 
-bench: image  ## the sandbox's figures as ratios; saved in docs/benchmarks/
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench]"
+bench: image  ## all figures, with pages, plots and JSON; saved in docs/benchmarks/
+	@$(PINNED) benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.sandbox_bench --save
+	$(BIN)/python -m benchmarks.hardening_bench --save
 	$(BIN)/python -m benchmarks.composer_bench --save
 	$(BIN)/python -m benchmarks.engine_bench --save
 	$(BIN)/python -m benchmarks.executions_bench --save
 	$(BIN)/python -m benchmarks.context_bench --save
+	$(BIN)/python -m benchmarks.codemode_bench --save
 	$(BIN)/python -m benchmarks.peers_bench --save
+	$(BIN)/python -m benchmarks.index
+
+bench-check: image  ## whether a ratio is more than 25 % worse than in docs/benchmarks/baseline.json; BENCH="sandbox ..." for some
+	@$(PINNED) benchmarks/requirements.txt
+	$(BIN)/python -m benchmarks.check $(BENCH)
+
+bench-baseline: image  ## take the ratios of now for those that bench-check compares with; best on a quiet machine
+	@$(PINNED) benchmarks/requirements.txt
+	$(BIN)/python -m benchmarks.check --write $(BENCH)
 
 bench-peers: image  ## the sandbox beside what people would pick instead; saved in docs/benchmarks/peers.md
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench]"
+	@$(PINNED) benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.peers_bench --save
 
 bench-quick: image
 	$(BIN)/python -m benchmarks.sandbox_bench --quick
+	$(BIN)/python -m benchmarks.hardening_bench --quick
 	$(BIN)/python -m benchmarks.composer_bench --quick
 	$(BIN)/python -m benchmarks.engine_bench --quick
 	$(BIN)/python -m benchmarks.executions_bench --quick
 	$(BIN)/python -m benchmarks.context_bench --quick
+	$(BIN)/python -m benchmarks.codemode_bench --quick
+
+audit: $(STAMP)  ## whether an advisory names a package that we pin; needs an index that has advisories
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement requirements.txt
+
+lock: $(STAMP)  ## pin what set-up installs, with digests; LOCK=--upgrade for newer versions
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python .ci/lock.py $(LOCK)
 
 docs: $(STAMP)  ## the reference, made from the code
 	@$(BIN)/python docs/reference/generate.py
+	@$(BIN)/python -m tests.security.corpus
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -90,6 +90,9 @@ def test_version_is_in_the_changelog() -> None:
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_constraints_pin_without_addresses() -> None:
-    for line in (ROOT / "constraints.txt").read_text().splitlines():
-        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!_-]+", line), line
+@pytest.mark.parametrize("name", ["requirements.txt", "benchmarks/requirements.txt", "tests/fuzz/requirements.txt"])
+def test_what_is_installed_is_pinned_with_digests_and_without_addresses(name: str) -> None:
+    pinned = re.split(r"(?m)^(?=\S)", (ROOT / name).read_text())[2:]
+    assert pinned
+    for package in pinned:
+        assert re.fullmatch(r"[a-z0-9-]+==[A-Za-z0-9.+!_-]+( ; [^\n/]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", package), package
