@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.codemode.talk import definitions
+from benchmarks.measure import Row, by_turns, in_turns
+from benchmarks.report import Report, command
 from composer import Catalogue, Grants, ToolSpec
 from composer.catalogue import show
 from composer.spec import CallContext
@@ -66,40 +67,38 @@ class Many:
         pass
 
 
-def row(what: str, measured: str, bound: str, met: bool) -> str:
-    return f"| {what} | {measured} | {bound} | {'ok' if met else 'MISSED'} |"
-
-
-async def finding() -> list[str]:
+async def finding(times: int) -> list[Row]:
     chance = random.Random(1)
-    catalogue = Catalogue([Many(server, 100, chance) for server in SERVERS])
     grants = Grants(["*"])
-    started = time.perf_counter()
-    specs = await catalogue.tools(grants)
+    catalogues = [Catalogue([Many(server, size, chance) for server in SERVERS]) for size in (10, 100)]
+    for catalogue in catalogues:
+        await catalogue.search("warm up", grants)
+    few, many = catalogues
+    specs = await many.tools(grants)
     assert len(specs) == 1000
-    await catalogue.search("warm up", grants)
-    made = time.perf_counter() - started
-    times = []
-    for _ in range(200):
+
+    async def search(catalogue: Catalogue) -> float:
         words = f"{chance.choice(VERBS)} {chance.choice(NOUNS)} {chance.choice(SERVERS)}"
         started = time.perf_counter()
         await catalogue.search(words, grants)
-        times.append((time.perf_counter() - started) * 1e3)
-    p50, worst = statistics.median(times), max(times)
-    everything = sum(
-        count(json.dumps({"name": s.name, "description": s.description, "inputSchema": s.input_schema, "outputSchema": s.output_schema}))
-        for s in specs
-    )
-    talk = await conversation(catalogue, grants)
-    share = talk / everything
+        return (time.perf_counter() - started) * 1e3
+
+    base, found = await in_turns(times, lambda: search(few), lambda: search(many))
+    everything = count(definitions(specs))
+    talk = await conversation(many, grants)
     return [
-        row(
-            "1,000 tools: a search, p50 of 200",
-            f"{p50:.2f} ms (slowest {worst:.2f}; index made in {made * 1e3:.0f} ms)",
-            "≤ 10 ms",
-            worst <= 10,
+        Row.of(
+            "a search among 1,000 tools",
+            "",
+            found,
+            "ms",
+            base,
+            must=10,
+            bound_on="value",
+            baseline_name="among 100",
+            note=f"slowest {max(found):.2f} ms",
         ),
-        row("search, stubs, code, result: tokens", f"{talk} of {everything} ({share:.2%})", "≤ 2 % of all definitions", share <= 0.02),
+        Row("definitions, a search, stubs, code, result", "", talk, "tokens", everything, 0.02, baseline_name="1,000 definitions"),
     ]
 
 
@@ -115,12 +114,12 @@ async def conversation(catalogue: Catalogue, grants: Grants) -> int:
         composer = Composer(Path(folder))
         async with Engine(Path(folder), composer=composer) as engine, Client(make_server(composer, engine)) as client:
             listed = await client.list_tools()
-        definitions = [t.model_dump_json(by_alias=True, exclude_none=True) for t in listed]
+        told = definitions(listed)
         await composer.close()
     found = await catalogue.search("open issues", grants, limit=5)
     code = "issues = await tools.github.list_issue(limit=50)\nawait tools.slack.create_message(message_id=str(len(issues)))\nlen(issues)"
     sent = [
-        *definitions,
+        told,
         json.dumps({"words": "open issues", "limit": 5}),
         show(found, "brief"),
         json.dumps({"names": [spec.name for spec in found[:2]]}),
@@ -131,30 +130,29 @@ async def conversation(catalogue: Catalogue, grants: Grants) -> int:
     return sum(count(text) for text in sent)
 
 
-def pipeline(lines: int) -> list[str]:
+def pipeline(lines: int) -> Row:
     """`--each` over many lines, as a shell runs it; start-up is measured apart and taken off."""
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         (project / ".go-ent").mkdir()
         (project / "echo.py").write_text(ECHO)
         environment = {**os.environ, "GO_ENT_DATA": str(project / "user")}
-        command = [sys.executable, "-c", "from engine.cli import main; main()", "tool"]
-        subprocess.run([*command, "add", "echo.py"], cwd=project, env=environment, check=True, capture_output=True)
+        tool = [sys.executable, "-c", "from engine.cli import main; main()", "tool"]
+        subprocess.run([*tool, "add", "echo.py"], cwd=project, env=environment, check=True, capture_output=True)
 
         def timed(count_: int) -> float:
             data = "".join(f"{number}\n" for number in range(count_))
             started = time.perf_counter()
-            arguments = [*command, "run", "echo", "--each"]
+            arguments = [*tool, "run", "echo", "--each"]
             done = subprocess.run(arguments, cwd=project, env=environment, check=True, capture_output=True, input=data, text=True)
             assert done.stdout == data
             return time.perf_counter() - started
 
         start_up = min(timed(1) for _ in range(3))
-        rates = [lines / (timed(lines + 1) - start_up) for _ in range(3)]
-    baseline = subprocesses()
-    best = statistics.median(rates)
-    text = f"{best:.0f} /s ({best / baseline:.1f} × subprocesses; {', '.join(f'{rate:.0f}' for rate in rates)}; start-up {start_up:.2f} s)"
-    return [row(f"`tool run --each` over {lines} lines, a fresh guest each", text, "≥ 300 /s", best >= 300)]
+        rates, base = by_turns(3, lambda: lines / max(timed(lines + 1) - start_up, 1e-3), subprocesses)
+    note = f"{lines} lines, {', '.join(f'{rate:.0f}' for rate in rates)}; start-up {start_up:.2f} s"
+    name = "`tool run --each`, a fresh guest each line"
+    return Row.of(name, "", rates, "/s", base, must=300, better="higher", bound_on="value", note=note)
 
 
 def subprocesses() -> float:
@@ -169,19 +167,15 @@ def subprocesses() -> float:
     return 20 * (os.cpu_count() or 1) / (time.perf_counter() - started)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--save", action="store_true")
-    options = parser.parse_args()
-    rows = asyncio.run(finding()) + pipeline(500 if options.quick else 3000)
-    table = "\n".join(["| what | measured | bound | |", "|---|---|---|---|", *rows])
-    version = ".".join(map(str, sys.version_info[:3]))
-    text = f"{table}\n\n{os.cpu_count()} cores, Python {version}\n"
-    print(text)
-    if options.save:
-        (Path(__file__).parents[1] / "docs" / "benchmarks" / "composer.md").write_text(f"# The composer's figures\n\n{text}")
+INTRO = """\
+What it takes to find a tool among a thousand, what a typical talk with the server costs in tokens beside showing a model all
+definitions, and how many runs a second a pipeline makes. Made by `make bench`."""
+
+
+def measure(quick: bool) -> Report:
+    rows = [*asyncio.run(finding(200)), pipeline(500 if quick else 3000)]
+    return Report("composer", "The composer", INTRO, rows, quick)
 
 
 if __name__ == "__main__":
-    main()
+    command(measure, __doc__)

@@ -1,27 +1,28 @@
-"""The engine's figures: what it costs to run a graph of tasks that do nothing."""
+"""The engine's figures: what it adds to a task that does nothing, to a graph of them, to going on with one, and to paying for it."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import os
 import random
-import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine import Availability, Engine, EngineConfig
-from engine.models import RunRequest, RunResult
-from engine.runners.base import Emit
+from benchmarks import contention, resuming, svg
+from benchmarks.idle import Idle
+from benchmarks.measure import Row, by_turns, clocked
+from benchmarks.report import Report, command, scratch
+from engine import Engine, EngineConfig, Task
+from engine.models import RunResult
 from engine.strategies import Step, parallel, parse_plan
 
 CONCURRENCY = 8
 BOUND_S = 3.0
+MEMORY = Path("/dev/shm")  # noqa: S108 - where it is there: a disk that nothing waits for
 BOUND_GROWTH_MB = 4.0
 Shape = Callable[[int], list[dict[str, Any]]]
 
@@ -89,11 +90,7 @@ def plain(size: int) -> float:
     return time.perf_counter() - started
 
 
-def row(what: str, measured: str, bound: str, met: bool) -> str:
-    return f"| {what} | {measured} | {bound} | {'ok' if met else 'MISSED'} |"
-
-
-def graphs(size: int, times: int) -> list[str]:
+def graphs(size: int, times: int) -> list[Row]:
     rows = []
     shapes: dict[str, Shape] = {
         "nothing depends on anything": wide,
@@ -104,50 +101,75 @@ def graphs(size: int, times: int) -> list[str]:
     }
     for name, shape in shapes.items():
         tasks = shape(size)
-        took, base = [], []
-        for _ in range(times):
-            base.append(plain(size))
-            took.append(graph(tasks))
-        median, ratio = statistics.median(took), statistics.median(took) / statistics.median(base)
-        measured = f"{median:.2f} s ({ratio:.1f} × asyncio alone; slowest {max(took):.2f} s)"
-        rows.append(row(f"{size:,} no-op tasks: {name}", measured, f"≤ {BOUND_S:.0f} s", max(took) <= BOUND_S))
+        base, took = clocked(times, lambda: plain(size), lambda: graph(tasks))  # noqa: B023 - called at once
+        more = {"must": BOUND_S, "bound_on": "value", "baseline_name": "asyncio alone", "note": f"slowest {max(took):.2f} s"}
+        rows.append(Row.of(f"{size:,} no-op tasks: {name}", "", took, "s", base, **more))
     return rows
 
 
-class Nothing:
-    """A runtime whose every run is done at once."""
-
-    name = family = "cli"
-
-    async def available(self) -> Availability:
-        return Availability(True)
-
-    async def execute(self, request: RunRequest, emit: Emit) -> RunResult:
-        return RunResult(execution_id=request.execution_id, task_id=request.task_id, status="completed", output="done", runtime="cli")
-
-    async def interrupt(self, run_id: str) -> bool:
-        return False
-
-    async def close(self) -> None:
-        pass
+async def dispatched(folder: Path, size: int) -> float:
+    """Seconds for each task of a graph that goes through the engine, with every step recorded before it begins and after it ends."""
+    folder.mkdir()  # noqa: ASYNC240 - nothing else runs yet
+    async with Engine(folder, config=EngineConfig(), runners={"cli": Idle()}, trusted=True) as engine:
+        started = time.perf_counter()
+        result = await engine.execute(parse_plan({"task": wide(size)}), concurrency=CONCURRENCY)
+        assert result.ok
+        return (time.perf_counter() - started) / size
 
 
-def recorded(size: int) -> list[str]:
-    """The same through the engine, with every step on disk before it begins and after it ends."""
-
-    async def main() -> float:
-        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-            async with Engine(Path(folder), config=EngineConfig(), runners={"cli": Nothing()}, trusted=True) as engine:
-                started = time.perf_counter()
-                result = await engine.execute(parse_plan({"task": wide(size)}), concurrency=CONCURRENCY)
-                assert result.ok
-                return time.perf_counter() - started
-
-    took = asyncio.run(main())
-    return [f"| {size:,} no-op tasks through the engine, on disk | {took:.1f} s, {took / size * 1000:.2f} ms each | – | |"]
+async def single(folder: Path, times: int) -> list[float]:
+    """Seconds from a task to its result, each an execution of its own."""
+    folder.mkdir()  # noqa: ASYNC240 - nothing else runs yet
+    async with Engine(folder, config=EngineConfig(), runners={"cli": Idle()}, trusted=True) as engine:
+        took = []
+        for _ in range(times):
+            started = time.perf_counter()
+            assert (await engine.execute(Task(command=("true",)))).ok
+            took.append(time.perf_counter() - started)
+        return took
 
 
-def memory(size: int, times: int) -> list[str]:
+def write_and_sync(path: Path) -> float:
+    """Seconds for 200 bytes to be on the disk."""
+    with path.open("ab", buffering=0) as file:
+        started = time.perf_counter()
+        file.write(b"x" * 200)
+        os.fdatasync(file.fileno())
+        return time.perf_counter() - started
+
+
+def dispatch(size: int, times: int) -> list[Row]:
+    rows = []
+    with scratch(synced=True) as disk:
+        tasks = iter(range(times * 2))
+
+        def on_disk() -> float:
+            return asyncio.run(dispatched(Path(disk) / f"graph{next(tasks)}", size)) * 1e3
+
+        def sync() -> float:
+            return min(write_and_sync(Path(disk) / "bare") for _ in range(20)) * 1e3
+
+        took, base = by_turns(times, on_disk, sync)
+        rows.append(
+            Row.of(f"each of {size:,} no-op tasks of a graph, recorded on disk", "", took, "ms", base, baseline_name="a write and a sync")
+        )
+        alone = [each * 1e3 for each in asyncio.run(single(Path(disk) / "single", 30))]
+        rows.append(Row.of("a no-op task by itself, from order to result", "", alone, "ms", base, baseline_name="a write and a sync"))
+    if MEMORY.is_dir():
+        with tempfile.TemporaryDirectory(dir=MEMORY) as memory:
+            folders = iter(range(times * 2))
+
+            def in_memory() -> float:
+                return asyncio.run(dispatched(Path(memory) / f"graph{next(folders)}", size)) * 1e6
+
+            took, base = by_turns(times, in_memory, lambda: plain(size) / size * 1e6)
+        rows.append(
+            Row.of(f"each of {size:,} no-op tasks of a graph, recorded in memory", "", took, "µs", base, baseline_name="asyncio alone")
+        )
+    return rows
+
+
+def memory(size: int, times: int) -> Row:
     """Whether a graph leaves anything behind: resident memory after the second run, and after all of them."""
     tasks = layered(size)
     sizes = []
@@ -156,28 +178,35 @@ def memory(size: int, times: int) -> list[str]:
         gc.collect()
         sizes.append(resident())
     growth = max(0.0, (sizes[-1] - sizes[1]) / 1e6)
-    text = f"{growth:.1f} MB more than after the second ({sizes[1] / 1e6:.0f} MB)"
-    return [row(f"{size:,} no-op tasks, {times} times more: memory", text, f"≤ {BOUND_GROWTH_MB:.0f} MB", growth <= BOUND_GROWTH_MB)]
+    note = f"more than after the second ({sizes[1] / 1e6:.0f} MB)"
+    return Row(f"{size:,} no-op tasks, again and again: memory", "", growth, "MB", must=BOUND_GROWTH_MB, note=note)
 
 
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--save", action="store_true")
-    options = parser.parse_args()
-    times = 1 if options.quick else 5
-    rows = graphs(10_000, times) + memory(10_000, times) + recorded(2_000 if options.quick else 10_000)
-    table = "\n".join(["| what | measured | bound | |", "|---|---|---|---|", *rows])
-    version = ".".join(map(str, sys.version_info[:3]))
-    text = f"{table}\n\nFrom the plan's data to its results, {CONCURRENCY} at a time. {os.cpu_count()} cores, Python {version}\n"
-    print(text)
-    if options.save:
-        (Path(__file__).parents[1] / "docs" / "benchmarks" / "engine.md").write_text(f"# The engine's figures\n\n{text}")
+INTRO = """\
+What the engine adds to work: tasks that do nothing, alone and in graphs of 10,000; going on with an execution, against how much it
+has on record; and calls that are paid for, in several processes at once. Made by `make bench`. A graph is measured from the plan's
+data to its results, 8 tasks at a time. What a journal's records take is with the [executions](executions.md), how fast tokens are
+counted with [contexts](context.md)."""
+
+
+def measure(quick: bool) -> Report:
+    times, size = (5, 3_000) if quick else (5, 10_000)
+    resumed, series = resuming.rows(quick)
+    rows = [
+        *dispatch(1_000 if quick else 5_000, times),
+        *graphs(size, times),
+        memory(size, times),
+        *resumed,
+        *contention.rows(quick),
+    ]
+    title = "The engine"
+    plots = {"": svg.ratios(rows, title), "resume": svg.lines("Going on with an execution", series, "calls or tasks on record", "ms")}
+    return Report("engine", title, INTRO, rows, quick, plots=plots, more={"resume_ms": series})
 
 
 if __name__ == "__main__":
-    main()
+    command(measure, __doc__)

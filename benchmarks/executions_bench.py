@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import os
 import random
-import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
-from benchmarks.measure import in_turns
+from benchmarks.measure import Row, by_turns, in_turns, median, timed
+from benchmarks.report import Report, command, scratch
 from composer import Composer, FunctionSource, Grants, Hints
 from engine import Engine, GuestOrder
 from engine.executions.ids import new_id
@@ -26,6 +25,7 @@ from sandbox.tape import Start
 
 BOUND_MS = 5.0
 ROUNDS = 50
+FEW = 1_000
 STATUSES = ("completed",) * 90 + ("failed",) * 8 + ("interrupted", "paused")
 KINDS = ("task",) * 50 + ("code",) * 40 + ("tool",) * 8 + ("chain", "graph")
 
@@ -58,77 +58,69 @@ def filled(folder: Path, size: int) -> list[ExecutionState]:
         parent = states[number - number % 20].id if number % 20 else None
         states.append(state_of(chance, now - (size - number) * 60, parent))
     index = Index(folder)
-    started = time.perf_counter()
     for state in states:
         index.put(state)
-    print(f"{size:,} executions: {(time.perf_counter() - started) / size * 1e6:.0f} us to tell it of one")
     index.close()
     return states
 
 
-def measured(ask: Callable[[int], object]) -> tuple[float, float]:
-    """The median and the worst of some, in milliseconds."""
-    took = []
-    for number in range(ROUNDS):
-        started = time.perf_counter()
-        ask(number)
-        took.append((time.perf_counter() - started) * 1e3)
-    return statistics.median(took), max(took)
+def questions(index: Index, picked: list[ExecutionState]) -> dict[str, Callable[[int], object]]:
+    """What is asked of an index, about some of what is in it."""
+    day = 86_400.0
+    return {
+        "by id": lambda number: index.find(picked[number].id),
+        "by prefix": lambda number: index.find(picked[number].id[:16]),
+        "the newest 50": lambda number: index.rows(),
+        "50 by status": lambda number: index.rows(status="paused"),
+        "50 by kind": lambda number: index.rows(kind="graph"),
+        "50 by kind and status": lambda number: index.rows(kind="graph", status="paused"),
+        "50 by parent": lambda number: index.rows(parent=picked[number].parent),
+        "50 by time": lambda number: index.rows(since=picked[number].created, before=picked[number].created + day),
+        "images needed": lambda number: index.needs_image(),
+    }
 
 
-def look_ups(size: int) -> list[str]:
-    """Look-ups in an index of that size."""
+def look_ups(size: int) -> list[Row]:
+    """Look-ups in an index of that size, beside the same in one of `FEW`."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / ".go-ent" / "executions"
-        states = filled(folder, size)
-        index = Index(folder)
-        picked = random.Random(2).sample(states, ROUNDS)
-        day = 86_400.0
-        questions: dict[str, Callable[[int], object]] = {
-            "by id": lambda number: index.find(picked[number].id),
-            "by prefix": lambda number: index.find(picked[number].id[:16]),
-            "the newest 50": lambda number: index.rows(),
-            "50 by status": lambda number: index.rows(status="paused"),
-            "50 by kind": lambda number: index.rows(kind="graph"),
-            "50 by kind and status": lambda number: index.rows(kind="graph", status="paused"),
-            "50 by parent": lambda number: index.rows(parent=picked[number].parent),
-            "50 by time": lambda number: index.rows(since=picked[number].created, before=picked[number].created + day),
-            "images needed": lambda number: index.needs_image(),
-        }
+        asked = []
+        indexes = []
+        for each in (FEW, size):
+            folder = Path(temporary) / str(each) / ".go-ent" / "executions"
+            states = filled(folder, each)
+            indexes.append(Index(folder))
+            asked.append(questions(indexes[-1], random.Random(2).sample(states, ROUNDS)))
+        few, many = asked
         rows = []
-        for name, ask in questions.items():
-            median, worst = measured(ask)
-            rows.append(row(f"look-up among {size:,}: {name}", f"{median:.2f} ms, worst {worst:.2f}", median, BOUND_MS, "5 ms"))
-        index.close()
+        for name in few:
+            base, took = [], []
+            for number in range(ROUNDS):
+                base.append(timed(partial(few[name], number)) * 1e3)
+                took.append(timed(partial(many[name], number)) * 1e3)
+            note = f"worst {max(took):.2f} ms"
+            more = {"must": BOUND_MS, "bound_on": "value", "baseline_name": f"among {FEW:,}", "note": note}
+            rows.append(Row.of(f"look-up among {size:,}: {name}", "", took, "ms", base, **more))
+        for index in indexes:
+            index.close()
     return rows
 
 
-def row(what: str, said: str, value: float, bound: float | None, shown: str) -> str:
-    verdict = "" if bound is None else "ok" if value <= bound else "MISSED"
-    return f"| {what} | {said} | {shown} | {verdict} |"
-
-
-def middle(action: Callable[[], object], times: int) -> float:
-    """The median of some, in microseconds."""
-    took = []
-    for _ in range(times):
-        started = time.perf_counter()
-        action()
-        took.append((time.perf_counter() - started) * 1e6)
-    return statistics.median(took)
-
-
-def recording(times: int) -> list[str]:
+def recording(times: int) -> list[Row]:
     """Records, syncs and snapshots, beside what the disk itself takes."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as temporary:
+    with scratch(synced=True) as temporary:
         bare = os.open(Path(temporary) / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+        def write() -> None:
+            os.write(bare, b"x" * 200)
 
         def write_and_sync() -> None:
             os.write(bare, b"x" * 200)
             os.fdatasync(bare)
 
-        disk = middle(write_and_sync, times)
-        os.close(bare)
+        def beside(base: Callable[[], object], action: Callable[[], object], count: int) -> tuple[list[float], list[float]]:
+            base_s, took = by_turns(count, lambda: timed(base) * 1e6, lambda: timed(action) * 1e6)
+            return took, base_s
+
         store = ExecutionStore(Path(temporary))
 
         def whole() -> None:
@@ -138,13 +130,13 @@ def recording(times: int) -> list[str]:
             held.move("completed")
             held.release()
 
-        every = middle(whole, times // 2)
+        every = beside(write_and_sync, whole, times // 2)
         state = state_of(random.Random(1), time.time(), None).model_copy(update={"id": new_id(), "status": "running"})
         with store.create(state) as held:
             record = {"path": "run/1", "tool": "github.search_issues", "digest": "0" * 64, "heard": "[1234567,[1]],[]"}
-            plain = middle(lambda: held.append("call", record, raw={"arguments": b'[[],{"query":"is:open"}]'}), times * 10)
-            synced = middle(lambda: held.append("begun", {"path": "run/1", "retry": False}, sync=True), times)
-            snapshot = middle(held.write, times)
+            plain = beside(write, lambda: held.append("call", record, raw={"arguments": b'[[],{"query":"is:open"}]'}), times * 10)
+            synced = beside(write_and_sync, lambda: held.append("begun", {"path": "run/1", "retry": False}, sync=True), times)
+            snapshot = beside(write_and_sync, held.write, times)
             tape, numbers = Tapes(held, replay=False).tape("run"), itertools.count(1)
             tape.begin(Start(bytes(32), 1, False, "image", "source"))
 
@@ -153,14 +145,17 @@ def recording(times: int) -> list[str]:
                 tape.calls([(number, "github.search_issues", [], {"query": "is:open"})], [], b"[1234567,[1]],[]")
                 tape.answered(number, b'[%d,1,{"total":3}]' % number)
 
-            whole_call = middle(call_and_answer, times * 10)
+            whole_call = beside(write, call_and_answer, times * 10)
         store.index.close()
+        os.close(bare)
+    w, ws, on_value = "a bare write", "a bare write and sync", {"bound_on": "value"}
+    a_call = "a read-only call from a guest: its records, of the call and the answer"
     return [
-        row("a record", f"{plain:.0f} us", plain, 25, "25 us: two of them a call"),
-        row("a read-only call from a guest: its records, of the call and the answer", f"{whole_call:.0f} us", whole_call, 50, "50 us"),
-        row("a record, synced (the disk alone: a write and a sync)", f"{synced:.0f} us ({disk:.0f} us)", synced, 300, "300 us"),
-        row("a snapshot of the state", f"{snapshot:.0f} us", snapshot, 1500, "1,500 us"),
-        row("an execution begun and ended, synced at the end", f"{every / 1e3:.1f} ms", every, None, ""),
+        Row.of("a record", "", plain[0], "µs", plain[1], must=25, baseline_name=w, **on_value),
+        Row.of(a_call, "", whole_call[0], "µs", whole_call[1], must=50, baseline_name=w, **on_value),
+        Row.of("a record, synced", "", synced[0], "µs", synced[1], must=300, baseline_name=ws, **on_value),
+        Row.of("a snapshot of the state", "", snapshot[0], "µs", snapshot[1], must=1500, baseline_name=ws, **on_value),
+        Row.of("an execution begun and ended, synced at the end", "", every[0], "µs", every[1], baseline_name=ws),
     ]
 
 
@@ -169,10 +164,10 @@ async def look(n: int) -> int:
     return n
 
 
-async def calls(times: int) -> list[str]:
+async def calls(times: int) -> list[Row]:
     """A read-only call from a guest, recorded and not, in turns: by what 600 calls more take."""
     few, many = 200, 800
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as temporary:
+    with scratch(synced=True) as temporary:
         (Path(temporary) / ".go-ent").mkdir()
         source = FunctionSource([look], "w", hints={"look": Hints(read_only=True)})
         composer = Composer(Path(temporary), sources=[source], trusted=True)
@@ -191,30 +186,31 @@ async def calls(times: int) -> list[str]:
 
             actions = [action(size, on_record) for size in (0, few, many) for on_record in (False, True)]
             await in_turns(2, *actions)
-            bare, kept, bare_few, kept_few, bare_many, kept_many = map(statistics.median, await in_turns(times, *actions))
+            samples = await in_turns(times, *actions)
+            _, _, bare_few, kept_few, bare_many, kept_many = map(median, samples)
     without, with_ = (bare_many - bare_few) / (many - few), (kept_many - kept_few) / (many - few)
-    more = with_ - without
+    name = "a read-only call from a guest, from end to end, recorded"
     return [
-        row("a read-only call from a guest, from end to end: what recording adds", f"{more:.0f} us to {without:.0f} us", more, None, ""),
-        row("1 + 1 as an execution, and without a record", f"{kept / 1e3:.1f} ms, {bare / 1e3:.1f} ms", kept, None, ""),
+        Row.of(f"{many} read-only calls from a guest, recorded", "", samples[5], "µs", samples[4], baseline_name="not recorded"),
+        Row(name, "", with_, "µs", without, baseline_name="not recorded", gated=False, note="a difference of differences: never gated"),
+        Row.of("1 + 1 as an execution", "", samples[1], "µs", samples[0], baseline_name="not recorded"),
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the executions")
-    parser.add_argument("--save", action="store_true")
-    options = parser.parse_args()
-    rows = recording(100 if options.quick else 500)
-    rows += asyncio.run(calls(5 if options.quick else 11))
-    rows += look_ups(10_000 if options.quick else 100_000)
-    text = "\n".join(["| what | measured | bound | |", "|---|---|---|---|", *rows])
-    version = ".".join(map(str, sys.version_info[:3]))
-    text += f"\n\nMedians. {os.cpu_count()} cores, Python {version}\n"
-    print(text)
-    if options.save:
-        (Path(__file__).parents[1] / "docs" / "benchmarks" / "executions.md").write_text(f"# The figures of executions\n\n{text}")
+INTRO = """\
+What it costs to have an execution on record, and to find one among many. Made by `make bench`; medians, each beside what the disk
+alone takes, the same without a record, or the same among few. How long it takes to go on with an execution is with the
+[engine](engine.md)."""
+
+
+def measure(quick: bool) -> Report:
+    rows = [
+        *recording(100 if quick else 500),
+        *asyncio.run(calls(5 if quick else 11)),
+        *look_ups(10_000 if quick else 100_000),
+    ]
+    return Report("executions", "Executions", INTRO, rows, quick)
 
 
 if __name__ == "__main__":
-    main()
+    command(measure, __doc__)

@@ -1,4 +1,4 @@
-"""Measuring on a noisy machine: what is compared is taken in turns, and only ratios are reported."""
+"""Measuring on a noisy machine: what is compared is taken in turns, and ratios are what counts."""
 
 from __future__ import annotations
 
@@ -6,37 +6,97 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
+
+Better = Literal["lower", "higher"]
 
 
 @dataclass
 class Row:
-    """One figure: a ratio to a baseline that was measured in the same minutes."""
+    """One figure. With a baseline, which was measured in the same minutes, it is a ratio; without, it is an absolute one.
+
+    `must` and `goal` are of the ratio, if there is one, unless `bound_on` says otherwise. Only a ratio is ever compared with
+    that of another day, and not even that if `gated` is False. What is compared is `steady`, where there is one: see `Row.of`.
+    """
 
     name: str
-    mode: str
+    mode: str  # where or how it was measured; may be empty
     value: float
     unit: str
-    baseline: float
+    baseline: float | None = None
     must: float | None = None
     goal: float | None = None
-    better: str = "low"  # or "high"
+    better: Better = "lower"
     baseline_name: str = "subprocess"
     note: str = ""
+    bound_on: Literal["ratio", "value"] = "ratio"
+    gated: bool = True
+    steady: float | None = None
+
+    @classmethod
+    def of(cls, name: str, mode: str, samples: Sequence[float], unit: str, baseline: Sequence[float], **more: Any) -> Row:
+        """A row of what was taken in turns: the medians; and, to compare with another day, the ratio of what the quickest tenth of each
+        came to, which others at work on the machine disturb least: of processor time, where both have it, for that even less."""
+        better: Better = more.get("better", "lower")
+        steady = quickest(samples, better) / quickest(baseline, better)
+        if isinstance(samples, Samples) and isinstance(baseline, Samples):
+            steady = quickest(samples.cpu) / quickest(baseline.cpu)
+        return cls(name, mode, median(samples), unit, median(baseline), steady=steady, **more)
 
     @property
-    def ratio(self) -> float:
-        return self.value / self.baseline
+    def key(self) -> str:
+        """What it is called among the rows of its benchmark."""
+        return f"{self.name} ({self.mode})" if self.mode else self.name
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.baseline is None else self.value / self.baseline
+
+    @property
+    def compared(self) -> float | None:
+        """The ratio that is held to that of another day; None if none is."""
+        return (self.steady or self.ratio) if self.gated else None
+
+    @property
+    def bounded(self) -> float:
+        """What the bounds are of."""
+        return self.value if self.ratio is None or self.bound_on == "value" else self.ratio
 
     def _meets(self, bound: float | None) -> bool:
-        return bound is None or (self.ratio <= bound if self.better == "low" else self.ratio >= bound)
+        return bound is None or (self.bounded <= bound if self.better == "lower" else self.bounded >= bound)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it keeps its bound; None if it has none."""
+        return None if self.must is None else self._meets(self.must)
 
     @property
     def verdict(self) -> str:
-        if not self._meets(self.must):
+        if self.met is None:
+            return ""
+        if not self.met:
             return "MISSED"
         return "goal" if self.goal is not None and self._meets(self.goal) else "ok"
+
+    def data(self) -> dict[str, Any]:
+        """It as JSON: the same fields for every benchmark."""
+        return {
+            "name": self.key,
+            "value": self.value,
+            "unit": self.unit,
+            "ratio": self.ratio,
+            "baseline": self.baseline,
+            "baseline_name": self.baseline_name if self.baseline is not None else None,
+            "bound": self.must,
+            "bound_on": "value" if self.ratio is None else self.bound_on,
+            "goal": self.goal,
+            "met": self.met,
+            "better": self.better,
+            "compared": self.compared,
+            "note": self.note,
+        }
 
 
 def bare_subprocess() -> float:
@@ -55,18 +115,74 @@ async def in_turns(rounds: int, *actions: Callable[[], Awaitable[float]]) -> lis
     return samples
 
 
+def by_turns(rounds: int, *actions: Callable[[], float]) -> list[list[float]]:
+    """The same for what is not awaited."""
+    samples: list[list[float]] = [[] for _ in actions]
+    for _ in range(rounds):
+        for action, kept in zip(actions, samples, strict=True):
+            kept.append(action())
+    return samples
+
+
+class Samples(list[float]):
+    """Seconds that passed, and beside them the processor time that this process took in them: for work that is done within it."""
+
+    def __init__(self) -> None:
+        self.cpu: list[float] = []
+
+    def add(self, action: Callable[[], object]) -> None:
+        cpu, started = time.process_time(), time.perf_counter()
+        action()
+        self.append(time.perf_counter() - started)
+        self.cpu.append(time.process_time() - cpu)
+
+
+def clocked(rounds: int, *actions: Callable[[], object]) -> list[Samples]:
+    """Each action once a round, by both clocks."""
+    samples = [Samples() for _ in actions]
+    for _ in range(rounds):
+        for action, kept in zip(actions, samples, strict=True):
+            kept.add(action)
+    return samples
+
+
+def timed(action: Callable[[], object]) -> float:
+    """How long it takes, in seconds."""
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
 median = statistics.median
+
+
+def quickest(samples: Sequence[float], better: Better = "lower") -> float:
+    """What the quickest tenth of them came to; of rates that is the highest."""
+    return sorted(samples, reverse=better == "higher")[len(samples) // 10]
 
 
 def table(rows: list[Row]) -> str:
     """The rows as a markdown table."""
-    lines = ["| what | mode | measured | baseline | ratio | must | goal | |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| what | measured | beside | ratio | bound | goal | |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        sign = "≤" if row.better == "low" else "≥"
-        must = f"{sign} {row.must:.3g}" if row.must is not None else "–"
-        goal = f"{sign} {row.goal:.3g}" if row.goal is not None else "–"
+        beside = f"{amount(row.baseline)} {row.unit} ({row.baseline_name})" if row.baseline is not None else ""
+        ratio = "" if row.ratio is None else amount(row.ratio)
+        told = " – ".join(part for part in (row.verdict, row.note) if part)
         lines.append(
-            f"| {row.name} | {row.mode} | {row.value:.3g} {row.unit} | {row.baseline:.3g} {row.unit} ({row.baseline_name}) "
-            f"| {row.ratio:.3g} | {must} | {goal} | {row.verdict}{' – ' + row.note if row.note else ''} |"
+            f"| {row.key} | {amount(row.value)} {row.unit} | {beside} | {ratio} | {bound(row, row.must)} | {bound(row, row.goal)} | {told} |"
         )
     return "\n".join(lines)
+
+
+def bound(row: Row, most: float | None) -> str:
+    if most is None:
+        return ""
+    unit = f" {row.unit}" if row.ratio is None or row.bound_on == "value" else ""
+    return f"{'≤' if row.better == 'lower' else '≥'} {amount(most)}{unit}"
+
+
+def amount(value: float) -> str:
+    """A number that a person reads: three figures, and no powers of ten."""
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import itertools
 import json
 import os
@@ -11,12 +10,10 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
-import psutil
-
-from benchmarks.measure import Row, bare_subprocess, in_turns, median, table
+from benchmarks.measure import Row, bare_subprocess, in_turns
 from benchmarks.programs import CPU, PROGRAMS
+from benchmarks.report import Report, command
 from sandbox import Limits, Sandbox
 from sandbox.images import ensure_image
 from sandbox.machine import Machine
@@ -88,9 +85,9 @@ async def start_rows(rounds: int) -> list[Row]:
                 partial(next_run, box, again),
             )
             rows += [
-                Row("fresh guest, 1+1, p50, paced, from the pool", mode, median(one), "ms", median(base), 1 / 15, 1 / 25),
-                Row("a 40-line program, first run of that source", mode, median(first), "ms", median(base), 1 / 3, 1 / 5),
-                Row("the same source again", mode, median(second), "ms", median(one), 1.5, 1.2, baseline_name="1+1"),
+                Row.of("fresh guest, 1+1, p50, paced, from the pool", mode, one, "ms", base, must=1 / 15, goal=1 / 25),
+                Row.of("a 40-line program, first run of that source", mode, first, "ms", base, must=1 / 3, goal=1 / 5),
+                Row.of("the same source again", mode, second, "ms", one, must=1.5, goal=1.2, baseline_name="1+1"),
             ]
     return rows
 
@@ -123,35 +120,41 @@ async def no_pool_row(rounds: int) -> Row:
 
     await cold()
     base, made = await in_turns(rounds, subprocess_ms, cold)
-    return Row("fresh guest, 1+1, no pool", "machine", median(made), "ms", median(base), 1 / 5, 1 / 7)
+    return Row.of("fresh guest, 1+1, no pool", "machine", made, "ms", base, must=1 / 5, goal=1 / 7)
 
 
 async def throughput_row(seconds: float) -> Row:
     cores = os.cpu_count() or 1
-    with concurrent.futures.ThreadPoolExecutor(cores) as pool:
 
-        def spawn() -> int:
-            end, count = time.perf_counter() + seconds, 0
-            while time.perf_counter() < end:
-                bare_subprocess()
-                count += 1
-            return count
+    def spawn(until: float) -> int:
+        count = 0
+        while time.perf_counter() < until:
+            bare_subprocess()
+            count += 1
+        return count
 
-        processes = sum(pool.map(lambda _: spawn(), range(cores))) / seconds
+    async def processes() -> float:
+        until = time.perf_counter() + seconds
+        counts = await asyncio.gather(*(asyncio.to_thread(spawn, until) for _ in range(cores)))
+        return sum(counts) / seconds
+
     async with Sandbox(workers=cores) as box:
         await box.run("1+1")
-        stop = time.perf_counter() + seconds * 2
 
-        async def lane() -> int:
+        async def lane(until: float) -> int:
             count = 0
-            while time.perf_counter() < stop:
+            while time.perf_counter() < until:
                 run = await box.run("1+1")
                 assert run.ok
                 count += 1
             return count
 
-        runs = sum(await asyncio.gather(*(lane() for _ in range(cores + 1)))) / (seconds * 2)
-    return Row("fresh runs per second, all cores, sustained", "process", runs, "/s", processes, 5, 8, better="high")
+        async def runs() -> float:
+            until = time.perf_counter() + seconds * 2
+            return sum(await asyncio.gather(*(lane(until) for _ in range(cores + 1)))) / (seconds * 2)
+
+        base, made = await in_turns(3, processes, runs)
+    return Row.of("fresh runs per second, all cores, sustained", "process", made, "/s", base, must=5, goal=8, better="higher")
 
 
 def monty_call_us() -> float | None:
@@ -184,11 +187,12 @@ async def call_rows() -> list[Row]:
                 return await asyncio.to_thread(monty_call_us) or MONTY_CALL_US
 
             base, plain_us, async_us = await in_turns(9, theirs, partial(ours, "plain"), partial(ours, "quick"))
-        name = "monty, published" if monty_call_us() is None else "monty"
+        installed = monty_call_us() is not None
+        name = "monty" if installed else "monty, published"
         for kind, samples, must in (("plain", plain_us, musts["plain"]), ("async", async_us, musts["quick"])):
             most, goal = (must, must / 2) if in_process else (None, None)
             what = f"one awaited tool call, {kind} function"
-            rows.append(Row(what, mode, median(samples), "µs", median(base), most, goal, baseline_name=name))
+            rows.append(Row.of(what, mode, samples, "µs", base, must=most, goal=goal, baseline_name=name, gated=installed))
     return rows
 
 
@@ -206,7 +210,7 @@ async def interrupt_row() -> list[Row]:
                 assert (await task).status == "interrupted"
                 samples.append((time.perf_counter() - started) * 1e3)
             mode = "thread" if in_process else "process"
-            rows.append(Row("interrupting a tight loop, slowest of 15", mode, max(samples), "ms", 50.0, 1.0, baseline_name="50 ms"))
+            rows.append(Row("interrupting a tight loop, slowest of 15", mode, max(samples), "ms", must=50))
     return rows
 
 
@@ -224,7 +228,7 @@ async def session_row() -> Row:
 
         await ten()
         base, made = await in_turns(9, subprocess_ms, ten)
-    return Row("10 commands in one session", "process", median(made), "ms", median(base), 1 / 5)
+    return Row.of("10 commands in one session", "process", made, "ms", base, must=1 / 5)
 
 
 def pss(pid: int) -> int:
@@ -245,7 +249,7 @@ async def memory_row() -> Row:
     each = (pss(os.getpid()) - before) / len(more) / 1e6
     for guest in guests + more:
         guest.close()
-    return Row("memory added per idle pooled guest (PSS)", "machine", each, "MB", 1.0, 3, 1, baseline_name="1 MB")
+    return Row("memory added per idle pooled guest (PSS)", "machine", each, "MB", must=3, goal=1)
 
 
 async def cpu_rows() -> list[Row]:
@@ -267,19 +271,10 @@ async def cpu_rows() -> list[Row]:
                     exec(compiled, {})  # type: ignore[arg-type]
                     return (time.perf_counter() - started) * 1e3
 
-                made, base = await in_turns(15, guest, host)
+                made, base = await in_turns(25, guest, host)
                 version = f"CPython {sys.version_info.major}.{sys.version_info.minor}, host"
-                rows.append(
-                    Row(
-                        f"CPU-bound: {name}",
-                        mode,
-                        median(made),
-                        "ms",
-                        median(base),
-                        musts[name] if not in_process else None,
-                        baseline_name=version,
-                    )
-                )
+                must = None if in_process else musts[name]
+                rows.append(Row.of(f"CPU-bound: {name}", mode, made, "ms", base, must=must, baseline_name=version))
     return rows
 
 
@@ -294,42 +289,34 @@ async def first_result_row() -> Row:
 
     await start()
     base, made = await in_turns(7, subprocess_ms, start)
-    return Row(
-        "new process to first sandbox result",
-        "process",
-        median(made),
-        "ms",
-        500.0,
-        1.0,
-        baseline_name="0.5 s",
-        note=f"{median(made) / median(base):.0f} × subprocess",
-    )
+    return Row.of("new process to first sandbox result", "process", made, "ms", base, must=500, bound_on="value")
 
 
-async def main() -> None:
-    quick_look = "--quick" in sys.argv
-    rounds = 15 if quick_look else 60
+async def rows(quick_look: bool) -> list[Row]:
+    rounds = 40 if quick_look else 60
     ensure_image()
-    rows = await start_rows(rounds)
-    rows.append(await no_pool_row(rounds))
-    rows.append(await throughput_row(2.0 if quick_look else 5.0))
-    rows += await call_rows()
-    rows.append(await session_row())
-    rows.append(await memory_row())
-    rows += await interrupt_row()
-    rows += await cpu_rows()
-    rows.append(await first_result_row())
-    print(table(rows))
-    print(f"\n{psutil.cpu_count()} cores, Python {sys.version.split()[0]}")
-    if "--save" in sys.argv:
-        folder = Path(__file__).parent.parent / "docs" / "benchmarks"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "sandbox.md").write_text(
-            f"# Sandbox figures\n\nMade by `make bench`; ratios of one run, on {psutil.cpu_count()} cores.\n\n{table(rows)}\n"
-        )
-        data = [{**row.__dict__, "ratio": row.ratio, "verdict": row.verdict} for row in rows]
-        (folder / "sandbox.json").write_text(json.dumps(data, indent=1) + "\n")
+    return [
+        *await start_rows(rounds),
+        await no_pool_row(rounds),
+        await throughput_row(1.0 if quick_look else 3.0),
+        *await call_rows(),
+        await session_row(),
+        await memory_row(),
+        *await interrupt_row(),
+        *await cpu_rows(),
+        await first_result_row(),
+    ]
+
+
+INTRO = """\
+What it costs to run code in the sandbox, beside what it costs to start a Python process for it, to call a function out of
+pydantic-monty, or to compute without a sandbox. Made by `make bench`; what is compared was measured in turns. `process`: the guest
+is in a worker process, as usual; `thread`: in a thread (`in_process=True`); `machine`: straight on the machine, without a pool."""
+
+
+def measure(quick_look: bool) -> Report:
+    return Report("sandbox", "The sandbox", INTRO, asyncio.run(rows(quick_look)), quick_look)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    command(measure, __doc__)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from html import escape
 
 from benchmarks.peers.measuring import Figures
+from benchmarks.svg import OURS, THEIRS, bar, picture, text
 
 LEFT, BAR, GAP, ROW, TOP = 130, 210, 70, 30, 56
-OURS, THEIRS = "#2f6f4f", "#8a94a6"
 LEAST_MS, MOST_MS = 0.05, 2000.0
 
 
 def plot(figures: dict[str, Figures]) -> str:
     width, height = LEFT + 3 * (BAR + GAP), TOP + ROW * len(figures) + 16
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'font-family="sans-serif" font-size="13" fill="#1c2330">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
+    parts: list[str] = []
     titles = ("a fresh 1 + 1 (log; shorter is better)", "everyday programs run", "hostile programs survived")
     for column, title in enumerate(titles):
         parts.append(text(LEFT + column * (BAR + GAP), 28, title, weight="bold"))
@@ -32,15 +27,11 @@ def plot(figures: dict[str, Figures]) -> str:
         for column, (share, label) in enumerate(bars):
             x, length = LEFT + column * (BAR + GAP), max(share * BAR, 2.0)
             colour = OURS if name == "go-ent" else THEIRS
-            parts.append(f'<rect x="{x}" y="{y}" width="{length:.1f}" height="{ROW - 10}" rx="2" fill="{colour}"/>')
+            parts.append(bar(x, y, length, ROW - 10, colour))
             parts.append(text(x + length + 5, y + 15, label))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return picture(width, height, parts)
 
 
 def log_share(milliseconds: float | None) -> float:
     within = min(max(milliseconds or LEAST_MS, LEAST_MS), MOST_MS)
     return math.log(within / LEAST_MS) / math.log(MOST_MS / LEAST_MS)
-
-
-def text(x: float, y: float, words: str, anchor: str = "start", weight: str = "normal") -> str:
-    return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}" font-weight="{weight}">{escape(words)}</text>'

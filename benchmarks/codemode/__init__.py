@@ -1,0 +1,1 @@
+"""Direct tool calls, code mode and composed tools at the same tasks."""
