@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from _pytest.terminal import TerminalReporter
 
 from sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 
@@ -102,3 +103,11 @@ def box(request: pytest.FixtureRequest) -> Sandbox:
     """Both ways to run a guest; what a test says of one holds for the other."""
     found: Sandbox = request.getfixturevalue(f"{request.param}_box")
     return found
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """What tests have to say at the end, also those of other processes: how much of the documentation was executed."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties if report.when == "call" else ():
+            if name == "documentation":
+                terminalreporter.write_line(str(text))

@@ -1,90 +1,135 @@
-"""Every snippet of the documentation is executed: a python block and the text block after it, and console sessions.
-
-A block with a file's name (```python clean.py) is that file; the commands of a page run in one folder, in their order.
-"""
+"""The documentation is true: its snippets run, its settings can be read, its commands exist, its reference is what the code says."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from composer.config import read_config
+from engine.cli import app
+from engine.config import read_engine_config
 from engine.outcomes import EXIT_CODES
-
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.M | re.S)
-CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
-FILE = re.compile(r"^```[a-z]+ ([\w./-]+)\n(.*?)^```", re.M | re.S)
+from engine.strategies import parse_plan
+from engine.workflows import parse_workflow
+from tests.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, ROOT, SNIPPETS, Block
 
 
-def python_snippets() -> list[tuple[str, str, str]]:
-    found = []
+def test_no_block_is_passed_over() -> None:
+    """What is of no kind that is looked at here would be skipped, and nobody would know."""
+    for block in BLOCKS:
+        assert block.kind in KINDS or block.is_file, f"{block.where}: a block of {block.kind or 'no kind'} is not executed"
+        assert block.kind != "console" or block.rest in ("", "real"), f"{block.where}: console {block.rest}"
+        hidden = block.kind == "text" and not block.page.startswith("docs/reference/cli") and re.search(r"^\$ ", block.text, re.M)
+        assert not hidden, f"{block.where}: a text block with a command: write console"
+
+
+def test_no_command_hides_in_an_indented_block() -> None:
     for page in PAGES:
-        for number, (code, output) in enumerate(PYTHON.findall(page.read_text(encoding="utf-8")), 1):
-            found.append((f"{page.relative_to(ROOT)}:{number}", code, output))
-    return found
+        rest = FENCE.sub("", page.read_text(encoding="utf-8"))
+        found = re.findall(r"^ {4,}((?:\$ |go-ent |pip |python3? |curl |npx ).*)$", rest, re.M)
+        assert found == [], f"{page}: write them as a console block"
 
 
-def console_commands() -> list[tuple[str, str, str]]:
-    found = []
-    for page in PAGES:
-        for block in CONSOLE.findall(page.read_text(encoding="utf-8")):
-            for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-                command, _, output = part.partition("\n")
-                found.append((f"{page.relative_to(ROOT)}: {command}", command, output))
-    return found
+def targets() -> list[str]:
+    """What pages have `make` do: the sentences and the indented lines."""
+    rest = "\n".join(FENCE.sub("", page.read_text(encoding="utf-8")) for page in [*PAGES, ROOT / "CONTRIBUTING.md"])
+    return sorted({name for found in re.findall(r"^ {4,}make ([a-z-]+)|`make ([a-z-]+)`", rest, re.M) for name in found if name})
 
 
-SNIPPETS, COMMANDS = python_snippets(), console_commands()
+@pytest.mark.parametrize("target", targets())
+def test_what_make_is_told_to_do_is_there(target: str) -> None:
+    """`make demo` is run elsewhere, `make test` runs this; the others take minutes, or need programs of npm: they are looked at."""
+    done = subprocess.run(
+        ["make", "-n", "-o", f"{sys.prefix}/.installed", f"VENV={sys.prefix}", target], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("where", "code", "output"), SNIPPETS, ids=[where for where, _, _ in SNIPPETS])
 def test_python_snippet(where: str, code: str, output: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GO_ENT_DATA": str(tmp_path / "user")}
+    (tmp_path / "project").mkdir()
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path / "project", env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == output
 
 
-@pytest.mark.parametrize(("where", "command", "output"), COMMANDS, ids=[where for where, _, _ in COMMANDS])
-def test_console_command(where: str, command: str, output: str, folders: dict[str, Path]) -> None:
-    folder = folders[where.partition(":")[0]]
-    go_ent = folder.parent / "go-ent"
-    go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from engine.cli import main; main()" "$@"\n')
-    go_ent.chmod(0o700)
-    path = f"{folder.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "GO_ENT_DATA": str(folder.parent / "user")}
-    shell = ["bash", "-c", f"{{ {command}\n}} 2>&1"]
-    done = subprocess.run(shell, capture_output=True, text=True, cwd=folder, env=environment, check=False)
-    assert done.stdout == output
+@pytest.mark.parametrize("block", READ, ids=[block.where for block in READ])
+def test_settings_plans_and_documents_can_be_read(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if block.kind == "json":
+        json.loads(block.text)
+        return
+    found = tomllib.loads(block.text)
+    if "task" in found:
+        parse_plan(found)
+    elif "step" in found:
+        parse_workflow(found, where=block.where, allow_argv=True)
+    else:
+        monkeypatch.delenv("GO_ENT_TRUST_PROJECT", raising=False)
+        (tmp_path / ".go-ent").mkdir()
+        (tmp_path / ".go-ent" / "config.toml").write_text(block.text)
+        read_config(tmp_path)
+        read_engine_config(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder for each page, with the files that the page shows."""
-    made = {}
-    for page in PAGES:
-        name = str(page.relative_to(ROOT))
-        made[name] = tmp_path_factory.mktemp("page") / "project"
-        made[name].mkdir()
-        for file, content in FILE.findall(page.read_text(encoding="utf-8")):
-            path = made[name] / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-    return made
+def sentences() -> list[tuple[str, str]]:
+    """Commands in running text."""
+    found = []
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]:
+        rest = FENCE.sub("", page.read_text(encoding="utf-8"))
+        found += [(str(page.relative_to(ROOT)), " ".join(text.split())) for text in re.findall(r"`(go-ent [^`]+)`", rest)]
+    return sorted(set(found))
 
 
-def test_how_many_were_executed(capsys: pytest.CaptureFixture[str]) -> None:
-    with capsys.disabled():
-        print(f"\n{len(SNIPPETS)} python snippets and {len(COMMANDS)} commands of the documentation were executed")
-    assert len(SNIPPETS) >= 3
-    assert len(COMMANDS) >= 3
+@pytest.mark.parametrize(("page", "text"), sentences(), ids=lambda value: str(value))
+def test_commands_in_sentences_are_those_there_are(page: str, text: str) -> None:
+    for one in alternatives(text):
+        words = [word for word in shlex.split(one.partition(" < ")[0].replace("…", "X"))[1:] if word != "--help"]
+        chain, apps, rest = app.parse_commands(words)
+        assert chain, f"{page}: {text}: there is no such command"
+        names = (
+            {name for argument in apps[-1].assemble_argument_collection() for name in argument.names} if apps[-1].default_command else set()
+        )
+        wrong = [word for word in rest if word.startswith("-") and word.partition("=")[0] not in names]
+        assert not wrong, f"{page}: {text}: {chain} has no {wrong}"
+        assert apps[-1].default_command or not [word for word in rest if not word.startswith("-")], f"{page}: {text}"
+
+
+def alternatives(text: str) -> list[str]:
+    """`go-ent config show|check` is two commands; what is in brackets may be left out."""
+    text = text.replace("[", "").replace("]", "")
+    words = text.split()
+    at = next((number for number, word in enumerate(words) if re.fullmatch(r"[a-z]+(\|[a-z]+)+", word)), None)
+    return [text] if at is None else [" ".join([*words[:at], one, *words[at + 1 :]]) for one in words[at].split("|")]
+
+
+def test_how_many_are_executed(record_property: Callable[[str, object], None]) -> None:
+    """The summary of the tests says it: `tests/conftest.py`."""
+    there = [one for one in COMMANDS if not one.is_real]
+    real = [one.text for one in COMMANDS if one.is_real]
+    record_property(
+        "documentation",
+        f"{len(SNIPPETS)} python snippets and {len(there)} commands of the documentation are executed, {len(READ)} settings and plans read",
+    )
+    record_property(
+        "documentation", f"{len(real)} commands of the documentation need programs of npm, for make test-real: {'; '.join(real)}"
+    )
+    record_property(
+        "documentation", f"of what pages have make do, {', '.join(sorted(set(targets()) - {'demo', 'test'}))} are not executed here"
+    )
+    assert {"demo", "test"} <= set(targets())
+    assert len(SNIPPETS) >= 15
+    assert len(there) >= 60
 
 
 def test_the_reference_is_what_the_code_says(tmp_path: Path) -> None:

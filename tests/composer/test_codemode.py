@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from composer import BadName, Catalogue, CodeMode, FunctionSource, Grants
+from composer import BadName, Catalogue, CodeMode, FunctionSource, Grants, codemode
 from composer.codemode import CodeRun
+from composer.spec import CallContext
 from sandbox import LimitError, Sandbox
 from tests.composer.conftest import Open
 
@@ -61,6 +62,15 @@ class TestResults:
             assert "no result of a run 'nope' is kept" in gone.error.message
 
         asyncio.run(main())
+
+    def test_one_that_is_kept_again_counts_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A run that was gone on with has the id of the first."""
+        monkeypatch.setattr(codemode, "MAX_KEPT_BYTES", 100)
+        results = codemode.Results()
+        results.keep("other", b"1" * 40)
+        for _ in range(5):
+            results.keep("same", b"2" * 40)
+        assert asyncio.run(results.call("read", {"id": "other"}, CallContext())) == int("1" * 40)
 
     def test_larger_than_the_sandbox_hands_over(self, shared_box: Sandbox) -> None:
         run = execute(shared_box, "'é' * 3_000_000")

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from composer import ComposerError, StoreError, ToolNotFound, toolfile
+from composer.interface import Interface
 from composer.store import Store
 from composer.usage import UsageStore
 from sandbox import Sandbox
@@ -125,6 +126,24 @@ class TestEdits:
 
         asyncio.run(main())
 
+    def test_what_another_saves_while_a_file_is_looked_at_is_seen(self, open_composer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def main() -> None:
+            async with open_composer() as composer:
+                store, look = composer.stores[0], composer.inspector.interface
+                store.save(toolfile.read(DOUBLE))
+
+                async def meanwhile(file: toolfile.ToolFile) -> Interface:
+                    found = await look(file)
+                    store.save(toolfile.read(TRIPLE))
+                    return found
+
+                monkeypatch.setattr(composer.inspector, "interface", meanwhile)
+                await composer.composed.load()
+                monkeypatch.undo()
+                assert await composer.call("double", n=2) == 6
+
+        asyncio.run(main())
+
     def test_a_file_put_there_by_hand_is_a_tool(self, open_composer: Open) -> None:
         async def main() -> None:
             async with open_composer() as composer:
@@ -196,6 +215,7 @@ WRITER = """
 import os, signal, sys
 from pathlib import Path
 from composer import toolfile
+from composer.interface import Interface
 from composer.store import Store
 store = Store(Path(sys.argv[1]), "project")
 name, first, count, fatal = sys.argv[2], *map(int, sys.argv[3:6])
@@ -259,6 +279,7 @@ MIXED = """
 import os, random, signal, sys
 from pathlib import Path
 from composer import ComposerError, toolfile
+from composer.interface import Interface
 from composer.store import Store
 store = Store(Path(sys.argv[1]), "project")
 seed, fatal = map(int, sys.argv[2:4])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import tokens
 from engine.errors import BadTask
 from engine.prompts import Chunk, Part, pack
 from engine.tokens import count
@@ -133,3 +134,17 @@ def test_no_files_are_no_chunks() -> None:
 def test_too_small_a_chunk_is_refused() -> None:
     with pytest.raises(BadTask, match=r"a chunk of 30 tokens has no room for a\.py: its heading alone takes \d+"):
         pack([("a.py", "x")], max_tokens=30)
+
+
+def test_without_the_ranks_files_are_packed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise tokens.RanksDamaged("the ranks are damaged")
+
+    tokens._usable.cache_clear()
+    monkeypatch.setattr(tokens, "_load", broken)  # nobody gets at them, by whatever name
+    try:
+        chunks = pack([("a.py", CODE)], max_tokens=400)
+        assert joined(chunks) == [("a.py", CODE)]
+        assert all(count(chunk.text()) <= 400 for chunk in chunks)
+    finally:
+        tokens._usable.cache_clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
@@ -49,6 +50,21 @@ def dead() -> str:
         process.kill()
     assert name is not None
     return name
+
+
+def test_one_whose_name_can_not_be_written_is_not_taken(path: Path) -> None:
+    """As on a full disk: what is left open would be taken until this process ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            Claim(path, "it").take()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(os.listdir("/proc/self/fd")) == before
+    with Claim(path, "it"):
+        assert held_by(path) == os.getpid()
 
 
 class TestWhoHadIt:

@@ -225,7 +225,7 @@ def test_a_program_that_is_not_there_is_named_with_what_to_do(scene: Scene) -> N
     found = asyncio.run(runner.available())
     assert not found.ok
     assert "no-such-claude" in found.reason
-    assert "npm install" in found.reason
+    assert "npm install" in found.fix
     assert scene.one(scene.runner(command=("no-such-claude",))).failure == "not_found"
 
 
@@ -403,6 +403,7 @@ OUTCOMES: list[tuple[str, dict[str, Any], RunStatus, FailureKind | None, str, st
     # What does not end by itself.
     ("lingering", {"timeout_s": 1.5}, "completed", None, "", "STREAMED"),
     ("retrying", {"silence_s": 1.5}, "failed", "rate_limit", "trying again: rate_limit (HTTP 429)", ""),
+    ("silent", {"silence_s": 1.5}, "failed", "silence", "1.5 s without a word", ""),
     ("aborted_stream", {"silence_s": 1.5}, "failed", "silence", "1.5 s without a word", "tick tick tick"),
     ("aborted_tool", {"timeout_s": 1.5}, "timeout", "timeout", "1.5 s", "Thinking aloud."),
 ]
@@ -499,6 +500,12 @@ def test_a_price_that_was_guessed_is_not_known(done: dict[str, Done]) -> None:
     result = done["unpriced"].result
     assert (result.status, result.tokens, result.cost_usd) == ("completed", ONE, None)
     assert "the price of claude-opus-5-5" in result.observations[0]
+
+
+def test_a_request_that_was_never_answered_may_have_cost_something(done: dict[str, Done]) -> None:
+    result = done["silent"].result
+    assert (result.tokens, result.cost_usd) == (Tokens(), None)
+    assert "a reply was still to come: what the run cost is not known" in result.observations[-1]
 
 
 def test_what_subagents_took_is_counted() -> None:

@@ -11,15 +11,19 @@ from typing import Any, Literal
 
 import pytest
 from fastmcp import Client
+from mcp_types import CreateMessageResult, ImageContent
 
 from composer import Composer
-from engine.cli.context import bar
+from engine.cli.context import bar, threshold_of
+from engine.config import EngineConfig
 from engine.context.chain import Chain
 from engine.context.models import SummaryFailed
+from engine.executions.state import Fill
 from engine.executions.store import ExecutionStore
 from engine.server import make_server
-from engine.server.context import sample
+from engine.server.sampling import sample
 from engine.strategies import parse_plan
+from engine.tokens import count
 from sandbox import Limits, Sandbox
 from tests.engine.scripted import Scripted, engine_of, fails, says
 from tests.engine.shell import Done, go_ent
@@ -68,6 +72,10 @@ class TestContext:
         assert f"{link.tokens_before:,} -> {link.tokens_after:,}" in shown
         assert "runner" in shown
         assert f"${link.cost_usd:.4f}" in shown
+        status = text(go_ent("status", execution))
+        assert f"summary 1 of what came before: {link.tokens_before:,} -> {link.tokens_after:,} tokens by runner, $0." in status
+        totals = json.loads(text(go_ent("executions", "totals", "--by", "runtime", "--json")))
+        assert totals["summaries by runner"]["cost_usd"] == link.cost_usd
         told = json.loads(text(go_ent("context", execution, "--json")))
         assert told["fill"] == {"step": "c", "tokens": state.fill.tokens, "window": 8000, "threshold": 0.8}
         assert [(one["number"], one["by"], one["replaced"]) for one in told["chain"]] == [(1, "runner", len(link.replaced))]
@@ -181,6 +189,17 @@ class TestSummarize:
         assert (refused.returncode, b"there is no tool summarize" in refused.stderr) == (1, True), refused.stderr
 
 
+def test_a_threshold_is_for_a_plan_as_for_a_task(project: Path) -> None:
+    (project / "plan.toml").write_text('[[task]]\nid = "a"\ncommand = ["true"]\n')
+    assert go_ent("run", "--plan", "plan.toml", "--threshold", "0.3").returncode == 0
+    (row,) = ExecutionStore(project).rows()
+    state = ExecutionStore(project).load(row.id)
+    assert state.work["plan"]["threshold"] == 0.3
+    assert threshold_of(state.model_copy(update={"fill": Fill(step="a", tokens=1, window=10)}), EngineConfig()) == 0.3
+    refused = go_ent("run", "--plan", "plan.toml", "--threshold", "0.99")
+    assert (refused.returncode, b"threshold" in refused.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("section", ["context", "executions"])
 def test_the_section_keeps_nothing_else_from_running(project: Path, section: str) -> None:
     (project / ".go-ent" / "config.toml").write_text(f"[{section}]\n")
@@ -228,6 +247,9 @@ class TestOverMcp:
             assert (said["summary"], said["by"], said["cost_usd"]) == (SUMMARY, "runner", 0.25)
             failed, said = await say(client, "engine_summarize", execution_id=execution)
             assert (failed, said["status"]) == (False, "short enough: nothing was summarised")
+            failed, said = await say(client, "engine_status", execution_id=execution)
+            (listed_summary,) = said["summaries"]
+            assert (listed_summary["number"], listed_summary["by"], listed_summary["cost_usd"]) == (1, "runner", 0.25)
             failed, said = await say(client, "engine_summarize", execution_id="../x")
             assert failed
             assert "is no id of an execution" in str(said)
@@ -237,7 +259,25 @@ class TestOverMcp:
         self.talk(project, box, work, runner, config=context(), mode=mode)
         assert [request.model for request in runner.summarised] == ["cheap"]
 
-    def test_the_client_s_own_model_is_asked_where_it_offers_that(self, project: Path, box: Sandbox) -> None:
+    @pytest.mark.parametrize("as_plan", [True, False], ids=["of a plan", "of a task"])
+    def test_a_threshold_is_given_with_the_work(self, project: Path, box: Sandbox, as_plan: bool) -> None:
+        runner = Strict()
+
+        async def work(client: Client[Any]) -> None:
+            given = {"plan": JOIN} if as_plan else {"task": "Build it.", "strategy": "multi", "type": "feature"}
+            failed, said = await say(client, "engine_execute", threshold=0.4, **given)
+            assert (failed, said["status"]) == (False, "COMPLETE")
+            failed, said = await say(client, "engine_execute", threshold=0.99, **given)
+            assert (failed, "threshold" in str(said)) == (True, True)
+
+        self.talk(project, box, work, runner, config=context(summarizers=["deterministic"]))
+        sent = [Strict.tokens(request) for request in runner.seen]
+        assert 0.2 * 8_000 < max(sent) <= 0.4 * 8_000
+
+    @pytest.mark.parametrize("mode", ["auto", "legacy"])
+    def test_the_client_s_own_model_is_asked_where_it_offers_that(
+        self, project: Path, box: Sandbox, mode: Literal["auto", "legacy"]
+    ) -> None:
         execution = begun(project, answers(8_000), tasks=JOIN[:2])
         asked: list[Any] = []
 
@@ -250,10 +290,69 @@ class TestOverMcp:
             assert (failed, said["by"], said["summary"]) == (False, "sampling", SUMMARY)
 
         runner = Strict()
-        self.talk(project, box, work, runner, config=context(summarizers=["sampling"]), mode="legacy", sampling_handler=model)
+        self.talk(project, box, work, runner, config=context(summarizers=["sampling"]), mode=mode, sampling_handler=model)
         assert runner.seen == []
         assert len(asked) == 1
         assert asked[0][0]
+
+    def test_in_as_many_rounds_as_it_takes(self, project: Path, box: Sandbox) -> None:
+        """More than fits one request of the client's model: parts, and the summary of their summaries."""
+        execution = begun(project, answers(30_000), tasks=JOIN[:2])
+        asked: list[int] = []
+
+        async def model(messages: Any, params: Any, _: Any) -> str:
+            asked.append(count(messages[0].content.text))
+            return SUMMARY
+
+        async def work(client: Client[Any]) -> None:
+            failed, said = await say(client, "engine_summarize", execution_id=execution)
+            assert (failed, said["by"], said["summary"]) == (False, "sampling", SUMMARY)
+            assert "failed_before" not in said
+
+        self.talk(project, box, work, Strict(), config=context(summarizers=["sampling"]), sampling_handler=model)
+        assert len(asked) > 2
+        assert max(asked) < 8_000
+
+    @pytest.mark.parametrize("mode", ["auto", "legacy"])
+    def test_one_that_answers_no_text_is_passed_over(self, project: Path, box: Sandbox, mode: Literal["auto", "legacy"]) -> None:
+        execution = begun(project, answers(8_000), tasks=JOIN[:2])
+
+        async def model(messages: Any, params: Any, _: Any) -> CreateMessageResult:
+            image = ImageContent(type="image", data="AAAA", mime_type="image/png")
+            return CreateMessageResult(role="assistant", content=image, model="theirs")
+
+        async def work(client: Client[Any]) -> None:
+            failed, said = await say(client, "engine_summarize", execution_id=execution)
+            assert (failed, said["by"]) == (False, "deterministic")
+            assert said["failed_before"] == ["sampling: the client's model answered with image, not with text"]
+
+        self.talk(project, box, work, Strict(), config=context(summarizers=["sampling"]), mode=mode, sampling_handler=model)
+
+    def test_while_an_execution_runs_a_client_that_answers_later_is_passed_over(self, project: Path, box: Sandbox) -> None:
+        async def model(messages: Any, params: Any, _: Any) -> str:
+            raise AssertionError("it can't be asked now")
+
+        async def work(client: Client[Any]) -> None:
+            failed, said = await say(client, "engine_execute", plan=JOIN)
+            assert (failed, said["status"]) == (False, "COMPLETE")
+            shown = json.loads(text(go_ent("context", said["execution_id"], "--json")))
+            assert shown["chain"][0]["tried"] == ["sampling: a client of this protocol can be asked by engine_summarize alone"]
+
+        self.talk(project, box, work, Strict(), config=context(summarizers=["sampling"]), sampling_handler=model)
+
+    def test_but_in_no_more_than_clients_go(self, project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("engine.server.sampling.MOST_ROUNDS", 1)
+        execution = begun(project, answers(30_000), tasks=JOIN[:2])
+
+        async def model(messages: Any, params: Any, _: Any) -> str:
+            return SUMMARY
+
+        async def work(client: Client[Any]) -> None:
+            failed, said = await say(client, "engine_summarize", execution_id=execution)
+            assert (failed, said["by"]) == (False, "deterministic")
+            assert "sampling: the client was asked in 1 rounds already" in said["failed_before"]
+
+        self.talk(project, box, work, Strict(), config=context(summarizers=["sampling"]), sampling_handler=model)
 
     def test_also_while_an_execution_runs(self, project: Path, box: Sandbox) -> None:
         async def model(messages: Any, params: Any, _: Any) -> str:

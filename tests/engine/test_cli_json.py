@@ -17,11 +17,7 @@ from tests.engine.test_cli_terminal import ENVIRONMENT
 
 __all__ = ["shell"]
 
-WITHOUT = {
-    "serve": "its stdout is the protocol",
-    "completion show": "it prints a script for the shell",
-    "config schema": "it prints a JSON document, and nothing else",
-}
+WITHOUT = {"serve": "its stdout is the protocol"}
 TOOL = '# /// tool\n# name = "double"\n# ///\ndef double(n: int) -> int:\n    """Twice."""\n    return 2 * n\n'
 
 
@@ -127,6 +123,10 @@ class TestDocuments:
         assert project.json("image", "list")[0]["digest"]
         assert project.json("image", "info")["current"] is True
         assert project.json("image", "build")["current"] is True
+        assert project.json("completion", "show", "bash")["script"].startswith("#")
+        assert project.json("config", "schema")["title"] == ".go-ent/config.toml"
+        assert project.json("config", "check")["ok"] is True
+        assert project.json("config", "show", "budget.hard")[0]["value"] is False
         assert project.json("loop", "--list") == []
         assert project.json("workflow", "start", "--plan", "w.toml", code=10)["status"] == "waiting"
         assert project.json("workflow", "status", "w")["name"] == "w"

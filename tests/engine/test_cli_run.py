@@ -124,7 +124,16 @@ class TestRun:
             (["run", "x", "--runtime", "gpt"], "there is no runtime gpt; there are: claude-code, open-code, cli"),
             (["run", "x", "--role", "chef"], "the roles are architect, developer, reviewer, tester, writer"),
             (["run", "x", "--budget-usd", "-1"], "budget.usd: Input should be greater than 0"),
-            (["run", "-x"], "unknown option -x"),
+            (["run", "-x"], "unknown option: -x"),
+            (["run", "--modle", "opus", "x"], "unknown option: --modle. Did you mean --model?\nsee: go-ent run --help"),
+            (["run", "x", "--modle", "opus"], "unknown option: --modle. Did you mean --model?"),
+            (["exec", "--tiemout", "3", "-c", "1"], "unknown option: --tiemout. Did you mean --timeout?\nsee: go-ent exec --help"),
+            (["exec", "--tiemout=3", "-c", "1"], "unknown option: --tiemout. Did you mean --timeout?"),
+            (["exec", "-c", "--x", "--qiet"], "unknown option: --qiet. Did you mean --quiet?"),
+            (["tool", "add", "--golbal"], "unknown option: --golbal. Did you mean --global?"),
+            (["--verison"], "unknown option: --verison. Did you mean --version?"),
+            (["ps", "more"], "unexpected argument: more\nsee: go-ent ps --help"),
+            (["toool", "list"], 'unknown command "toool". Did you mean "tool"?'),
             (["run", "x", "--concurrency", "2"], "--concurrency is for a --plan"),
             (["status", "0000"], "there is no execution 0000"),
             (["status", "../.."], "is no id of an execution"),
@@ -233,16 +242,16 @@ class TestTextsFromElsewhere:
 class TestTrust:
     def test_everything_that_it_lets_through_is_listed_and_no_value(self, shell: Shell) -> None:
         config = (
-            '[runners.claude-code]\nargs = ["--danger"]\nenv = ["SEEN"]\nset = { TOKEN = "s3cret" }\n'
-            '[servers.files]\ncommand = "npx"\nargs = ["files"]\nenv = { KEY = "s3cret" }\n'
+            '[runners.claude-code]\nargs = ["--danger"]\nenv = ["SEEN"]\nset = { PLACE = "s3cret" }\n'
+            '[servers.files]\ncommand = "npx"\nargs = ["files"]\nenv = { ZONE = "s3cret" }\n'
         )
         (shell.folder / ".go-ent" / "config.toml").write_text(config)
         (shell.folder / ".go-ent" / "prompts").mkdir()
         (shell.folder / ".go-ent" / "prompts" / "task.md.j2").write_text("x")
         (shell.folder / ".claude").mkdir()
         wanted = [
-            "server files: npx files (sets KEY)",
-            "runtime claude-code: claude-code --danger (sees SEEN) (sets TOKEN)",
+            "server files: npx files (sets ZONE)",
+            "runtime claude-code: claude-code --danger (sees SEEN) (sets PLACE)",
             "prompt .go-ent/prompts/task.md.j2",
             "agents obey .claude",
         ]

@@ -18,9 +18,9 @@ from tests.engine.shell import Done, go_ent
 BROKEN = """
 mcp_json = ["nope.json"]
 [servers.gh]
-url = "https://me:pass@example.com/mcp?key=1"
+url = "https://me@example.com/mcp?place=s3cret"
 token = "${env:NOT_THERE}"
-headers = { Authorization = "Bearer s3cret", X = "${env:GIVEN:-s3cret}" }
+headers = { Place = "s3cret", X = "${env:GIVEN:-s3cret}" }
 [servers.z]
 command = "no-such-program"
 args = ["--api-key", "s3cret", "--token=s3cret", "."]
@@ -30,7 +30,7 @@ document = "api.json"
 [commands.c]
 argv = ["no-such-command"]
 env = ["ALSO_NOT_THERE"]
-set = { TOKEN = "s3cret" }
+set = { PLACE = "s3cret" }
 [roles.r]
 skills = ["style"]
 runtime = "claude"
@@ -40,6 +40,10 @@ concurrency = 8
 [budget]
 timezone = "Mars"
 """
+
+
+REFER = "write it as a reference, ${env:NAME}"
+TOOL = '# /// tool\n# name = "double"\n# ///\ndef double(n: int) -> int:\n    """Twice."""\n    return 2 * n\n'
 
 
 @pytest.fixture
@@ -97,16 +101,16 @@ class TestShow:
         found = in_force()
         assert found["servers.gh.token"] == ("${env:NOT_THERE}", ".go-ent/config.toml:5")
         assert found["servers.gh.url"] == ("https://example.com/mcp (hidden)", ".go-ent/config.toml:4")
-        assert found["servers.gh.headers.Authorization"][0] == "(hidden)"
+        assert found["servers.gh.headers.Place"][0] == "(hidden)"
         assert found["servers.gh.headers.X"][0] == "${env:GIVEN}"
         assert found["servers.z.args"][0] == ["--api-key", "(hidden)", "--token=(hidden)", "."]
-        assert found["commands.c.set.TOKEN"] == ("(hidden)", ".go-ent/config.toml:16")
+        assert found["commands.c.set.PLACE"] == ("(hidden)", ".go-ent/config.toml:16")
         assert found["commands.c.env"][0] == ["ALSO_NOT_THERE"]
         assert found["servers.other.command"] == ("x", ".mcp.json")
         assert found["servers.other.env.K"] == ("(hidden)", ".mcp.json")
         said = go_ent("config", "show").stdout + go_ent("config", "show", "--json").stdout
         assert b"s3cret" not in said
-        assert b"me:pass" not in said
+        assert b"me@" not in said
 
     @pytest.mark.parametrize(
         ("arguments", "shown"),
@@ -169,7 +173,7 @@ class TestCheck:
         file = ".go-ent/config.toml"
         starts = [
             f"{project}/nope.json: it can't be read: No such file",
-            f"{file}:3: servers.gh: the environment variable NOT_THERE is not set",
+            f"{file}:5: servers.gh.token: the environment variable NOT_THERE is not set",
             f"{file}:8: servers.z.command: 'no-such-program' is not found on PATH",
             f"{file}:12: openapi.shop.document: {project}/api.json: it can't be read",
             f"{file}:14: commands.c.argv: 'no-such-command' is not found on PATH",
@@ -196,6 +200,71 @@ class TestCheck:
         first, second = done.stdout.decode().splitlines()
         assert first.startswith(".go-ent/config.toml:1: it is not valid TOML")
         assert second.startswith(".go-ent/skills/odd/SKILL.md: ")
+
+    def test_a_mistake_in_the_file_is_told_once(self, project: Path) -> None:
+        write(project, "[engine\n")
+        write(project, TOOL, "composed-tools/double.py")
+        done = go_ent("config", "check")
+        assert (done.returncode, done.stderr, done.stdout.count(b"\n")) == (12, b"1 problem\n", 1)
+
+    @pytest.mark.parametrize(
+        ("setting", "at", "do"),
+        [
+            (
+                '[servers.x]\nurl = "https://x"\nheaders = { Authorization = "Bearer s3cret" }',
+                "3: servers.x.headers.Authorization",
+                REFER,
+            ),
+            ('[servers.x]\nurl = "https://x"\nheaders = { X-Api-Key = "s3cret" }', "3: servers.x.headers.X-Api-Key", REFER),
+            ('[servers.x]\nurl = "https://me:s3cret@x"', "2: servers.x.url", REFER),
+            ('[servers.x]\nurl = "https://x?api_key=s3cret"', "2: servers.x.url", REFER),
+            ('[servers.x]\ncommand = "sh"\n[servers.x.env]\nGITHUB_TOKEN = "s3cret"', "4: servers.x.env.GITHUB_TOKEN", REFER),
+            ('[servers.x]\ncommand = "sh"\nenv = { WHO = "sk-s3cret-0123456789abc" }', "3: servers.x.env.WHO", REFER),
+            ('[openapi.x]\ndocument = "x"\nheaders = { Cookie = "s3cret" }', "3: openapi.x.headers.Cookie", REFER),
+            (
+                '[commands.x]\nargv = ["sh"]\nset = { PGPASSWORD = "s3cret" }',
+                "3: commands.x.set.PGPASSWORD",
+                'name it in env = ["PGPASSWORD"]',
+            ),
+            (
+                '[runners.claude-code.set]\nANTHROPIC_API_KEY = "s3cret"',
+                "2: runners.claude-code.set.ANTHROPIC_API_KEY",
+                "name it in env",
+            ),
+        ],
+    )
+    def test_a_secret_in_the_file_is_refused_and_not_repeated(self, project: Path, setting: str, at: str, do: str) -> None:
+        write(project, f"{setting}\n")
+        done = go_ent("config", "check")
+        assert (done.returncode, b"s3cret" in done.stdout + done.stderr) == (12, False)
+        assert f".go-ent/config.toml:{at}: {do}" in done.stdout.decode()
+        ran = go_ent("exec", "-c", "1")
+        assert (ran.returncode, ran.stdout, at.encode() in ran.stderr, b"s3cret" in ran.stderr) == (12, b"", True, False)
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            '[servers.x]\nurl = "https://x?page=2"\nheaders = { Authorization = "Bearer ${env:HOME}", Accept = "text/plain" }',
+            '[servers.x]\ncommand = "sh"\nenv = { MAX_TOKENS = "4096", TOKENIZERS_PARALLELISM = "false", KEYBOARD = "us", A_TOKEN = "" }',
+            '[commands.x]\nargv = ["sh"]\nset = { REGION = "eu" }',
+        ],
+    )
+    def test_what_is_no_secret_may_be_written(self, project: Path, setting: str) -> None:
+        write(project, f"{setting}\n")
+        assert go_ent("config", "check").returncode == 0
+
+    def test_a_secret_of_the_environment_is_where_it_belongs(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(project, '[servers.x]\nurl = "https://x"\n')
+        monkeypatch.setenv("GO_ENT__SERVERS__X__HEADERS__Authorization", "Bearer s3cret")
+        assert go_ent("config", "check").returncode == 0
+        assert in_force()["servers.x.headers.Authorization"] == ("(hidden)", "GO_ENT__SERVERS__X__HEADERS__Authorization")
+
+    def test_another_programs_file_with_a_secret_is_noted(self, project: Path) -> None:
+        write(project, 'mcp_json = ".mcp.json"\n')
+        (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"o": {"command": "sh", "env": {"API_KEY": "s3cret"}}}}))
+        done = go_ent("config", "check")
+        assert (done.returncode, b"note: servers.o.env.API_KEY: a file of mcp_json holds the secret itself" in done.stderr) == (0, True)
+        assert b"s3cret" not in done.stdout + done.stderr
 
     def test_a_variable_that_is_no_setting(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GO_ENT__ENGINE__CONCURENCY", "8")

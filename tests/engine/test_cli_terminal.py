@@ -178,3 +178,15 @@ def test_a_served_engine_ends_what_it_has_started(shell: Shell, number: signal.S
             served.kill()
     assert sleepers(shell.folder) == 0
     assert shell.json("ps")[0]["status"] == "interrupted"
+
+
+def test_why_a_step_has_failed_is_told_once_on_a_terminal_and_whole_in_a_pipe(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no agent program is
+    why = b"no runtime is available for a task with a prompt (go-ent doctor says what to do)"
+    with terminal(shell, "run", "hello") as shown:
+        assert shown.end() == 1
+    assert (shown.said.count(why), b"\nBLOCKED: task failed\r\n" in shown.said) == (1, True)
+    with terminal(shell, "run", "hello", "--quiet") as quiet:
+        assert quiet.end() == 1
+    assert b"BLOCKED: task failed: " + why in quiet.said
+    assert b"BLOCKED: task failed: " + why in shell("run", "hello").stderr

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
+import lzma
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import tokens
+from engine.context.condense import summarize_context
 from engine.context.counting import Counter
+from engine.context.models import Message
 from engine.context.windows import Window, Windows
 from engine.prompts.cutting import Fitting, Material
 from engine.tokens import estimate
@@ -74,6 +78,50 @@ def test_without_the_ranks_it_estimates_and_warns_once(caplog: pytest.LogCapture
     assert [record.getMessage() for record in caplog.records] == [
         "tokens can't be counted, and are estimated on the high side: RanksDamaged: the ranks are damaged"
     ]
+
+
+@pytest.mark.parametrize("damage", ["changed", "torn", "missing", "another file"])
+def test_ranks_that_are_not_what_they_should_be_are_never_used(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    packed = bytearray((ROOT / "engine" / "tokens" / "o200k_base.tiktoken.xz").read_bytes())
+    packed[len(packed) // 2] ^= 0xFF
+    others = lzma.compress(b"".join(base64.b64encode(bytes([n])) + b" %d\n" % n for n in range(256)))  # ranks, but not these
+    contents = {"changed": bytes(packed), "torn": bytes(packed[: len(packed) // 3]), "another file": others}
+    if damage in contents:
+        (tmp_path / "o200k_base.tiktoken.xz").write_bytes(contents[damage])
+    tokens._usable.cache_clear()
+    tokens._load.cache_clear()
+    monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
+    try:
+        with caplog.at_level(logging.WARNING, "engine.tokens"):
+            assert Counter().count("some words <|endoftext|>") == estimate("some words <|endoftext|>")
+        assert "estimated on the high side" in caplog.text
+        with pytest.raises((tokens.RanksDamaged, lzma.LZMAError, EOFError, OSError)):
+            tokens.encoding()
+    finally:
+        tokens._usable.cache_clear()
+        tokens._load.cache_clear()
+
+
+def test_a_message_is_counted_once_however_long_the_conversation_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    count = tokens.count
+
+    def counting(text: str) -> int:
+        counted.append(text)
+        return count(text)
+
+    monkeypatch.setattr(tokens, "count", counting)
+    counter, context = Counter(), tuple[Message, ...]()
+    for at in range(30):
+        new = Message(id=str(at), speaker="user", text=f"message {at} of a conversation")
+        made = asyncio.run(
+            summarize_context([*context, new], target_tokens=10_000, window_tokens=20_000, summarizers=(), counter=counter, timeout_s=1)
+        )
+        context = made.messages
+    assert counted == [one.text for one in context]
+    assert all(one.tokens for one in context)
 
 
 @pytest.mark.usefixtures("damaged")
@@ -181,6 +229,9 @@ def test_threads_report_to_one_counter() -> None:
         ("x" * 10_000, Window(64_000, "default")),
         (None, Window(64_000, "default")),
         ("openai:gpt-4o", Window(128_000, "genai-prices")),
+        ("openai-chat:gpt-4o", Window(128_000, "genai-prices")),
+        ("google-gla:gemini-2.5-pro", Window(1_048_576, "genai-prices")),
+        ("openai-compatible:gpt-4o", Window(64_000, "default")),  # whatever runs there
         ("mine", Window(5000, "config")),
         ("gpt-5", Window(9000, "config")),
         ("gpt-5-2026-01-01", Window(9000, "config")),

@@ -13,8 +13,9 @@ import pytest
 
 from composer.folders import locked
 from engine.budget.ledger import Ledger
-from engine.doctor import Check, examine, machine, recorded, settings
+from engine.doctor import Check, _shut_in, examine, machine, recorded, settings
 from engine.engine import Engine
+from sandbox import Wall
 from tests.engine.test_cli_run import Shell, shell
 
 __all__ = ["shell"]
@@ -63,6 +64,26 @@ class TestTheSandbox:
         assert found["sandbox"]["said"].startswith("Python 3.")
         assert "built" in found["image"]["said"]
 
+    def test_says_what_workers_are_shut_in_by(self, shell: Shell) -> None:
+        found = checks(shell)["workers"]
+        assert found["needed"] is False
+        for wall in ("no new privileges", "no capabilities", "no writable code", "limits", "seccomp"):
+            assert wall in found["said"]
+        if "landlock: no" in checks(shell)["isolation"]["said"]:
+            assert "run without landlock" in found["said"]
+        else:
+            assert (found["ok"], found["fix"]) == (True, None)
+            assert "landlock (version " in found["said"]
+
+    @pytest.mark.parametrize(
+        ("lacking", "fix"), [("landlock", "kernel of 5.13"), ("seccomp", "seccomp(2)"), ("limits", "giving up rights")]
+    )
+    def test_a_wall_that_does_not_stand_is_told_with_a_hint(self, lacking: str, fix: str) -> None:
+        found = _shut_in([Wall("no new privileges", True), Wall(lacking, False, "Function not implemented")])
+        assert (found.ok, found.needed) == (False, False)
+        assert found.said == f"run without {lacking} (Function not implemented); in force: no new privileges"
+        assert fix in (found.fix or "")
+
     def test_an_image_that_is_not_built_yet(self, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GO_ENT_CACHE", str(tmp_path / "cache"))
         found = checks(shell)["image"]
@@ -76,6 +97,11 @@ class TestTheProject:
         assert found["configuration"]["ok"] is False
         assert "config.toml:2: engine.speed" in found["configuration"]["said"]
         assert found["python"]["ok"] is True
+
+    def test_each_mistake_in_it_is_a_line_of_its_own(self, shell: Shell) -> None:
+        (shell.folder / ".go-ent" / "config.toml").write_text("[engine]\nspeed = 3\nheight = 4\n")
+        lines = [line for line in shell("doctor").stdout.decode().splitlines() if line.startswith("NO")]
+        assert [line.split()[2] for line in lines] == [".go-ent/config.toml:2:", ".go-ent/config.toml:3:"]
 
     def test_grants_and_trust(self, shell: Shell) -> None:
         (shell.folder / ".go-ent" / "config.toml").write_text(
@@ -129,6 +155,19 @@ class TestTheProject:
         assert found["server mine"]["said"] == "answers, 1 tools"
         assert found["server gone"]["ok"] is False
         assert "[servers.gone]" in found["server gone"]["fix"]
+
+
+def test_each_problem_has_a_fix(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also an agent program that is not there, and one that does not answer."""
+    (shell.folder / ".go-ent" / "config.toml").write_text('[runners.open-code]\ncommand = ["false"]\n')
+    shell.text("trust", "--yes")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("GO_ENT_CACHE", str(tmp_path / "cache"))
+    found = checks(shell)
+    assert [name for name, check in found.items() if not check["ok"] and not check["fix"]] == []
+    assert found["claude-code"]["said"] == "there is no program claude"
+    assert found["claude-code"]["fix"].startswith("install it (npm install -g @anthropic-ai/claude-code)")
+    assert "[runners.open-code]" in found["open-code"]["fix"]
 
 
 def test_a_fix_is_shown_under_its_problem(shell: Shell) -> None:

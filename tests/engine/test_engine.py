@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -26,8 +26,10 @@ from engine import (
     Untrusted,
     parse_plan,
 )
+from engine.executions.ids import new_id
 from engine.executions.journal import Journal, read_records
 from engine.executions.state import BadState
+from engine.executions.store import ExecutionStore
 from engine.runners.breaker import Breaker
 from tests.engine.scripted import Scripted, engine_of, fails, says
 
@@ -873,6 +875,32 @@ class TestInterruptAndResume:
                 execution_id = await engine.start(one())
                 await runner.begun()
                 assert (await other.interrupt(execution_id)).status == "interrupted"
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize("before", ["interrupted", "failed"])
+    @pytest.mark.parametrize("cancel", [False, True])
+    def test_one_that_is_about_to_go_on_is_waited_for(self, project: Path, before: Literal["interrupted", "failed"], cancel: bool) -> None:
+        """Whoever resumes it has it before it runs: its old status is not taken for the end of it."""
+
+        async def main() -> None:
+            async with engine_of(project, Scripted("claude-code")) as engine:
+                execution_id = (await engine.execute(one())).execution_id
+                store = ExecutionStore(project)
+                made = store.load(execution_id).model_copy(update={"id": new_id(), "status": "running", "result": None, "results": {}})
+                with store.create(made) as held:
+                    held.move(before)
+                held = store.hold(made.id)
+                stopping = asyncio.create_task(engine.interrupt(made.id, cancel=cancel))
+                async with asyncio.timeout(20):
+                    while not held.interrupt_requested():
+                        assert not stopping.done()
+                        await asyncio.sleep(0.01)
+                held.move("running")
+                held.move("interrupted")
+                assert not stopping.done()
+                held.release()
+                assert (await stopping).status == ("cancelled" if cancel else "interrupted")
 
         asyncio.run(main())
 

@@ -20,10 +20,11 @@ from engine.executions.held import MARK_FILE
 from engine.executions.journal import Journal
 from engine.executions.state import ExecutionState
 from engine.executions.store import ExecutionStore, owner
-from engine.executions.tape import Policy, Unfinished
+from engine.executions.tape import Policy, Unfinished, read_tapes
 from engine.executions.totals import calls_from
 from engine.executions.tree import tree
 from sandbox import LimitError, Limits, Run, Sandbox
+from sandbox.seam import SEED_BYTES
 from tests.composer.conftest import tool
 from tests.engine.scripted import Scripted, says
 
@@ -758,6 +759,44 @@ class TestMendedSurroundings:
         assert state_of(project, run.id).resumable
         assert live(project, box, world, within(there=True)).status == "completed"
         assert sorted(world.done) == ["a", "b"]
+
+
+class TestSpentLimits:
+    SLOW = """
+import asyncio
+
+async def slow() -> str:
+    \"\"\"Slow.\"\"\"
+    await tools.w.put(text="a")
+    await asyncio.sleep(0.6)
+    return "done"
+"""
+
+    def test_end_a_composed_tool_and_with_more_it_goes_on(self, project: Path, box: Sandbox) -> None:
+        world = World()
+        Store(project / ".go-ent" / "composed-tools", "project").save(toolfile.read(tool("slow", self.SLOW)))
+        for _ in range(4):  # the tool and what calls it run out of time at once: whichever is told of it first
+            world.done.clear()
+            run = begin(project, box, world, code="await tools.slow()", limits={"timeout_s": 0.4})
+            assert run.status == "timeout"
+
+            async def more(engine: Engine, _: Composer, of: str = run.id) -> Run:
+                return (await engine.resume_run(of, timeout_s=30))[0]
+
+            went_on: Run = live(project, box, world, more)
+            assert (went_on.status, went_on.result) == ("completed", "done")
+            assert world.done == ["a"]
+
+    @pytest.mark.parametrize("told", [False, True])
+    def test_are_no_answer_for_ever_unless_the_guest_was_told(self, told: bool) -> None:
+        start = {"kind": "guest", "path": "run", "wall_ns": 1, "compiled": False, "image": "i", "source": "s", "seed": "00" * SEED_BYTES}
+        call = {"kind": "call", "path": "run/1", "tool": "slow", "digest": "d", "heard": ""}
+        begun = {"kind": "begun", "path": "run/1", "retry": False}
+        answer = {"kind": "answer", "path": "run/1", "answer": [1, 0, {"kind": "Spent", "message": "no time is left"}]}
+        cancel = {"kind": "cancel", "path": "run", "calls": [], "heard": "[5,[1]]"}
+        tracks = read_tapes([start, call, begun, answer, *([cancel] if told else [])])
+        found = tracks.calls["run/1"]
+        assert (found.answer is None, found.begun) == ((False, True) if told else (True, False))
 
 
 class Lost(Late):

@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import sqlite3
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
-from mcp.client.subscriptions import ToolsListChanged, listen
+from mcp.client.subscriptions import listen
 
 from composer.errors import ConfigError
 from engine.budget import Budget, Prices
@@ -30,6 +31,7 @@ from engine.server.http import parse_address
 from engine.server.tokens import read_tokens
 from tests.engine.serving import MODES, Mode, Served, ask, say, serving, talk
 from tests.engine.shell import go_ent
+from tests.engine.test_server_changes import connected
 
 NARROW, WIDE, POOR, PLAIN = (f"{name}-token-0123456789abcdef" for name in ("narrow", "wide", "poor", "plain"))
 TOKENS = {"NARROW": NARROW, "WIDE": WIDE, "POOR": POOR}
@@ -94,19 +96,67 @@ class TestServing:
 
         talk(served, work, token=WIDE, mode=mode)
 
-    def test_who_listens_hears_when_a_tool_that_it_may_call_is_changed_by_another(self, served: Served) -> None:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_who_listens_hears_when_a_tool_that_it_may_call_is_changed_by_another(self, served: Served, mode: Mode) -> None:
         async def main() -> None:
             transport = StreamableHttpTransport(served.url, auth=NARROW)
-            async with Client(transport) as client, listen(client.session, tools_list_changed=True) as news:
-                changed = tool("double", "return 2 * n").replace("Made for a test.", "Twice as much.")
+            async with connected(transport, mode) as (client, ear):
+                changed = tool("double", "return 2 * n").replace("Made for a test.", f"Twice as much, says {mode}.")
                 assert (await asyncio.to_thread(ask, served, "tool_compose", token=WIDE, source=changed))[0] is False
-                assert isinstance(await asyncio.wait_for(anext(news), 30), ToolsListChanged)
-                assert "Twice as much." in {one.description for one in await client.list_tools()}
+                await ear.news()
+                assert f"Twice as much, says {mode}." in {one.description for one in await client.list_tools()}
 
         asyncio.run(main())
         told = re.search(r"^go_ent_list_changed_notifications_total ([0-9]+)$", _metrics(served, WIDE), re.MULTILINE)
         assert told is not None
         assert int(told[1]) >= 1
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_long_call_tells_how_it_goes_and_its_client_is_asked(self, served: Served, mode: Mode) -> None:
+        asked: list[str] = []
+        told: list[str] = []
+
+        async def decide(message: str, *_: Any) -> dict[str, bool]:
+            asked.append(message)
+            return {"approve": True}
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message or "")
+
+        async def main() -> None:
+            transport = StreamableHttpTransport(served.url, auth=WIDE)
+            async with Client(transport, mode=mode, elicitation_handler=decide, progress_handler=hear) as client:
+                code = "import time\ntime.sleep(0.5)\nawait tools.pay(n=3)"
+                failed, run = await say(client, "code_execute", code=code)
+                assert (failed, run["result"]) == (False, 3)
+                assert any(run["execution_id"] in one for one in told)
+
+        asyncio.run(main())
+        assert len(asked) == 1
+        assert asked[0].startswith('May pay be called?\n{\n "n": 3\n}')
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_client_that_is_gone_loses_nothing(self, served: Served, mode: Mode) -> None:
+        """One of the new protocol has thereby cancelled its call, which can be resumed; one of an older has not, and it goes on."""
+        program = GONE.format(url=served.url, token=WIDE, mode=mode)
+        process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
+
+        async def work(client: Client[Any]) -> None:
+            found = await until_it_is(client, "running", mode)
+            process.kill()
+            process.wait()
+            if mode == "auto":
+                await until_it_is(client, "interrupted", mode)
+                failed, run = await say(client, "engine_resume", execution_id=found)
+                assert (failed, run["result"]) == (False, mode)
+            await until_it_is(client, "completed", mode)
+            assert (await say(client, "engine_status", execution_id=found))[1]["output"] == mode
+
+        try:
+            talk(served, work, token=WIDE)
+        finally:
+            process.kill()
+            process.wait()
 
     def test_nothing_is_said_on_stdout(self, served: Served) -> None:
         assert served.log.with_suffix(".out").read_text() == ""
@@ -136,6 +186,7 @@ class TestServing:
     def test_what_is_none_is_refused(self, text: str) -> None:
         with pytest.raises(ConfigError, match="--http"):
             parse_address(text)
+        assert go_ent("serve", "--http", text).returncode == 2
 
 
 class TestClients:
@@ -335,6 +386,33 @@ class TestTheEnd:
                 assert (state["status"], state["client"]) == ("interrupted", "")
             assert "Traceback" not in server.said()
             assert "ASGI" not in server.said()
+
+
+GONE = """
+import asyncio
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+
+async def main():
+    async with Client(StreamableHttpTransport({url!r}, auth={token!r}), mode={mode!r}) as client:
+        code = "# gone {mode}\\nimport asyncio\\nfor n in range(20):\\n    await asyncio.sleep(0.1)\\n    checkpoint('at', n)\\n'{mode}'"
+        await client.call_tool("code_execute", dict(code=code))
+
+asyncio.run(main())
+"""
+
+
+async def until_it_is(client: Client[Any], status: str, mode: Mode) -> str:
+    """The id of the execution whose client is to go away, once it has come that far."""
+    async with asyncio.timeout(60):
+        while True:
+            _, said = await say(client, "engine_status")
+            for one in said["executions"]:
+                if one["title"] == f"code: # gone {mode}" and one["status"] == status:
+                    _, state = await say(client, "engine_status", execution_id=one["execution_id"])
+                    if state.get("checkpoints"):  # its guest runs
+                        return str(one["execution_id"])
+            await asyncio.sleep(0.02)
 
 
 def _metrics(server: Served, token: str = "") -> str:

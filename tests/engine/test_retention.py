@@ -22,7 +22,8 @@ from engine.executions.retention import EVERY_S, GONE, STAMP, Retention, prune
 from engine.executions.state import Environment, ExecutionStatus
 from engine.executions.store import ExecutionStore
 from sandbox.images import Image, find_image, list_images, note_project, projects_of
-from sandbox.images.cache import MAX_PROJECTS, digest_of, images_folder, seal
+from sandbox.images.cache import MAX_PROJECTS, images_folder
+from sandbox.images.seals import digest_of, seal
 from tests.engine.test_executions import fresh
 
 

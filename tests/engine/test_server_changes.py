@@ -26,6 +26,8 @@ from engine.server import make_server
 from engine.server.callers import Caller, become
 from engine.server.changes import Changes
 from sandbox import Limits, Sandbox
+from sandbox.images import Image
+from sandbox.images.project import project_image
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from engine.cli import main; main()"]
@@ -294,6 +296,39 @@ def test_it_looks_only_while_somebody_listens_and_leaves_nothing_behind(project:
                     assert threading.active_count() <= threads + 1
                 await until(lambda: not watch.watching)  # the server hears of the end a moment later
             assert asyncio.all_tasks() == tasks
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_what_is_there_is_listed_as_soon_as_the_sandbox_image_is(project: Path, mode: Era, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the image has to be built first, a client has the server's own tools meanwhile, and a call of them says what it waits for."""
+    monkeypatch.setattr("engine.server.named.IMAGE_S", 0.05)
+    folder = project / ".go-ent" / "composed-tools"
+    folder.mkdir(parents=True)
+    (folder / "measure.py").write_text(tool("measure"))
+    built, told, waiting = threading.Event(), list[str](), asyncio.Event()
+
+    def build() -> Image:
+        assert built.wait(WAIT_S)
+        return project_image(project)
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+        waiting.set()
+
+    async def main() -> None:
+        with contextlib.closing(Sandbox(image=build)) as cold:
+            async with serving(project, cold) as server, connected(server, mode) as (client, ear):
+                shown = await names(client)
+                assert ("code_execute" in shown, "measure" in shown) == (True, False)
+                running = asyncio.create_task(client.call_tool("code_execute", {"code": "6 * 7"}, progress_handler=hear))
+                await asyncio.wait_for(waiting.wait(), WAIT_S)
+                assert told[0].startswith("waiting for the sandbox image")
+                built.set()
+                assert ((await running).structured_content or {})["result"] == 42
+                await ear.news()
+                assert "measure" in await names(client)
 
     asyncio.run(main())
 

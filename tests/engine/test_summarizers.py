@@ -145,12 +145,12 @@ class TestOtherWays:
     def test_sampling_asks_the_client(self, templates: Templates) -> None:
         asked = []
 
-        async def sample(system: str, user: str, max_tokens: int) -> str:
+        async def sample(system: str, user: str, max_tokens: int) -> ModelReply:
             asked.append((user, max_tokens))
-            return "From the client."
+            return ModelReply(text="From the client.", model="theirs")
 
         summary = asyncio.run(SamplingSummarizer(sample, templates).summarize(request("hello")))
-        assert summary == Summary(text="From the client.", by="sampling")
+        assert summary == Summary(text="From the client.", by="sampling", model="theirs")
         assert "hello" in asked[0][0]
         assert asked[0][1] >= 150
 

@@ -197,6 +197,7 @@ class TestCtrlC:
     def test_sigterm_is_the_same(self, shell: Shell) -> None:
         with terminal(shell, "exec", "-c", SLOW) as running:
             running.until(b"running, ")
+            begun(shell.folder)
             running.child.send_signal(signal.SIGTERM)
             assert running.end() == 130
         interrupted(running)
