@@ -19,6 +19,7 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
     from engine.server import authoring, changes, code, composed, context, named, resources
     from engine.server import engine as engine_tools
     from engine.server.answers import Arguments
+    from engine.server.lean import Lean
     from engine.server.unknown import Unknown
     from engine.source import offer_summaries
 
@@ -26,6 +27,7 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
     server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS, version=version("go-ent"))
     server.add_middleware(Arguments())
     server.add_middleware(Unknown(composer))
+    server.add_middleware(Lean())
     code.add(server, composer, engine)
     composed.add(server, composer, engine)
     engine_tools.add(server, engine, composer)

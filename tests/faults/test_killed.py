@@ -7,6 +7,7 @@ real clients of a real server see it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -65,9 +66,10 @@ async def soon(true: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def tree(served: Served) -> list[psutil.Process]:
-    found: list[psutil.Process] = psutil.Process(served.process.pid).children(recursive=True)
-    return found
+def look_at(served: Served, seen: set[psutil.Process]) -> None:
+    """Add what descends from it now, if it is still there."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        seen.update(psutil.Process(served.process.pid).children(recursive=True))
 
 
 def tool(number: int) -> str:
@@ -110,20 +112,26 @@ async def ask_for_ever(served: Served, number: int, told: Told) -> None:
 def live_and_die(project: Path, told: Told, die: Callable[[Served], Awaitable[None]], crash: str = "") -> None:
     """A server with clients at work, until it is killed: they hear of it, and none of its processes is left."""
 
-    async def main(served: Served) -> list[psutil.Process]:
+    seen: set[psutil.Process] = set()
+    known = len(told.runs)
+
+    def far_enough(served: Served) -> bool:
+        look_at(served, seen)
+        return len(told.runs) > known or served.process.poll() is not None
+
+    async def main(served: Served) -> None:
         asking = [asyncio.create_task(ask_for_ever(served, number, told)) for number in range(CLIENTS)]
-        await soon(lambda: told.runs or served.process.poll() is not None)
-        seen = tree(served)
+        await soon(lambda: far_enough(served))
         await die(served)
         done, late = await asyncio.wait(asking, timeout=PATIENCE_S)
         assert not late
         assert all(isinstance(one.exception(), Exception) and not isinstance(one.exception(), AssertionError) for one in done), done
-        return seen
 
     with serving(project, env={"GO_ENT_CRASH": crash} if crash else None) as served:
-        seen = asyncio.run(main(served))
+        asyncio.run(main(served))
         assert served.process.wait(PATIENCE_S) == -signal.SIGKILL
-    _, alive = psutil.wait_procs(seen, timeout=PATIENCE_S)
+    assert seen
+    _, alive = psutil.wait_procs(list(seen), timeout=PATIENCE_S)
     assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
     told.lives += 1
 

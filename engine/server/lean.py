@@ -1,0 +1,35 @@
+"""The definitions of the server's own tools, as short as they can be: clients send all of them with every request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools import FunctionTool, Tool
+from mcp_types import ListToolsRequest
+
+
+class Lean(Middleware):
+    """Lists an argument that may be left out as just that. Whoever sends null for it all the same is understood."""
+
+    async def on_list_tools(
+        self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
+    ) -> Sequence[Tool]:
+        return [
+            tool.model_copy(update={"parameters": lean(tool.parameters)}) if isinstance(tool, FunctionTool) else tool
+            for tool in await call_next(context)
+        ]
+
+
+def lean(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "properties": {name: _optional(one) for name, one in schema.get("properties", {}).items()}}
+
+
+def _optional(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without null and the default of it, where that says no more than that it may be left out."""
+    kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if len(kinds) == len(schema.get("anyOf", ())) or "default" not in schema or schema["default"] is not None:
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
+    return {**kinds[0], **rest} if len(kinds) == 1 else {"anyOf": kinds, **rest}
