@@ -106,8 +106,10 @@ class MemoryMap:
     def claim(self, path: str) -> int:
         """Where the guest that was just made has its image; 0 if that can't be told. Call it under `lock`."""
         new = self.images(path) - self.claimed
+        if not new:  # the map has changed under the questions: other threads' memory comes and goes
+            new = self.images(path) - self.claimed
         self.claimed |= new
-        return new.pop() if len(new) == 1 else 0
+        return next(iter(new)) if len(new) == 1 else 0
 
     def bounds(self, image: int) -> tuple[int, int]:
         """The writable memory around *image*: where it starts and ends."""
