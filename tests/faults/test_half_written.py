@@ -79,7 +79,7 @@ def place(template: Place, tmp_path: Path) -> Place:
     return Place(tmp_path / "place")
 
 
-@pytest.fixture(params=["empty", "half", pytest.param("all but its end", marks=pytest.mark.long)])
+@pytest.fixture(params=[name if name == "half" else pytest.param(name, marks=pytest.mark.long) for name in CUTS])
 def cut(request: pytest.FixtureRequest) -> Callable[[Path], bytes]:
     """Leaves a part of a file; what is left."""
 

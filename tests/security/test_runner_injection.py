@@ -385,7 +385,7 @@ class TestPrograms:
                 lines.append(line)
                 asyncio.get_running_loop().call_later(0.1, stop.set)  # its streams have ended, and it has not
 
-            return await run_child(made, on_line, limits=ChildLimits(grace_s=0.05), stop=stop, tag=uuid.uuid4().hex)
+            return await run_child(made, on_line, limits=ChildLimits(grace_s=30), stop=stop, tag=uuid.uuid4().hex)
 
         done = asyncio.run(main())
         assert (done.by, done.code, lines) == ("interrupted", -signal.SIGINT, [b"x"])
