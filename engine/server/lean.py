@@ -23,7 +23,16 @@ class Lean(Middleware):
 
 
 def lean(schema: dict[str, Any]) -> dict[str, Any]:
-    return {**schema, "properties": {name: _optional(one) for name, one in schema.get("properties", {}).items()}}
+    return {**schema, "properties": {name: _open(_optional(one)) for name, one in schema.get("properties", {}).items()}}
+
+
+def _open(schema: Any) -> Any:
+    """Without the word that an object may have any members, which it may anyway."""
+    if isinstance(schema, list):
+        return [_open(one) for one in schema]
+    if isinstance(schema, dict):
+        return {key: _open(value) for key, value in schema.items() if not (key == "additionalProperties" and value is True)}
+    return schema
 
 
 def _optional(schema: dict[str, Any]) -> dict[str, Any]:
