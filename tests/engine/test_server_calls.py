@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from fastmcp.client.transports import StdioTransport
 from composer import Composer
 from composer.schemas import Checker
 from engine import Engine
-from engine.executions.store import ExecutionStore
+from engine.executions.store import ExecutionStore, Unborn
 from engine.server import callers, make_server
 from engine.tokens import count
 from sandbox import Limits, Sandbox
@@ -410,8 +411,9 @@ def test_a_server_that_ends_in_the_middle_of_a_call_loses_nothing(project: Path,
         async with asyncio.timeout(60):
             while True:
                 for row in await asyncio.to_thread(store.rows):
-                    if (await asyncio.to_thread(store.load, row.id)).checkpoints:
-                        return row.id
+                    with contextlib.suppress(Unborn):  # it is just being made
+                        if (await asyncio.to_thread(store.load, row.id)).checkpoints:
+                            return row.id
                 await asyncio.sleep(0.02)
 
     async def first() -> str:
