@@ -26,7 +26,9 @@ READING = frozenset({"Read", "Glob", "Grep"})
 EDITING = "Bash,Read,Glob,Grep,WebFetch,WebSearch"  # beside what acceptEdits permits; rules of the user's that deny come first
 SHAPE = "StructuredOutput"  # the tool that --json-schema adds
 SERVE = "import os, sys; os.chdir(sys.argv.pop(1)); from engine.cli import main; main()"
-START_MS = 120_000  # for our server: its first start in a place may build the sandbox's image
+START_MS = "120000"  # for our server: its first start in a place may build the sandbox's image
+# Older versions begin without a server that takes more than a few seconds, unless they are told to wait.
+WAITS = {"MCP_TIMEOUT": START_MS, "MCP_CONNECT_TIMEOUT_MS": START_MS, "MCP_CONNECTION_NONBLOCKING": "0"}
 ARGUMENT_BYTES = 100_000  # the kernel takes 128 KiB for one
 LEAST_USD = 0.000001
 TAIL_CHARS = 2000
@@ -73,13 +75,14 @@ async def run_headless(asked: Asked, emit: Emit, stop: asyncio.Event, began: flo
         tools={"none": frozenset({SHAPE}), "read": READING | {SHAPE}, "edit": None}[request.access],
         server=SERVER if request.serve_tools else None,
         max_tokens=request.max_tokens,
+        resumed=request.session_id is not None,
         give_up=stop.set,
     )
     with tempfile.TemporaryDirectory(prefix="go-ent-") as folder:
         command = Command(
             (*asked.program, *flags(asked, Path(folder))),
             Path(request.cwd),
-            {"MCP_TIMEOUT": str(START_MS), **asked.env} if request.serve_tools else asked.env,
+            {**WAITS, **asked.env} if request.serve_tools else asked.env,
             _prompt(request).encode("utf-8", "replace"),
         )
         left = None if request.timeout_s is None else max(0.01, request.timeout_s + began - time.monotonic())

@@ -28,6 +28,7 @@ MAX_FILES = 10_000
 ABSURD = 1e15  # no number of tokens or dollars
 
 EDITS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+ALIVE = frozenset({"connected", "pending"})  # of a server; older versions say "pending" at the start, and nothing after it
 GOES_ON = frozenset({"tool_use", "pause_turn"})  # why a reply ended, when another follows
 NO_SUCH_TOOL = "No such tool available"
 HOPELESS = frozenset({401, 403})  # trying again will not help, but Claude Code does, for minutes
@@ -70,7 +71,7 @@ class Transcript:
     """What a run has said so far.
 
     `tools` are the only built-in ones that it may have, if that is limited. `server` is the MCP server that was attached.
-    `max_tokens` is what it may write. `give_up` is called, once, when there is no use in going on: a key that is refused, a
+    `max_tokens` is what it may write. `resumed` says that the session had begun before. `give_up` is called, once, when there is no use in going on: a key that is refused, a
     dead server, a tool that it should not have, a limit that was passed with more to come.
     """
 
@@ -81,9 +82,10 @@ class Transcript:
         tools: frozenset[str] | None = None,
         server: str | None = None,
         max_tokens: int | None = None,
+        resumed: bool = False,
         give_up: Callable[[], None] = lambda: None,
     ) -> None:
-        self._emit, self._give_up = emit, give_up
+        self._emit, self._give_up, self._resumed = emit, give_up, resumed
         self._tools, self._server, self._max_tokens = tools, server, max_tokens
         self.session_id: str | None = None
         self.model: str | None = None
@@ -105,6 +107,7 @@ class Transcript:
         self._replies: dict[str, Tokens] = {}
         self._written = 0  # what all of them wrote: summed up again for each, it would take for ever
         self._open: set[str] = set()  # replies that have not ended
+        self._streaming: dict[str, str] = {}  # by agent, the reply that its parts belong to: older versions do not name it
         self._uses: dict[str, tuple[str, str]] = {}  # tools under way: name, and the file it would write
         self._files: dict[str, None] = {}
         self._notes: dict[str, None] = {}
@@ -138,14 +141,16 @@ class Transcript:
     @property
     def notes(self) -> tuple[str, ...]:
         notes = list(self._notes)
+        if self._server_status == "pending" and not self._used_server:
+            notes.append(f"the MCP server {self._server} was still starting when claude began, and none of its tools was used")
         if self.unreadable > MAX_SHOWN:
             notes.append(f"{self.unreadable} lines of claude's output could not be read")
         return tuple(notes)
 
     @property
     def dead_server(self) -> str | None:
-        """What is wrong with the attached server. One that was slow to start, and was used later, is well."""
-        if self._server is None or not self._began or self._server_status == "connected" or self._used_server:
+        """What is wrong with the attached server. One that was slow to start is not dead, and one that was used is well."""
+        if self._server is None or not self._began or self._server_status in ALIVE or self._used_server:
             return None
         return f"the MCP server {self._server} was not attached: its status is {self._server_status or 'unknown'}"
 
@@ -175,7 +180,7 @@ class Transcript:
                 for block in _blocks(said):
                     self._tool_result(block)
             case "stream_event":
-                self._part(_dict(said.get("event")), str(said.get("api_message_id")), own)
+                self._part(said, own)
             case "result":
                 self._result(said)
 
@@ -268,12 +273,14 @@ class Transcript:
         elif self._server is not None and name.startswith(f"mcp__{self._server}__"):
             self._used_server = True
 
-    def _part(self, event: Mapping[str, Any], key: str, own: bool) -> None:
+    def _part(self, said: Mapping[str, Any], own: bool) -> None:
         self.retrying = None
+        event, agent = _dict(said.get("event")), str(said.get("parent_tool_use_id"))
+        key = str(said.get("api_message_id") or self._streaming.get(agent))
         match event.get("type"):
             case "message_start":
                 message = _dict(event.get("message"))
-                key = str(message.get("id"))
+                key = self._streaming[agent] = str(message.get("id"))
                 self._open.add(key)
                 self._count(key, message.get("usage"))
                 if own:
@@ -327,8 +334,13 @@ class Transcript:
         if told is not None and not failed:
             self._answers.append(told[-MAX_OUTPUT:])
         since = said.get("model_usage_since_last_result")  # with what subagents took; `usage` is without, and 0 past a budget
-        counts = [_by_model(one) for one in _dict(since).values()] if isinstance(since, dict) else [tokens_of(said.get("usage"))]
-        self._told += _sum(counts)
+        whole = said.get("modelUsage")  # of the session so far: what older versions have in place of it
+        if isinstance(since, dict):
+            self._told += _sum(_by_model(one) for one in since.values())
+        elif isinstance(whole, dict) and whole and not self._resumed:
+            self._told = _sum(_by_model(one) for one in whole.values())
+        else:
+            self._told += tokens_of(said.get("usage"))
         for name, usage in _dict(since if isinstance(since, dict) else said.get("modelUsage")).items():
             if _dict(usage).get("costBasis") == "unknown":
                 self.unpriced = name[:MAX_VALUE]

@@ -158,10 +158,10 @@ def desk_of(make: Callable[[Path, Path, str], Runner], folder: Path) -> Iterator
     assert not left, "processes were left over"
 
 
-def claude(programs: Programs, **more: str) -> Callable[[Path, Path, str], Runner]:
+def claude(program: Path, **more: str) -> Callable[[Path, Path, str], Runner]:
     def make(home: Path, project: Path, url: str) -> Runner:
         given = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-of-the-test", **more}
-        return ClaudeRunner(RunnerConfig(command=(str(programs.claude),), set=given), project=project, host_env=_host(home))
+        return ClaudeRunner(RunnerConfig(command=(str(program),), set=given), project=project, host_env=_host(home))
 
     return make
 

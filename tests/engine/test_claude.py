@@ -324,7 +324,8 @@ def test_our_server_is_attached_by_a_file_that_nobody_else_reads(scene: Scene) -
     argv = scene.started["argv"]
     assert "--strict-mcp-config" in argv
     assert any(flag.startswith("--allowedTools=") and flag.endswith(",mcp__go-ent") for flag in argv)
-    assert scene.started["env"]["MCP_TIMEOUT"] == "120000"
+    waits = {"MCP_TIMEOUT": "120000", "MCP_CONNECT_TIMEOUT_MS": "120000", "MCP_CONNECTION_NONBLOCKING": "0"}
+    assert scene.started["env"].items() >= waits.items()
 
 
 def test_its_environment_is_what_it_needs_and_nothing_of_an_outer_claude(scene: Scene) -> None:
@@ -512,6 +513,32 @@ def test_what_subagents_took_is_counted() -> None:
     assert replay("subagent").tokens == Tokens(input=3000, output=150, cache_read=600)
 
 
+class TestOlder:
+    """2.1.197: parts of a reply do not name it, a server that is slow to start stays `pending`, and a result counts by session."""
+
+    def test_a_reply_is_counted_once(self) -> None:
+        said = replay("2.1.197_answer")
+        assert (said.output, said.tokens, said.uncounted) == ("HELLO", ONE, Tokens())
+        assert said.answer is not None
+        assert said.answer.total_usd == pytest.approx(0.00381)
+
+    def test_a_reply_that_was_cut_off_is_still_told_of(self) -> None:
+        said = replay("2.1.197_aborted")
+        assert (said.output, said.tokens, said.uncounted.input) == ("part one part two ", Tokens(input=1000, output=1, cache_read=200), 1000)
+
+    def test_a_finished_edit_is_complete_though_its_server_is_pending(self) -> None:
+        said = replay("2.1.197_pending", server="go-ent")
+        assert verdict(said, ended(), ask(access="edit"), "").status == "completed"
+        assert (said.tokens, said.uncounted, said.files) == (TWO, Tokens(), ("/project/a.txt",))
+        assert said.notes == ("the MCP server go-ent was still starting when claude began, and none of its tools was used",)
+
+    def test_what_subagents_took_is_counted(self) -> None:
+        assert replay("2.1.197_subagent").tokens == Tokens(input=3000, output=150, cache_read=600)
+
+    def test_of_a_resumed_session_only_what_is_new_counts(self) -> None:
+        assert replay("2.1.197_subagent", resumed=True).tokens == TWO
+
+
 def test_of_several_results_the_last_one_counts_and_no_text_is_lost() -> None:
     said = replay("first")
     for line in (RECORDINGS / "resumed.jsonl").read_bytes().splitlines():
@@ -547,10 +574,10 @@ def test_a_limit_on_what_it_writes_ends_it_when_more_would_follow() -> None:
     assert "more than its limit of 49" in said.notes[0]
 
 
-def test_a_server_that_was_late_but_was_used_is_not_dead() -> None:
+def test_a_server_is_dead_by_its_status_until_it_was_used() -> None:
     said = Transcript(lambda _: None, server="go-ent")
-    said.line(b'{"type": "system", "subtype": "init", "session_id": "s", "mcp_servers": [{"name": "go-ent", "status": "pending"}]}')
-    assert said.dead_server == "the MCP server go-ent was not attached: its status is pending"
+    said.line(b'{"type": "system", "subtype": "init", "session_id": "s", "mcp_servers": [{"name": "go-ent", "status": "needs-auth"}]}')
+    assert said.dead_server == "the MCP server go-ent was not attached: its status is needs-auth"
     said.line(
         b'{"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "1", "name": "mcp__go-ent__tool_run", "input": {}}]}}'
     )
