@@ -75,7 +75,6 @@ async def run_headless(asked: Asked, emit: Emit, stop: asyncio.Event, began: flo
         tools={"none": frozenset({SHAPE}), "read": READING | {SHAPE}, "edit": None}[request.access],
         server=SERVER if request.serve_tools else None,
         max_tokens=request.max_tokens,
-        resumed=request.session_id is not None,
         give_up=stop.set,
     )
     with tempfile.TemporaryDirectory(prefix="go-ent-") as folder:
@@ -184,27 +183,30 @@ def _shape(request: RunRequest) -> dict[str, Any]:
 
 
 def _cost(said: Transcript, request: RunRequest, *, cut: bool) -> Fields:
-    """What the run cost. Claude Code tells what the whole session did, and does not count a reply that was cut off, or never began."""
+    """What the run cost, and its session so far. Claude Code does not count a reply that was cut off, or never began."""
     total = said.answer.total_usd if said.answer is not None else None
-    tokens = said.tokens
+    tokens, before = said.tokens, request.session_cost_usd if request.session_id is not None else 0.0
     if total is None or (total == 0 and tokens is not None and tokens.total):
         return {"cost_usd": None, "session_cost_usd": None}
     cost: float | None = total
+    session = total
+    if said.answer is not None and not said.answer.of_session:
+        session = None if before is None else before + total
+    elif before is None:
+        cost = None
+        said.note("what the session had cost before is not known: so what this run cost is not either")
+    else:
+        cost = max(0.0, total - before)
     if said.uncounted.total:
         cost = None
         said.note("claude does not count the reply that was cut off: what the run cost is not known")
     elif said.unpriced:
         cost = None
         said.note(f"claude does not know the price of {said.unpriced}: what the run cost is not known")
-    elif request.session_id is not None and request.session_cost_usd is None:
-        cost = None
-        said.note("what the session had cost before is not known: so what this run cost is not either")
-    elif request.session_id is not None and request.session_cost_usd is not None:
-        cost = max(0.0, total - request.session_cost_usd)
     if cost == 0 and cut:
         cost = None
         said.note("claude was ended while a reply was still to come: what the run cost is not known")
-    return {"cost_usd": cost, "session_cost_usd": total}
+    return {"cost_usd": cost, "session_cost_usd": session}
 
 
 def _write(path: Path, text: str) -> Path:

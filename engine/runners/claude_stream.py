@@ -65,13 +65,14 @@ class Answer:
     status: int | None  # HTTP's
     word: str
     total_usd: float | None
+    of_session: bool  # whether that is what the whole session cost; older versions tell what the run did
 
 
 class Transcript:
     """What a run has said so far.
 
     `tools` are the only built-in ones that it may have, if that is limited. `server` is the MCP server that was attached.
-    `max_tokens` is what it may write. `resumed` says that the session had begun before. `give_up` is called, once, when there is no use in going on: a key that is refused, a
+    `max_tokens` is what it may write. `give_up` is called, once, when there is no use in going on: a key that is refused, a
     dead server, a tool that it should not have, a limit that was passed with more to come.
     """
 
@@ -82,10 +83,9 @@ class Transcript:
         tools: frozenset[str] | None = None,
         server: str | None = None,
         max_tokens: int | None = None,
-        resumed: bool = False,
         give_up: Callable[[], None] = lambda: None,
     ) -> None:
-        self._emit, self._give_up, self._resumed = emit, give_up, resumed
+        self._emit, self._give_up = emit, give_up
         self._tools, self._server, self._max_tokens = tools, server, max_tokens
         self.session_id: str | None = None
         self.model: str | None = None
@@ -321,6 +321,7 @@ class Transcript:
         failed = said.get("is_error", subtype != "success") is not False
         told = said.get("result") if isinstance(said.get("result"), str) else None
         errors = "; ".join(str(error)[:MAX_SAID] for error in _list(said.get("errors"))[:MAX_SHOWN])
+        since = said.get("model_usage_since_last_result")  # with what subagents took; `usage` is without, and 0 past a budget
         self.answer = Answer(
             failed=failed,
             subtype=subtype,
@@ -330,14 +331,14 @@ class Transcript:
             status=_status(said.get("api_error_status")),
             word=str(said.get("api_error") or self._api_word)[:MAX_VALUE],
             total_usd=_dollars(said.get("total_cost_usd")),
+            of_session=isinstance(since, dict),
         )
         if told is not None and not failed:
             self._answers.append(told[-MAX_OUTPUT:])
-        since = said.get("model_usage_since_last_result")  # with what subagents took; `usage` is without, and 0 past a budget
-        whole = said.get("modelUsage")  # of the session so far: what older versions have in place of it
+        whole = said.get("modelUsage")  # of the session, but where older versions have no other, of the run so far
         if isinstance(since, dict):
             self._told += _sum(_by_model(one) for one in since.values())
-        elif isinstance(whole, dict) and whole and not self._resumed:
+        elif isinstance(whole, dict) and whole:
             self._told = _sum(_by_model(one) for one in whole.values())
         else:
             self._told += tokens_of(said.get("usage"))

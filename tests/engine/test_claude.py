@@ -524,7 +524,8 @@ class TestOlder:
 
     def test_a_reply_that_was_cut_off_is_still_told_of(self) -> None:
         said = replay("2.1.197_aborted")
-        assert (said.output, said.tokens, said.uncounted.input) == ("part one part two ", Tokens(input=1000, output=1, cache_read=200), 1000)
+        cut = Tokens(input=1000, output=1, cache_read=200)
+        assert (said.output, said.tokens, said.uncounted) == ("part one part two ", cut, cut)
 
     def test_a_finished_edit_is_complete_though_its_server_is_pending(self) -> None:
         said = replay("2.1.197_pending", server="go-ent")
@@ -535,8 +536,12 @@ class TestOlder:
     def test_what_subagents_took_is_counted(self) -> None:
         assert replay("2.1.197_subagent").tokens == Tokens(input=3000, output=150, cache_read=600)
 
-    def test_of_a_resumed_session_only_what_is_new_counts(self) -> None:
-        assert replay("2.1.197_subagent", resumed=True).tokens == TWO
+    @pytest.mark.parametrize("before", [0.25, 0.001, None])
+    def test_of_a_resumed_session_it_tells_what_the_run_cost(self, scene: Scene, before: float | None) -> None:
+        result = scene.one(scene.runner(), prompt="say 2.1.197_answer", access="edit", session_id=SESSION, session_cost_usd=before)
+        assert (result.status, result.tokens) == ("completed", ONE)
+        assert result.cost_usd == pytest.approx(0.00381)
+        assert result.session_cost_usd == (None if before is None else pytest.approx(before + 0.00381))
 
 
 def test_of_several_results_the_last_one_counts_and_no_text_is_lost() -> None:
