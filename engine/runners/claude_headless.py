@@ -189,7 +189,7 @@ def _cost(said: Transcript, request: RunRequest, *, cut: bool) -> Fields:
     if total is None or (total == 0 and tokens is not None and tokens.total):
         return {"cost_usd": None, "session_cost_usd": None}
     cost: float | None = total
-    session = total
+    session: float | None = total
     if said.answer is not None and not said.answer.of_session:
         session = None if before is None else before + total
     elif before is None:

@@ -25,6 +25,7 @@ AGENT = "claude.Agent"
 START_S = 30.0
 DAY_S = 86_400.0
 SHORT = 8  # characters: a shorter value is a switch, and no secret
+NO_AGENTS = re.compile(r"Agent type '[^']*' not found")  # what older versions say to whoever asks
 ERROR_WORD = re.compile(r"error type (\w+)")
 ERROR_STATUS = re.compile(r"HTTP (\d{3})\b")
 
@@ -101,6 +102,8 @@ async def run_agent(
         else:
             fields = {"status": "timeout", "failure": "timeout", "error": f"claude was ended after {request.timeout_s:g} s"}
     except CallError as error:
+        if NO_AGENTS.search(str(error)):
+            raise NoAgent("claude mcp serve has the tool Agent, and no agents for it") from None
         fields = _failed(str(error))
     except ComposerError as error:
         fields = {"status": "failed", "failure": "crash", "error": f"claude ended without an answer: {error}"}

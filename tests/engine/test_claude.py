@@ -732,9 +732,9 @@ def test_an_interrupt_by_mcp_is_told_to_the_server(scene: Scene) -> None:
     assert scene.log("cancelled")
 
 
-@pytest.mark.parametrize("says", ["no_mcp", "no_agent"])
+@pytest.mark.parametrize("says", ["no_mcp", "no_agent", "no_agents"])
 def test_what_has_no_agent_is_asked_headless(scene: Scene, says: str) -> None:
-    """An old binary; and one whose server has other tools."""
+    """An old binary; one whose server has other tools; and one, 2.1.197, whose Agent finds no agents."""
     result = scene.one(scene.runner(says), access="none")
     assert (result.status, result.output) == ("completed", '{"name":"bob"}'), result
     assert result.observations[0].startswith("claude mcp serve could not be used, and claude -p was")

@@ -138,7 +138,7 @@ def start_child() -> None:
 
 def lines_of(says: str) -> list[str]:
     match says:
-        case "no_mcp" | "no_agent":
+        case "no_mcp" | "no_agent" | "no_agents":
             return recorded("shape")
         case "cut":
             return recorded("answer")[:4]
@@ -179,7 +179,11 @@ def serve() -> int:
                     return 1
                 if SAYS == "agent_hangs":
                     continue
-                answer = agent[SAYS.removeprefix("agent_")]
+                if SAYS == "no_agents":
+                    text = "Agent type 'general-purpose' not found. Available agents: "
+                    answer = {"content": [{"type": "text", "text": text}], "isError": True}
+                else:
+                    answer = agent[SAYS.removeprefix("agent_")]
             case other:
                 if other == "notifications/cancelled":
                     log(cancelled=True)
