@@ -11,7 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from composer.servers import Scrubber
-from engine.budget import Budget, Prices
+from engine.budget import Budget, Prices, spender
 from engine.budget.known import with_slash
 from engine.caller import ModelFailed, RunnerCaller
 from engine.config import EngineConfig
@@ -19,10 +19,10 @@ from engine.context.counting import Counter
 from engine.context.deterministic import Deterministic
 from engine.context.models import Purse, Summarizer, SummaryFailed
 from engine.context.summarizers import ModelSummarizer, Sample, SamplingSummarizer, pydantic_ai
-from engine.dispatch import never_asked
 from engine.errors import BadTask, BudgetExceeded
 from engine.executions.ids import new_id
 from engine.models import ModelOptions, ModelReply, RunResult, Task
+from engine.paying import never_asked
 from engine.prompts.templating import Templates
 from engine.runners.registry import Registry
 from engine.selection import choose_runtime
@@ -102,8 +102,15 @@ class Asking:
             if tokens > (window := self._window_of(one)):
                 raise BadTask(f"what is asked is {tokens} tokens long, and {one} takes {window}: nothing was sent")
         priced = with_slash(options.model) if options.model and runtime == PYDANTIC_AI else options.model
+        command = spender(self._config, None) if runtime == "cli" else None
         estimate = await asyncio.to_thread(
-            self._budget.estimate, model=priced, prompt_tokens=tokens, limit=limit, max_output=options.max_tokens, client=client
+            self._budget.estimate,
+            model=priced,
+            prompt_tokens=tokens,
+            limit=limit,
+            max_output=options.max_tokens,
+            client=client,
+            command=command,
         )
         reservation = await self._budget.reserve(
             key,
@@ -114,6 +121,7 @@ class Asking:
             execution_limit=purse.execution_limit,
             may_ask=may_ask,
             client=client,
+            command=command,
         )
         try:
             reply, result = await answer(reservation.usd if reservation.usd_limited else None)

@@ -12,10 +12,12 @@ from composer.config import read_settings
 from composer.errors import BadName, ConfigError
 from composer.grants import check_pattern
 from composer.problems import problem, problems, unknown
-from engine.models import BudgetLimit, Model, ModelName, Name, StrategyName, Threshold
+from engine.models import BudgetLimit, CostMost, Model, ModelName, Name, StrategyName, Threshold
 from sandbox.layers import Layers
 
 MOST_TOKENS = 1_000_000_000
+USUAL_USD = 1.0  # held for a call that says nothing of its cost
+USUAL_TOKENS = 50_000
 Mode = Literal["mcp", "cli", "library"]
 ClientName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,252})$")]
@@ -65,6 +67,19 @@ class CommandConfig(Model):
     timeout_s: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="seconds that it may take, if that is less than the task's", examples=[60.0]
     )
+    max_cost_usd: CostMost | None = Field(
+        default=None, description="the most that one run of it costs, which is held before it; 0 if it costs nothing", examples=[0.5]
+    )
+
+    @property
+    def takes_prompt(self) -> bool:
+        return self.stdin or any("{prompt}" in template for template in self.argv[1:])
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether a run of it may be paid for: it is sent a prompt or a model, or says what it used. Others are free like any program."""
+        told = self.tokens_in or self.tokens_out or self.cost_usd or self.model or self.max_cost_usd is not None
+        return self.takes_prompt or bool(told)
 
 
 class RoleConfig(Model):
@@ -91,8 +106,27 @@ class BudgetConfig(Model):
     month: BudgetLimit | None = Field(default=None, description="what may be spent in a month", examples=[{"usd": 60.0}])
     hard: bool = Field(default=False, description="whether what does not fit is refused over MCP too")
     timezone: str = Field(default="UTC", description="where days and months begin")
-    reserve_usd: Annotated[float, Field(gt=0)] = Field(default=1.0, description="held for a call that says no more of itself, and its cap")
-    reserve_tokens: Annotated[int, Field(gt=0)] = Field(default=50_000, description="the same, in tokens")
+    reserve_usd: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="held for a call that says no more of itself, and its cap; else a dollar, or what the limits leave",
+        examples=[0.5],
+    )
+    reserve_tokens: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="the same, in tokens; else 50000, or what the limits leave", examples=[50_000]
+    )
+    uncapped: tuple[Name, ...] = Field(
+        default=(),
+        description="commands that may run under a limit in dollars without a max_cost_usd",
+        examples=[["llm"]],
+    )
+
+    @property
+    def usual_usd(self) -> float:
+        return USUAL_USD if self.reserve_usd is None else self.reserve_usd
+
+    @property
+    def usual_tokens(self) -> int:
+        return USUAL_TOKENS if self.reserve_tokens is None else self.reserve_tokens
 
 
 class PriceConfig(Model):

@@ -14,17 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.budget import Ask, Budget, LedgerError, Reservation, tighter
+from engine.budget import Ask, Budget, Reservation, tighter
 from engine.config import EngineConfig
 from engine.context.condense import PromptTooLarge
 from engine.context.keeper import LEAST, Fitted, Keeper, Recorded, Room
 from engine.context.models import Purse
-from engine.errors import BadTask, BudgetExceeded, EngineError, NeedsApproval, Untrusted
+from engine.errors import BadTask, EngineError, NeedsApproval, Untrusted
 from engine.executions.state import AgentSession
 from engine.executions.store import Held
 from engine.executions.tape import Tapes
 from engine.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, cost_of
 from engine.obeyed import obeyed
+from engine.paying import Paying
 from engine.prompts import Prompt, Prompts, Role, Skill, find_role, find_skills, read_files
 from engine.runners.base import SURVIVABLE, Progress, Runner
 from engine.runners.breaker import Breaker
@@ -141,7 +142,7 @@ class Dispatcher:
         self._registry = registry
         self._prompts = prompts
         self._roles = roles
-        self._budget = budget
+        self._paying = Paying(config, budget)
         self._trusted = trusted
         self.breaker = Breaker()
 
@@ -358,13 +359,10 @@ class Dispatcher:
         version = (await self._registry.available(name)).version
         number = await run.write(run.held.start_try, step.id, name, version)
         key = f"{run.id}/{step.id}/{number}"
-        reservation: Reservation | None = None
         result: RunResult | None = None
-        if prompt is not None:
-            reservation = await self._reserve(step, run, role, model, prompt, key)
+        reservation: Reservation | None = await self._paying.reserve(step, run, role, name, model, prompt, key)
         if reservation is not None and run.stop.is_set():  # while it waited for its budget
-            await self._budget.release(reservation)
-            self._settled(run, key)
+            await self._paying.release(reservation, run)
             result = self._blank(step, run, "interrupted", "interrupted before it began")
             return result, Attempt.of(result, name)
         try:
@@ -399,9 +397,9 @@ class Dispatcher:
         finally:
             if reservation is not None:
                 try:
-                    result = await asyncio.shield(self._settle(reservation, run, step, role, name, model, result))
+                    result = await asyncio.shield(self._paying.settle(reservation, run, step, role, name, model, result))
                 finally:
-                    self._settled(run, key)
+                    self._paying.settled(run, key)
         assert result is not None
         if prompt is not None and result.tokens is not None and session is None and name == "cli":
             # An agent's figures are those of all its turns, and of what it says of itself: they tell nothing of the tokenizer.
@@ -422,69 +420,6 @@ class Dispatcher:
             return None
         rights = self._config.serve.clients.get(client)
         return () if rights is None else rights.allow
-
-    @staticmethod
-    def _settled(run: Run, key: str) -> None:
-        run.spending.discard(key)
-        run.settled.set()
-        run.settled = asyncio.Event()
-
-    async def _reserve(self, step: Step, run: Run, role: Role | None, model: str | None, prompt: Prompt, key: str) -> Reservation:
-        limit = tighter(step.task.budget, role.budget if role is not None else None)
-        client = run.held.state.client
-        estimate = await asyncio.to_thread(self._budget.estimate, model=model, prompt_tokens=prompt.tokens, limit=limit, client=client)
-        while True:
-            async with run.reserving:  # one after the other: who comes next sees what is held for the others
-                others, settled = bool(run.spending), run.settled
-                try:
-                    reservation = await self._budget.reserve(
-                        key,
-                        estimate,
-                        execution_id=run.id,
-                        task_id=step.id,
-                        task_limit=limit,
-                        execution_limit=run.limit,
-                        may_ask=not others,
-                        ask=run.ask,
-                        client=client,
-                    )
-                    run.spending.add(key)
-                    break
-                except BudgetExceeded:
-                    if not others or run.stop.is_set():
-                        raise
-            # What is held for another step may turn out to be more than it costs.
-            waits = [asyncio.ensure_future(event.wait()) for event in (settled, run.stop)]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-        if reservation.warning:
-            run.warn(step.id, reservation.warning)
-        return reservation
-
-    async def _settle(
-        self, reservation: Reservation, run: Run, step: Step, role: Role | None, name: str, model: str | None, result: RunResult | None
-    ) -> RunResult | None:
-        """What a try cost, however it ended. One that was cancelled is counted at what was reserved for it."""
-        tokens = result.tokens if result is not None else None
-        usd = result.cost_usd if result is not None else None
-        ran = (result.model if result is not None else None) or model
-        if result is not None and never_asked(result):
-            await self._budget.release(reservation)
-            return result
-        try:
-            settled = await self._budget.settle(
-                reservation, runtime=name, model=ran, role=role.name if role is not None else None, tokens=tokens, usd=usd
-            )
-        except LedgerError as error:  # what was done is done: what was held for it stays counted
-            run.warn(step.id, str(error))
-            return result
-        if settled.warning:
-            run.warn(step.id, settled.warning)
-        run.say("spend", step.id, usd=settled.cost_usd, tokens=tokens.total if tokens is not None else None)
-        return None if result is None else result.model_copy(update={"cost_usd": settled.cost_usd})
 
     async def _drive(self, runner: Runner, request: RunRequest, run: Run, step: Step) -> RunResult:
         """A runner's run, which an interrupt ends gracefully, then by force."""
@@ -548,12 +483,6 @@ def _session_of(run: Run, step: Step, before: RunResult | None, runtime: str) ->
     return Earlier(left.id, left.cost_usd, why)
 
 
-def never_asked(result: RunResult) -> bool:
-    """Whether no model can have been paid: the program was not there, was not let in, or could not even be started."""
-    told = result.tokens is not None or result.cost_usd is not None or result.output
-    return not told and (result.failure in ("not_found", "auth", "rate_limit", "unavailable") or result.replan)
-
-
 def _never_began(result: RunResult) -> bool:
     """Whether a session could not be gone on with. A failure that has nothing to do with it keeps it for the next try."""
     return result.failure == "task" and not result.output and not (result.tokens and result.tokens.total)
@@ -570,6 +499,7 @@ def with_earlier(result: RunResult, before: RunResult | None) -> RunResult:
             "attempts": attempts,
             "cost_usd": cost_usd,
             "tokens": tokens,
+            "overrun_usd": before.overrun_usd + result.overrun_usd,
             "files_modified": tuple(dict.fromkeys((*before.files_modified, *result.files_modified))),
         }
     )

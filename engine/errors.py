@@ -4,6 +4,7 @@ EngineError
 ├── BadTask (ValueError)        a task, plan or option that can't be used; says what is valid
 ├── NoRuntime                   nothing that could run the task is there; says what was looked for
 ├── BudgetExceeded              a call that does not fit the budget was not made
+│   └── NoCap                   a command whose cost nothing bounds
 ├── Untrusted                   the project wants to start programs, and nobody has trusted it
 ├── NeedsApproval               this caller may not start that; a person may
 ├── ExecutionNotFound (KeyError)
@@ -30,9 +31,24 @@ class BudgetExceeded(EngineError):
     """Raised before a call that does not fit the budget. Nothing was spent by it."""
 
     def __init__(self, scope: str, spent: str, estimate: str, limit: str) -> None:
-        said = f"{spent} spent or reserved, {estimate} wanted, the limit is {limit}"
-        super().__init__(f"the budget of the {scope} does not hold this: {said}")
         self.scope, self.spent, self.estimate, self.limit = scope, spent, estimate, limit
+        super().__init__(f"the budget of the {scope} does not hold this: {self.why}")
+
+    @property
+    def why(self) -> str:
+        return f"{self.spent} spent or reserved, {self.estimate} wanted, the limit is {self.limit}"
+
+
+class NoCap(BudgetExceeded):
+    """Raised before a command that a limit in dollars can't hold: nothing stops it at a price, and nobody declared its most."""
+
+    def __init__(self, scope: str, problem: str, limit: str) -> None:
+        self._problem = problem
+        super().__init__(scope, "", "", limit)
+
+    @property
+    def why(self) -> str:
+        return f"{self._problem}; the limit is {self.limit}"
 
 
 class Untrusted(EngineError):

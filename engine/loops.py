@@ -300,7 +300,7 @@ class Loop:
 
     async def _execute(self, state: LoopState, engine: LoopEngine, stop: asyncio.Event) -> LoopState:
         number = len(state.iterations) + 1
-        task = state.task.model_copy(update={"budget": tighter(state.task.budget, left(state))})
+        task = state.task.model_copy(update={"budget": tighter(state.task.budget, left(state)), "max_cost_usd": _most(state)})
         result = await self._carry_out(state, engine, task, adjustments(state))
         self._result = result
         if was_interrupted(result) or (stop.is_set() and not result.ok):
@@ -416,6 +416,14 @@ def left(state: LoopState) -> BudgetLimit | None:
         usd=None if limit.usd is None else max(limit.usd - state.used_usd, LEAST_USD),
         tokens=None if limit.tokens is None else max(limit.tokens - state.used_tokens, 1),
     )
+
+
+def _most(state: LoopState) -> float | None:
+    """The most that a command of an iteration costs: it does not fall with what is left."""
+    if state.task.max_cost_usd is not None or state.task.tool or state.task.code:
+        return state.task.max_cost_usd
+    limit = tighter(state.task.budget, state.budget)
+    return None if limit is None else limit.usd
 
 
 def _unfinished(result: TaskResult) -> Metrics:

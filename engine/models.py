@@ -36,6 +36,7 @@ FailureKind = Literal[
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/\\]+$")]
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f-][^\x00-\x1f]*$")]
 Threshold = Annotated[float, Field(ge=0.1, le=0.95)]  # of a model's window
+CostMost = Annotated[float, Field(ge=0, le=1_000_000)]  # dollars
 TaskId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
 
@@ -99,6 +100,7 @@ class Task(Model):
     files: tuple[str, ...] = ()
     context: str = ""
     budget: BudgetLimit | None = None
+    max_cost_usd: CostMost | None = None  # the most that a command costs; an agent is stopped there
     timeout_s: Annotated[float, Field(gt=0, le=7 * 86400)] | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     command: tuple[str, ...] | str | None = None
@@ -134,6 +136,9 @@ class Task(Model):
             raise ValueError(f"a task is one of {', '.join(given)}, not {len(given)} of them")
         if given and given[0] != "command" and self.description.strip():
             raise ValueError(f"a task is one of prompt and {given[0]}, not both of them")
+        if self.max_cost_usd is not None and (self.tool or self.code or not (self.max_cost_usd or self.command)):
+            said = "a composed tool or code costs nothing by itself" if self.tool or self.code else "0 is for a command that costs nothing"
+            raise ValueError(f"max_cost_usd is the most that a command or an agent costs: {said}")
         if not given and not self.description.strip():
             raise ValueError("a task needs a description (or a command, a tool or code)")
         return self
@@ -228,11 +233,12 @@ class Attempt(Model):
 
 
 def cost_of(attempts: Iterable[Attempt]) -> tuple[float | None, Tokens | None]:
-    """What attempts cost together, as far as that is known: dollars and tokens."""
+    """What attempts cost together, as far as that is known: dollars and tokens. One that cost nothing says nothing of the others."""
     attempts = tuple(attempts)
     costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
+    unknown = any(attempt.cost_usd is None and attempt.failure != "not_found" for attempt in attempts)
     tokens = [attempt.tokens for attempt in attempts if attempt.tokens is not None]
-    return (sum(costs) if costs else None), (sum(tokens, Tokens()) if tokens else None)
+    return (sum(costs) if costs and (any(costs) or not unknown) else None), (sum(tokens, Tokens()) if tokens else None)
 
 
 class RunResult(Model):
@@ -260,6 +266,7 @@ class RunResult(Model):
     observations: tuple[str, ...] = ()
     adjustments: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    overrun_usd: float = 0.0  # what it cost beyond what a budget held for it
 
     @property
     def ok(self) -> bool:

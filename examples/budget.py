@@ -1,4 +1,4 @@
-"""A budget that holds: a model behind a command, which says what it costs. What does not fit is not begun.
+"""A budget that holds: a model behind a command, which says what it costs, and what at the most. What does not fit is not begun.
 
 Run it: python -m examples.budget
 """
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from engine import BudgetLimit, Engine, EngineConfig, Task
+from engine import Engine, EngineConfig, Task
 
 MODEL = "import json; print(json.dumps({'text': 'a fine answer', 'cost': 0.4}))"
 
@@ -20,7 +20,14 @@ async def main() -> None:
         {
             "engine": {"runtime": "cli", "command": "model"},
             "commands": {
-                "model": {"argv": [sys.executable, "-c", MODEL], "format": "json", "path": "text", "cost_usd": "cost", "stdin": True}
+                "model": {
+                    "argv": [sys.executable, "-c", MODEL],
+                    "format": "json",
+                    "path": "text",
+                    "cost_usd": "cost",
+                    "max_cost_usd": 0.5,
+                    "stdin": True,
+                }
             },
             "budget": {"day": {"usd": 1.0}},
         }
@@ -28,7 +35,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with Engine(Path(folder), config=config, trusted=True) as engine:
             for number in (1, 2, 3):
-                result = await engine.execute(Task(description=f"question {number}", budget=BudgetLimit(usd=0.5)))
+                result = await engine.execute(Task(description=f"question {number}"))
                 print(f"{number}: {result.status}: {result.output or result.error}")
             spent = (await engine.budget()).day
             print(f"spent today: ${spent.spent_usd:.2f} of ${spent.limit_usd:.2f}")

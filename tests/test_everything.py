@@ -156,6 +156,7 @@ path = "text"
 tokens_in = "in"
 tokens_out = "out"
 cost_usd = "usd"
+max_cost_usd = 0.10
 model = "stand-in"
 env = ["PYTHONPATH"]
 

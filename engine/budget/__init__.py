@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.budget.commands import Spender, spender
 from engine.budget.gate import Ask, Budget, Estimate, Reservation, Settled, dollars, tighter
 from engine.budget.ledger import LedgerError
 from engine.budget.prices import Price, Prices
@@ -20,12 +21,14 @@ __all__ = [
     "Prices",
     "Reservation",
     "Settled",
+    "Spender",
     "Spent",
     "Total",
     "Window",
     "WindowReport",
     "bounds",
     "dollars",
+    "spender",
     "tighter",
     "zone",
 ]

@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.budget.commands import Spender
 from engine.budget.ledger import Call, Cost, Counted, Held, Ledger, Limit, Refusal, Wanted
 from engine.budget.prices import Prices
 from engine.budget.report import BudgetReport, Spent, read_report, read_spent
 from engine.budget.windows import bounds, zone
 from engine.config import BudgetConfig, Mode
-from engine.errors import BadTask, BudgetExceeded
+from engine.errors import BadTask, BudgetExceeded, NoCap
 from engine.models import BudgetLimit, Tokens
 from engine.threads import to_the_end
 
@@ -30,13 +31,15 @@ MOST_TOKENS = 10**12
 class Estimate:
     """What a call may cost. Dollars are None where no price is known and no limit asks for one.
 
-    A call whose task says nothing of its cost can do with less than is usual for one, where a limit has no more left.
+    Where neither its task nor the configuration says what is held for it, it can do with less than is usual, if a limit has
+    no more left: it is stopped there. What nothing stops is held `whole`.
     """
 
     usd: float | None
     tokens: int
     least_usd: float | None = None
     least_tokens: int | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Reservation:
     task_id: str = ""
     usd_limited: bool = False
     tokens_limited: bool = False
+    limits: tuple[Limit, ...] = ()  # those that it was held against
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,17 @@ class Budget:
         self._asking = asyncio.Lock()
 
     def estimate(
-        self, *, model: str | None, prompt_tokens: int, limit: BudgetLimit | None, max_output: int | None = None, client: str = ""
+        self,
+        *,
+        model: str | None,
+        prompt_tokens: int,
+        limit: BudgetLimit | None,
+        max_output: int | None = None,
+        client: str = "",
+        command: Spender | None = None,
     ) -> Estimate:
-        """What a call is held at: its task's own limit, else its likely price but not less than the configured amount.
+        """What a call is held at: its task's own limit, else its likely price but not less than the configured amount; a *command*
+        at the most that was declared of it.
 
         A prompt that alone costs more than the limit is estimated at that, and will be refused. The first call may load
         prices, which takes a moment: it may run in a thread.
@@ -107,15 +119,19 @@ class Budget:
         own, cap, config = limit or BudgetLimit(), tighter(limit, self._config.task) or BudgetLimit(), self._config
         prompt_tokens = min(max(prompt_tokens, 0), MOST_TOKENS)
         output = OUTPUT_TOKENS if max_output is None else min(max(max_output, 0), MOST_TOKENS)
-        tokens = _held_at(own.tokens, cap.tokens, config.reserve_tokens, prompt_tokens, prompt_tokens + output)
+        tokens = _held_at(own.tokens, cap.tokens, config.usual_tokens, prompt_tokens, prompt_tokens + output)
         prompt_usd = self._prices.cost(model, Tokens(input=prompt_tokens))
         likely_usd = self._prices.cost(model, Tokens(input=prompt_tokens, output=output))
         usd = None
         if prompt_usd is not None or self.limits_dollars(limit, client):
-            usd = _held_at(own.usd, cap.usd, config.reserve_usd, prompt_usd or 0.0, likely_usd or 0.0)
-        least_usd = None if own.usd is not None or usd is None else min(usd, likely_usd or config.reserve_usd / 10)
-        least_tokens = None if own.tokens is not None else int(min(tokens, prompt_tokens + output))
-        return Estimate(usd, int(tokens), least_usd, least_tokens)
+            usd = _held_at(own.usd, cap.usd, config.usual_usd, prompt_usd or 0.0, likely_usd or 0.0)
+        if command is not None and command.most_usd is not None:
+            usd = command.most_usd
+        said_usd = usd is None or own.usd is not None or config.reserve_usd is not None or command is not None
+        least_usd = None if said_usd else min(usd or 0.0, likely_usd or config.usual_usd / 10)
+        said_tokens = own.tokens is not None or config.reserve_tokens is not None
+        least_tokens = None if said_tokens else int(min(tokens, prompt_tokens + output))
+        return Estimate(usd, int(tokens), least_usd, least_tokens, whole=command is not None)
 
     def limits_dollars(self, limit: BudgetLimit | None = None, client: str = "") -> bool:
         """Whether dollars are limited for a call: by the configuration, by *limit*, or for its client."""
@@ -135,8 +151,12 @@ class Budget:
         may_ask: bool = True,
         ask: Ask | None = None,
         client: str = "",
+        command: Spender | None = None,
     ) -> Reservation:
         """Hold what a call may cost, before it is made; `BudgetExceeded` if it does not fit and nobody lets it pass.
+
+        It fits if all of it does. A *command* of which no most was declared, and that is not allowed by name, fits no limit in
+        dollars.
 
         Without *may_ask* nobody is asked, and nothing goes on with a warning: for who can wait until there is more.
         *ask* is asked in the place of the budget's own, also over MCP; but nobody is who calls with a client's token: whether
@@ -144,29 +164,39 @@ class Budget:
 
         A later try of a task holds what its earlier tries have left of the task's limit. A key can be used once.
         """
-        call, warning = Call(key, execution_id, task_id, client), None
+        call, warnings = Call(key, execution_id, task_id, client), list[str]()
         task, execution = tighter(task_limit, self._config.task), tighter(execution_limit, self._config.execution)
-        given = (task, execution, self._clients.get(client), self._config.day, self._config.month)
-        limits = [limit for limit in given if limit is not None]
+        limits = self._limits(self._clock(), client, task, execution)
         usd_limited, tokens_limited = any(limit.usd for limit in limits), any(limit.tokens for limit in limits)
         usd, tokens = estimate.usd, estimate.tokens
         if not (0 <= tokens <= MOST_TOKENS and (usd is None or 0 <= usd <= MOST_USD)):
             raise BadTask(f"{usd} dollars and {tokens} tokens can't be reserved: at most {MOST_USD:,.0f} and {MOST_TOKENS:,}")
         least_usd = estimate.least_usd
         if usd is None and usd_limited:
-            usd, least_usd = self._config.reserve_usd, self._config.reserve_usd / 10
-        wanted = Wanted(usd, tokens, least_usd, estimate.least_tokens)
-        held = await self._hold(call, wanted, task, execution)
+            usd = self._config.usual_usd
+            least_usd = None if estimate.whole or self._config.reserve_usd is not None else usd / 10
+        if command is not None and command.most_usd is None and not command.allowed:
+            limit = next((limit for limit in limits if limit.usd is not None), None)
+            if limit is not None:
+                refusal = NoCap(_scope(limit.scope, client), command.problem, dollars(limit.usd or 0.0))
+                if not may_ask:
+                    raise refusal
+                async with self._asking:
+                    warnings.append(await self._permission(refusal, None if client else ask))
+        wanted = Wanted(usd, tokens, least_usd, estimate.least_tokens, estimate.whole)
+        held = await self._hold(call, wanted, task, execution, force=bool(warnings))  # who lets pass the one is not asked again
         if isinstance(held, Refusal):
             if not may_ask:
                 raise _exceeded(held, client)
             async with self._asking:
                 held = await self._hold(call, wanted, task, execution)  # what was decided meanwhile counts
                 while isinstance(held, Refusal):
-                    warning = await self._permission(_exceeded(held, client), None if client else ask)
-                    log.warning("%s: %s", key, warning)
+                    warnings.append(await self._permission(_exceeded(held, client), None if client else ask))
                     held = await self._hold(call, wanted, task, execution, force=True)
-        return Reservation(key, held.usd, held.tokens, warning, execution_id, task_id, usd_limited, tokens_limited)
+        for warning in warnings:
+            log.warning("%s: %s", key, warning)
+        said = "; ".join(warnings) or None
+        return Reservation(key, held.usd, held.tokens, said, execution_id, task_id, usd_limited, tokens_limited, tuple(limits))
 
     async def settle(
         self, reservation: Reservation, *, runtime: str, model: str | None, role: str | None, tokens: Tokens | None, usd: float | None
@@ -232,7 +262,7 @@ class Budget:
         limits = self._limits(at, call.client, task, execution)
 
         def hold() -> Held | Refusal:
-            return self._ledger.reserve(call, wanted, limits, unknown_usd=self._config.reserve_usd, at=at, force=force)
+            return self._ledger.reserve(call, wanted, limits, unknown_usd=self._config.usual_usd, at=at, force=force)
 
         def let_go(held: Held | Refusal) -> None:
             if isinstance(held, Held):
@@ -249,12 +279,15 @@ class Budget:
         if usd is not None and not (math.isfinite(usd) and 0 <= usd <= MOST_USD):
             log.warning("%s says that it cost %r dollars: that is not believed", reservation.key, usd)
             usd = None
+        if usd is None and reservation.usd == 0:  # it was declared that it costs nothing
+            usd = 0.0
         if usd is None and tokens is not None:
             usd = self._prices.cost(model, tokens)
         call = Call(reservation.key, reservation.execution_id or reservation.key, reservation.task_id or "task")
         at = self._clock()
         cost = Cost(usd, None if tokens is None else tokens.total, runtime, model, role)
-        counted = self._ledger.settle(call, cost, at=at, month_start=bounds(at, self._zone).month.start)
+        month_start, unknown_usd = bounds(at, self._zone).month.start, self._config.usual_usd
+        counted = self._ledger.settle(call, cost, at=at, month_start=month_start, limits=reservation.limits, unknown_usd=unknown_usd)
         warning = _overshoot(reservation, counted)
         if warning is not None:
             log.warning("%s: %s", reservation.key, warning)
@@ -286,8 +319,11 @@ def _held_at(own: float | None, cap: float | None, least: float, prompt: float, 
 
 def _exceeded(refusal: Refusal, client: str) -> BudgetExceeded:
     show = dollars if refusal.unit == "usd" else _tokens
-    scope = f"client {client} for today" if refusal.scope == "client" else refusal.scope
-    return BudgetExceeded(scope, show(refusal.spent), show(refusal.wanted), show(refusal.limit))
+    return BudgetExceeded(_scope(refusal.scope, client), show(refusal.spent), show(refusal.wanted), show(refusal.limit))
+
+
+def _scope(scope: str, client: str) -> str:
+    return f"client {client} for today" if scope == "client" else scope
 
 
 def _overshoot(reservation: Reservation, counted: Counted) -> str | None:
@@ -297,6 +333,10 @@ def _overshoot(reservation: Reservation, counted: Counted) -> str | None:
         said.append(f"it cost {dollars(counted.over_usd)} more than the {dollars(reservation.usd or 0.0)} held for it")
     if reservation.tokens_limited and counted.over_tokens > 0:
         said.append(f"it used {_tokens(counted.over_tokens)} more than the {_tokens(reservation.tokens)} held for it")
+    if said:
+        for limit in counted.passed:
+            show = dollars if limit.unit == "usd" else _tokens
+            said.append(f"the limit of the {limit.scope}, {show(limit.limit)}, is passed: {show(limit.spent)} spent or reserved")
     if reservation.usd_limited and counted.estimated:
         said.append(f"what it cost is not known and counts as {dollars(counted.usd or 0.0)}")
     if reservation.tokens_limited and counted.tokens_estimated:

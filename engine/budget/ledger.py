@@ -110,12 +110,16 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be held for a call, and the least it can do with; None: no less than that."""
+    """What is to be held for a call, and the least it can do with; None: no less than that.
+
+    What is held of the task's own limit may be what earlier tries have left of it, but not if the dollars are `whole`.
+    """
 
     usd: float | None
     tokens: int
     least_usd: float | None = None
     least_tokens: int | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The first limit that a reservation does not fit in."""
+    """A limit that a reservation does not fit in; or, of one that was passed, what is spent and held against it."""
 
     scope: Scope
     unit: Literal["usd", "tokens"]
@@ -158,6 +162,7 @@ class Counted:
     tokens_estimated: bool
     over_usd: float
     over_tokens: int
+    passed: tuple[Refusal, ...] = ()  # the limits that do not hold what is counted now
 
 
 class Ledger:
@@ -191,8 +196,9 @@ class Ledger:
             forced = False
             for limit in limits:
                 spent_usd, spent_tokens = _spent(database, call, limit, unknown_usd)
-                fit_usd = _fit(limit, limit.usd, spent_usd, usd, wanted.least_usd, CENT_DUST)
-                fit_tokens = _fit(limit, limit.tokens, spent_tokens, tokens, wanted.least_tokens, 0)
+                of_task = limit.scope == "task"
+                fit_usd = _fit(limit.usd, spent_usd, usd, wanted.least_usd, CENT_DUST, rest=of_task and not wanted.whole)
+                fit_tokens = _fit(limit.tokens, spent_tokens, tokens, wanted.least_tokens, 0, rest=of_task)
                 if fit_usd is None or fit_tokens is None:
                     if not force or limit.scope == "client":  # what somebody else was given is no matter of a warning
                         if fit_usd is None:
@@ -205,10 +211,13 @@ class Ledger:
             database.execute("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             return Held(usd, tokens)
 
-    def settle(self, call: Call, cost: Cost, *, at: float, month_start: float) -> Counted:
+    def settle(
+        self, call: Call, cost: Cost, *, at: float, month_start: float, limits: Sequence[Limit] = (), unknown_usd: float = 0.0
+    ) -> Counted:
         """Count what a call came to, in the day it was reserved, instead of what was held for it.
 
         What is not known counts as what was held. Done again, new figures replace the old, and an unknown replaces nothing.
+        Which of *limits* are passed is told.
         """
         with self._writing() as database:
             fresh = (None, 0, False, at, call.execution_id, call.task_id, call.client)
@@ -241,7 +250,8 @@ class Ledger:
             database.execute("DELETE FROM reservations WHERE key = ?", (call.key,))
             _forget(database, month_start)
             over_usd = 0.0 if usd is None or reserved_usd is None else max(0.0, usd - reserved_usd)
-            return Counted(usd, tokens, estimated, tokens_estimated, over_usd, max(0, tokens - reserved_tokens))
+            passed = tuple(_passed(database, Call(call.key, execution_id, task_id, client), limits, unknown_usd))
+            return Counted(usd, tokens, estimated, tokens_estimated, over_usd, max(0, tokens - reserved_tokens), passed)
 
     def release(self, key: str) -> None:
         """Let go of what was held for a call that was never made."""
@@ -380,15 +390,24 @@ def _spent(database: sqlite3.Connection, call: Call, limit: Limit, unknown_usd: 
     return float(row[0]), int(row[1])
 
 
-def _fit(limit: Limit, most: float | None, spent: float, wanted: float | None, least: float | None, dust: float) -> float | None:
-    """What is held of what is wanted, or None if the limit has no room for it."""
+def _fit(most: float | None, spent: float, wanted: float | None, least: float | None, dust: float, *, rest: bool) -> float | None:
+    """What is held of what is wanted, or None if the limit has no room for it. With *rest*, what is left of it will do."""
     wanted = wanted or 0
     if most is None or not wanted or spent + wanted <= most + dust:
         return wanted
     left = most - spent
-    if left > dust and ((limit.scope == "task" and wanted <= most + dust) or (least is not None and left >= least - dust)):
+    if left > dust and ((rest and wanted <= most + dust) or (least is not None and left >= least - dust)):
         return left
     return None
+
+
+def _passed(database: sqlite3.Connection, call: Call, limits: Sequence[Limit], unknown_usd: float) -> Iterator[Refusal]:
+    for limit in limits:
+        usd, tokens = _spent(database, call, limit, unknown_usd)
+        if limit.usd is not None and usd > limit.usd + CENT_DUST:
+            yield Refusal(limit.scope, "usd", usd, 0.0, limit.usd)
+        if limit.tokens is not None and tokens > limit.tokens:
+            yield Refusal(limit.scope, "tokens", tokens, 0.0, limit.tokens)
 
 
 def _forget(database: sqlite3.Connection, month_start: float) -> None:

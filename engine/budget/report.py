@@ -122,11 +122,9 @@ def read_report(
             hard=config.hard,
             task=config.task,
             execution=config.execution,
-            day=_window(database, within.day, config.day, config.reserve_usd, zone, alive),
-            month=_window(database, within.month, config.month, config.reserve_usd, zone, alive),
-            clients={
-                name: _window(database, within.day, clients.get(name), config.reserve_usd, zone, alive, client=name) for name in names
-            },
+            day=_window(database, within.day, config.day, config.usual_usd, zone, alive),
+            month=_window(database, within.month, config.month, config.usual_usd, zone, alive),
+            clients={name: _window(database, within.day, clients.get(name), config.usual_usd, zone, alive, client=name) for name in names},
             runtimes=_totals(database, BY_RUNTIME, within.month),
             models=_totals(database, BY_MODEL, within.month),
             open_reservations=sum(count for owner, count in owners if alive(owner)),

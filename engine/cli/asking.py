@@ -54,8 +54,7 @@ class Person:
 
     async def __call__(self, over: BudgetExceeded) -> bool:
         """Whether to go on beyond the budget: y does, anything else does not."""
-        said = f"{over.scope} budget: {over.spent} spent or reserved, {over.estimate} wanted, the limit is {over.limit}"
-        return is_yes(await self._ask(f"\n{said}", "go on? [y/N] ") or "")
+        return is_yes(await self._ask(f"\n{over.scope} budget: {over.why}", "go on? [y/N] ") or "")
 
     def wait_for(self, limits: Limits) -> None:
         """Ask about calls for no longer than a run with these limits can wait; then the call is left waiting on record."""

@@ -121,6 +121,8 @@ def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
 def _branch(node: Node, depth: int) -> Branch:
     took = "" if node.ms is None else f", {node.ms / 1000:.1f} s" if node.ms >= 100 else f", {node.ms:.1f} ms"
     cost = f", {dollars(node.cost_usd)}" if node.cost_usd else ""
+    if node.overrun_usd:
+        cost += f" ({dollars(node.overrun_usd)} more than was held for it)"
     detail = f"  {short(node.detail)[:300]}" if node.detail and node.status != "paused" else ""  # the call that waits is told by itself
     name = short(node.name if depth == 1 else f"{node.path.rpartition('/')[2]} {node.name}")
     runtime = f" on {short(node.runtime)}" if node.runtime else ""

@@ -103,6 +103,11 @@ def budget_command(*, json_: JsonFlag = False) -> int:
             )
         figures = ["spent", "reserved", "limit", "tokens", "token limit"]
         table(rows, ["", *figures], right=figures)
+        for name, scope in (("day", report.day), ("month", report.month)):
+            if scope.estimated_usd or scope.estimated_tokens:
+                say(f"{name}: {dollars(scope.estimated_usd)} and {scope.estimated_tokens:,} tokens of it are estimates: runs did not tell")
+            if scope.overshoot_usd:
+                say(f"{name}: {dollars(scope.overshoot_usd)} of it is more than was held for the runs", style="yellow")
         return 0
 
     return with_engine(work, quiet=json_)

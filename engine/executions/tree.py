@@ -24,6 +24,7 @@ class Node:
     runtime: str | None = None
     ms: float | None = None
     cost_usd: float | None = None
+    overrun_usd: float = 0.0  # beyond what a budget held for it
     tokens: int | None = None
     detail: str = ""
     children: list[Node] = field(default_factory=list)
@@ -89,6 +90,7 @@ def _step(step: str, result: RunResult) -> Node:
         status=result.status,
         ms=result.duration_ms,
         cost_usd=result.cost_usd,
+        overrun_usd=result.overrun_usd,
         tokens=None if result.tokens is None else result.tokens.total,
         runtime=result.runtime,
         detail=result.error or "",

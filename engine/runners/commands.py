@@ -88,7 +88,7 @@ def fill(config: CommandConfig, request: RunRequest, host_env: Mapping[str, str]
     program, *templates = config.argv
     if PLACEHOLDER.search(program):
         raise BadTask(f"the program of a command can't be filled in: {program}")
-    if request.command is None and not _takes_prompt(config):
+    if request.command is None and not config.takes_prompt:
         raise BadTask(f"{program} does not take the prompt: put {{prompt}} among its arguments, or set stdin = true")
     used = {name for template in templates for name in PLACEHOLDER.findall(template)}
     model = request.model or config.model
@@ -117,10 +117,6 @@ def _argument(template: str, values: Mapping[str, str], no_more_flags: bool) -> 
     if len(filled.encode("utf-8", "replace")) > MAX_ARGUMENT:
         raise BadTask(f"{template} would be longer than an argument may be, {MAX_ARGUMENT} bytes: set stdin = true")
     return filled
-
-
-def _takes_prompt(config: CommandConfig) -> bool:
-    return config.stdin or any("{prompt}" in template for template in config.argv[1:])
 
 
 def _model(config: CommandConfig, request: RunRequest) -> tuple[str | None, tuple[str, ...]]:
@@ -167,7 +163,7 @@ def _verdict(
             return "failed", "task", f"{program} failed with exit code {code}{said or ', and said nothing on stderr'}"
     if answer.problem is not None:
         return "failed", "output", f"the answer of {program} can't be read: {answer.problem}"
-    if not answer.text.strip() and (_takes_prompt(config) or config.format != "text"):
+    if not answer.text.strip() and (config.takes_prompt or config.format != "text"):
         return "failed", "empty", f"{program} ended without an answer{said}"
     return "completed", None, None
 

@@ -19,6 +19,7 @@ from composer.secrets import is_spelled_out
 from composer.servers import REFERENCE, ServerConfig, SourceOptions
 from composer.store import Store
 from composer.trust import is_trusted
+from engine.budget.commands import spender
 from engine.budget.windows import zone
 from engine.config import EngineConfig, read_engine_config, read_engine_settings
 from engine.errors import BadTask
@@ -74,7 +75,7 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
         engine = read_engine_config(project, layers=layers)
         checked.problems += _programs(engine, layers, project)
         checked.problems += _names(engine, layers, project)
-        checked.notes += _variables(engine, layers)
+        checked.notes += [*_variables(engine, layers), *_caps(engine, layers)]
     except ConfigError as error:
         checked.problems += error.problems
     starts = tools.servers or tools.apis or (engine and (engine.commands or any(runner.starts for runner in engine.runners.values())))
@@ -208,6 +209,18 @@ def _variables(config: EngineConfig, layers: Layers) -> Iterator[str]:
     for name, client in config.serve.clients.items():
         if client.token_env is not None and not os.environ.get(client.token_env):
             yield problem(("serve", "clients", name, "token_env"), f"the environment variable {client.token_env} is not set", layers.where)
+
+
+def _caps(config: EngineConfig, layers: Layers) -> Iterator[str]:
+    """Commands that the limits in dollars do not hold, unless their task declares what they cost."""
+    budget = config.budget
+    clients = (client.budget for client in config.serve.clients.values())
+    if not any(limit and limit.usd for limit in (budget.task, budget.execution, budget.day, budget.month, *clients)):
+        return
+    for name in config.commands:
+        found = spender(config, name)
+        if found is not None and found.most_usd is None and not found.allowed:
+            yield problem(("commands", name), f"[budget] limits dollars, and {found.problem}", layers.where)
 
 
 def _texts(project: Path, checked: Checked) -> None:

@@ -34,6 +34,8 @@ def aggregate(
     cost = total_cost(result.cost_usd for result in started)
     observations = [text for result in results for text in result.observations]
     unknown = sum(result.cost_usd is None and not result.needed_no_model for result in started)
+    if unknown and not cost:  # what the budget refused cost nothing, which says nothing of the others
+        cost = None
     if cost is not None and unknown:
         observations.append(f"the cost of {unknown} of {len(started)} steps is unknown: cost_usd is the sum of the others")
     metrics = Metrics(

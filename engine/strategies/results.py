@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable
 
-from engine.errors import BadTask, BudgetExceeded, NeedsApproval, NoRuntime, Untrusted
+from engine.errors import BadTask, BudgetExceeded, NeedsApproval, NoCap, NoRuntime, Untrusted
 from engine.models import FailureKind, RunResult
 from engine.strategies.pool import backoff, cancelled_from_outside
 from engine.strategies.step import RunStep, Step
@@ -51,10 +51,16 @@ def failed(execution_id: str, task_id: str, error: BaseException) -> RunResult:
     elif isinstance(error, BadTask):
         kind = "task"
     text = f"{type(error).__name__}: {error}" if kind == "crash" else str(error)
-    if kind == "budget":
+    if kind == "budget" and not isinstance(error, NoCap):
         text += "; give the task a budget that fits, or raise the limit"
     return RunResult(
-        execution_id=execution_id, task_id=task_id, status="failed", failure=kind, error=text[:MOST_ERROR], replan=kind == "task"
+        execution_id=execution_id,
+        task_id=task_id,
+        status="failed",
+        failure=kind,
+        error=text[:MOST_ERROR],
+        replan=kind == "task",
+        cost_usd=0.0 if kind == "budget" else None,  # refused before it began
     )
 
 

@@ -224,9 +224,15 @@ def held_at(estimate: Estimate) -> tuple[float | None, int]:
 
 
 class TestEstimates:
-    def test_a_task_that_says_nothing_does_with_what_is_left(self, purse: Open) -> None:
-        """Down to a tenth of what is usual, or its likely price; one that says what it needs is not given less."""
-        budget = purse(day={"usd": 1.0}, reserve_usd=0.8).budget
+    @pytest.mark.parametrize(
+        ("day", "reserve_usd", "amounts"),
+        [(1.8, None, [1.0, 0.8, None]), (1.05, None, [1.0, None, None]), (1.8, 1.0, [1.0, None, None]), (0.3, 0.2, [0.2, None, None])],
+    )
+    def test_all_of_what_was_configured_is_held_and_else_what_is_left(
+        self, purse: Open, day: float, reserve_usd: float | None, amounts: list[float | None]
+    ) -> None:
+        """What is left will do down to a tenth of what is usual, or the likely price: for an agent, which is stopped there."""
+        budget = purse(day={"usd": day}, reserve_usd=reserve_usd).budget
 
         async def main() -> list[float | None]:
             held: list[float | None] = []
@@ -239,7 +245,7 @@ class TestEstimates:
                     held.append(None)
             return held
 
-        assert asyncio.run(main()) == pytest.approx([0.8, 0.2, None])
+        assert asyncio.run(main()) == pytest.approx(amounts)
 
     def test_a_tasks_own_limit_is_what_is_held(self, purse: Open) -> None:
         budget = purse(task={"usd": 2.0, "tokens": 90_000}).budget

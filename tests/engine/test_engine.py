@@ -600,7 +600,8 @@ class TestBudget:
     def test_a_program_that_ran_is_counted_whatever_it_exits_with(self, project: Path, code: int) -> None:
         async def main() -> None:
             commands = {"own": {"argv": ["sh", "-c", f"exit {code}", "sh", "{prompt}"]}}
-            async with engine_of(project, config={"budget": {"day": {"usd": 5.0}}, "commands": commands}) as engine:
+            budget = {"day": {"usd": 5.0}, "uncapped": ["own"]}
+            async with engine_of(project, config={"budget": budget, "commands": commands}) as engine:
                 await engine.execute(Task(command="own", description="x"))
                 assert (await engine.budget()).day.spent_usd == 1.0
 

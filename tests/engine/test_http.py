@@ -47,6 +47,7 @@ stdin = true
 format = "json"
 path = "said"
 cost_usd = "cost"
+max_cost_usd = 1.0
 [serve.clients.narrow]
 token_env = "NARROW"
 allow = ["double"]

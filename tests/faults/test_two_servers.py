@@ -27,6 +27,7 @@ stdin = true
 format = "json"
 path = "said"
 cost_usd = "cost"
+max_cost_usd = 1.0
 [budget]
 reserve_usd = 1.0
 hard = true
