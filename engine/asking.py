@@ -11,7 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from composer.servers import Scrubber
-from engine.budget import Budget, Prices, spender
+from engine.budget import Budget, Prices, Settled, spender
 from engine.budget.known import with_slash
 from engine.caller import ModelFailed, RunnerCaller
 from engine.config import EngineConfig
@@ -134,6 +134,7 @@ class Asking:
             model = (failed.model if failed is not None else None) or options.model
             settling = self._budget.settle(reservation, runtime=runtime, model=model, role=None, tokens=usage, usd=usd)
             settled = await asyncio.shield(settling)
+            _tell(purse, settled)
             if isinstance(error, ModelFailed):
                 raise ModelFailed(
                     str(error), None if failed is None else failed.model_copy(update={"cost_usd": settled.cost_usd})
@@ -143,6 +144,7 @@ class Asking:
         settled = await asyncio.shield(
             self._budget.settle(reservation, runtime=runtime, model=model, role=None, tokens=reply.usage, usd=reply.cost_usd)
         )
+        _tell(purse, settled)
         if model and reply.usage is not None and runtime in PLAIN:
             # One question and one answer, with nothing around them: what it is counted as is the tokenizer's doing.
             self._counter.report(model, tokens, reply.usage.input + reply.usage.cache_read + reply.usage.cache_write)
@@ -178,6 +180,11 @@ class Asking:
         if model is None:
             models |= {self._config.runners[name].model for name in runtimes if name in self._config.runners}
         return {one for one in models if one is not None}
+
+
+def _tell(purse: Purse, settled: Settled) -> None:
+    if purse.warn is not None and settled.warning is not None:
+        purse.warn(settled.warning)
 
 
 def _refused(error: BaseException) -> bool:

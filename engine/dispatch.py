@@ -235,6 +235,7 @@ class Dispatcher:
             task_id=step.id,
             task_limit=limit and limit.part(FOR_SUMMARY),
             execution_limit=run.limit and run.limit.part(BEFORE_STEPS),
+            warn=lambda text: run.warn(step.id, f"a summary for it: {text}"),
         )
         step, room, notes = await self._light(step, role, model, run.context, purse)
         files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=max(room.material, MOST_READ))

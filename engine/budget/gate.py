@@ -55,6 +55,7 @@ class Reservation:
     usd_limited: bool = False
     tokens_limited: bool = False
     limits: tuple[Limit, ...] = ()  # those that it was held against
+    free: bool = False  # it was declared that it costs nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +196,8 @@ class Budget:
                     held = await self._hold(call, wanted, task, execution, force=True)
         for warning in warnings:
             log.warning("%s: %s", key, warning)
-        said = "; ".join(warnings) or None
-        return Reservation(key, held.usd, held.tokens, said, execution_id, task_id, usd_limited, tokens_limited, tuple(limits))
+        said, free = "; ".join(warnings) or None, command is not None and command.most_usd == 0
+        return Reservation(key, held.usd, held.tokens, said, execution_id, task_id, usd_limited, tokens_limited, tuple(limits), free)
 
     async def settle(
         self, reservation: Reservation, *, runtime: str, model: str | None, role: str | None, tokens: Tokens | None, usd: float | None
@@ -279,7 +280,7 @@ class Budget:
         if usd is not None and not (math.isfinite(usd) and 0 <= usd <= MOST_USD):
             log.warning("%s says that it cost %r dollars: that is not believed", reservation.key, usd)
             usd = None
-        if usd is None and reservation.usd == 0:  # it was declared that it costs nothing
+        if usd is None and reservation.free:
             usd = 0.0
         if usd is None and tokens is not None:
             usd = self._prices.cost(model, tokens)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import Field
+from pydantic import Field, SkipValidation
 
 from engine.models import BudgetLimit, Model, Tokens
 
@@ -47,6 +48,7 @@ class Purse(Model):
     task_limit: BudgetLimit | None = None
     execution_limit: BudgetLimit | None = None
     is_execution: bool = True  # whether the id is that of an execution; else it is only a name on the account
+    warn: SkipValidation[Callable[[str], None]] | None = Field(default=None, exclude=True, repr=False)  # is told of an overrun
 
 
 class Summary(Model):

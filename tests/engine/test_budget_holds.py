@@ -336,6 +336,15 @@ class TestOverruns:
         assert "$0.1500 ($0.1000 more than was held for it)" in go_ent("status", result.execution_id, cwd=project).stdout.decode()
         assert "day: $0.1000 of it is more than was held for the runs" in go_ent("budget", cwd=project).stdout.decode()
 
+    def test_of_a_summary_it_is_told_in_the_step_that_it_is_made_for(self, project: Path) -> None:
+        config = settings_of(spends(15, max_cost_usd=0.05), day={"usd": 1.0})
+        config["context"] = {"pass_tokens": 200, "summarizers": ["cli"], "default_window": 4000}
+        tasks = [{"id": "read", "command": ["seq", "3000"]}, {"id": "tell", "prompt": "What is in it? ${read.output}", "command": "ask"}]
+        result = run(project, Plan.model_validate({"task": tasks}), config)
+        told = [text for text in result.steps[1].observations if text.startswith("a summary for it: ")]
+        assert len(told) == cents(project) // 15 - result.steps[1].ok > 0, "each request of it"
+        assert all("it cost $0.10 more than the $0.05 held for it" in text for text in told)
+
     def test_an_estimate_is_said_to_be_one(self, project: Path) -> None:
         config = {"commands": {"ask": {"argv": ["echo", "{prompt}"], "max_cost_usd": 0.2}}, "budget": {"day": {"usd": 1.0}}}
         result = run(project, ASK, config)

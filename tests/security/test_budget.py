@@ -9,10 +9,12 @@ import sqlite3
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from composer.usage import UsageStore
+from engine import Engine, EngineConfig, Task
 from engine.budget import Budget, BudgetReport, Estimate, LedgerError, Prices, Reservation
 from engine.budget.ledger import Ledger
 from engine.config import BudgetConfig
@@ -125,6 +127,31 @@ def test_a_hard_budget_is_not_talked_over_by_huge_figures(tmp_path: Path) -> Non
     asyncio.run(hard.settle(held, runtime="r", model=None, role=None, tokens=Tokens(output=2**64), usd=float("-inf")))
     with pytest.raises(BudgetExceeded):
         asyncio.run(hard.reserve("k2", Estimate(0.01, 1), execution_id="e", task_id="t2"))
+
+
+@attack("grants", "a caller who declares that a command costs next to nothing")
+@pytest.mark.parametrize("declared", [{"max_cost_usd": 0}, {"max_cost_usd": 1e-9}, {"budget": {"usd": 1e-9}}])
+@pytest.mark.parametrize("configured", [{"max_cost_usd": 0.2}, {}])
+def test_a_caller_does_not_say_what_the_programs_of_others_cost(
+    tmp_path: Path, declared: dict[str, Any], configured: dict[str, Any]
+) -> None:
+    """An unknown cost counts as what was held: whoever could set that would never run out of it."""
+    ran = tmp_path / "ran"
+    argv = ["sh", "-c", f"cat >/dev/null; echo x >> {ran}; echo done"]
+    config = EngineConfig.model_validate(
+        {"commands": {"ask": {"argv": argv, "stdin": True, **configured}}, "budget": {"day": {"usd": 0.5}, "hard": True}}
+    )
+
+    async def main() -> float:
+        async with Engine(tmp_path, config=config, trusted=True, mode="mcp") as engine:
+            for _ in range(5):
+                await engine.execute(Task.model_validate({"command": "ask", "description": "x", **declared}), may_start=False)
+            return (await engine.budget()).day.spent_usd
+
+    spent = asyncio.run(main())
+    runs = len(ran.read_text().split()) if ran.exists() else 0
+    assert runs <= (2 if configured else 0)
+    assert spent == pytest.approx(0.2 * runs), "each run that nobody knows the cost of counts as the project's own word"
 
 
 class TestHotJournal:
