@@ -77,7 +77,7 @@ class CommandConfig(Model):
 
     @property
     def may_cost(self) -> bool:
-        """Whether a run of it may be paid for: it is sent a prompt or a model, or says what it used. Others are free like any program."""
+        """Whether a run of it may be paid for: it is sent a prompt or a model, or tells its use. Any other is free."""
         told = self.tokens_in or self.tokens_out or self.cost_usd or self.model or self.max_cost_usd is not None
         return self.takes_prompt or bool(told)
 

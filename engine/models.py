@@ -233,7 +233,7 @@ class Attempt(Model):
 
 
 def cost_of(attempts: Iterable[Attempt]) -> tuple[float | None, Tokens | None]:
-    """What attempts cost together, as far as that is known: dollars and tokens. One that cost nothing says nothing of the others."""
+    """What attempts cost together, as far as that is known. One that cost nothing says nothing of the others."""
     attempts = tuple(attempts)
     costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
     unknown = any(attempt.cost_usd is None and attempt.failure != "not_found" for attempt in attempts)

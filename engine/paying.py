@@ -89,7 +89,14 @@ class Paying:
         run.settled = asyncio.Event()
 
     async def settle(
-        self, reservation: Reservation, run: Run, step: Step, role: Role | None, name: str, model: str | None, result: RunResult | None
+        self,
+        reservation: Reservation,
+        run: Run,
+        step: Step,
+        role: Role | None,
+        name: str,
+        model: str | None,
+        result: RunResult | None,
     ) -> RunResult | None:
         """What a try cost, however it ended. One that was cancelled is counted at what was reserved for it."""
         tokens = result.tokens if result is not None else None
@@ -100,7 +107,12 @@ class Paying:
             return result
         try:
             settled = await self._budget.settle(
-                reservation, runtime=name, model=ran, role=role.name if role is not None else None, tokens=tokens, usd=usd
+                reservation,
+                runtime=name,
+                model=ran,
+                role=role.name if role is not None else None,
+                tokens=tokens,
+                usd=usd,
             )
         except LedgerError as error:  # what was done is done: what was held for it stays counted
             run.warn(step.id, str(error))

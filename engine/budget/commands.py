@@ -1,4 +1,4 @@
-"""What a command may cost. Nothing stops it at a price: so it is held at the most that somebody declared, or is allowed by name."""
+"""What a command may cost. Nothing stops it at a price: it is held at its declared most, or allowed by name."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ class Spender:
         else:
             where = "to the task"
         most = f"max_cost_usd = 0.50, the most that one run of it costs, {where}"
-        return f"nothing stops the command {self.name} at a price; add {most}, or uncapped = [{json.dumps(self.name)}] under [budget]"
+        allow = f"uncapped = [{json.dumps(self.name)}] under [budget]"
+        return f"nothing stops the command {self.name} at a price; add {most}, or {allow}"
 
 
 def spender(
-    config: EngineConfig, command: tuple[str, ...] | str | None, declared: float | None = None, budget: float | None = None
+    config: EngineConfig,
+    command: tuple[str, ...] | str | None,
+    declared: float | None = None,
+    budget: float | None = None,
 ) -> Spender | None:
-    """The command as one that may cost something, or None if it does not. Without *command* it is the one that answers prompts.
+    """The command as one that may cost something, or None if it does not; without *command*, the one for prompts.
 
     What its configuration declares holds; else what its task has *declared*; else the task's *budget*.
     """

@@ -49,7 +49,11 @@ def spends(cents: int, **more: Any) -> dict[str, Any]:
 
 
 def settings_of(command: dict[str, Any], **budget: Any) -> dict[str, Any]:
-    return {"commands": {"ask": command}, "budget": budget, "engine": {"runtime": "cli", "command": "ask", "concurrency": 20}}
+    return {
+        "commands": {"ask": command},
+        "budget": budget,
+        "engine": {"runtime": "cli", "command": "ask", "concurrency": 20},
+    }
 
 
 def cents(project: Path) -> int:
@@ -179,7 +183,11 @@ class TestCommands:
 
     @pytest.mark.parametrize(
         ("fields", "wanted"),
-        [({"budget": {"usd": 0.4}}, "$0.40"), ({"max_cost_usd": 0.5}, "$0.50"), ({"max_cost_usd": 0.5, "budget": {"usd": 9}}, "$0.50")],
+        [
+            ({"budget": {"usd": 0.4}}, "$0.40"),
+            ({"max_cost_usd": 0.5}, "$0.50"),
+            ({"max_cost_usd": 0.5, "budget": {"usd": 9}}, "$0.50"),
+        ],
     )
     def test_the_task_declares_it(self, project: Path, fields: dict[str, Any], wanted: str) -> None:
         result = run(project, Task.model_validate({**ASK.model_dump(), **fields}), settings_of(spends(20), day={"usd": 0.3}))
@@ -208,7 +216,8 @@ class TestCommands:
         assert "what it cost is not known and counts as $1.00" in allowed.observations
 
     @pytest.mark.parametrize(
-        "fields", [{"command": ("echo", "x")}, {"command": ("echo", "x"), "description": "a title"}, {"command": "plain"}]
+        "fields",
+        [{"command": ("echo", "x")}, {"command": ("echo", "x"), "description": "a title"}, {"command": "plain"}],
     )
     def test_a_program_that_is_sent_no_prompt_is_free(self, project: Path, fields: dict[str, Any]) -> None:
         config = {"commands": {"plain": {"argv": ["echo", "x"]}}, "budget": {"day": {"usd": 0.3}}}
@@ -228,7 +237,10 @@ class TestCommands:
         assert cents(project) == 20
 
     def test_one_that_is_declared_free_is(self, project: Path) -> None:
-        config = {"commands": {"local": {"argv": ["echo", "{prompt}"], "max_cost_usd": 0}}, "budget": {"day": {"usd": 0.3}}}
+        config = {
+            "commands": {"local": {"argv": ["echo", "{prompt}"], "max_cost_usd": 0}},
+            "budget": {"day": {"usd": 0.3}},
+        }
         result = run(project, Task(command="local", description="x"), config)
         assert (result.ok, result.metrics and result.metrics.cost_usd, result.observations) == (True, 0.0, ())
 
@@ -271,7 +283,11 @@ class TestCommands:
     def test_the_configuration_comes_before_the_task_and_that_before_its_budget(self) -> None:
         declared = EngineConfig.model_validate(settings_of(spends(1, max_cost_usd=0.2)))
         silent = EngineConfig.model_validate(settings_of(spends(1)))
-        found = [spender(declared, "ask", 0.3, 9.0), spender(silent, "ask", 0.3, 9.0), spender(silent, "ask", None, 9.0)]
+        found = [
+            spender(declared, "ask", 0.3, 9.0),
+            spender(silent, "ask", 0.3, 9.0),
+            spender(silent, "ask", None, 9.0),
+        ]
         assert [one and one.most_usd for one in found] == [0.2, 0.3, 9.0]
 
     def test_a_name_that_is_no_bare_key_is_quoted(self) -> None:
@@ -339,16 +355,25 @@ class TestOverruns:
     def test_of_a_summary_it_is_told_in_the_step_that_it_is_made_for(self, project: Path) -> None:
         config = settings_of(spends(15, max_cost_usd=0.05), day={"usd": 1.0})
         config["context"] = {"pass_tokens": 200, "summarizers": ["cli"], "default_window": 4000}
-        tasks = [{"id": "read", "command": ["seq", "3000"]}, {"id": "tell", "prompt": "What is in it? ${read.output}", "command": "ask"}]
+        tasks = [
+            {"id": "read", "command": ["seq", "3000"]},
+            {"id": "tell", "prompt": "What is in it? ${read.output}", "command": "ask"},
+        ]
         result = run(project, Plan.model_validate({"task": tasks}), config)
         told = [text for text in result.steps[1].observations if text.startswith("a summary for it: ")]
         assert len(told) == cents(project) // 15 - result.steps[1].ok > 0, "each request of it"
         assert all("it cost $0.10 more than the $0.05 held for it" in text for text in told)
 
     def test_an_estimate_is_said_to_be_one(self, project: Path) -> None:
-        config = {"commands": {"ask": {"argv": ["echo", "{prompt}"], "max_cost_usd": 0.2}}, "budget": {"day": {"usd": 1.0}}}
+        config = {
+            "commands": {"ask": {"argv": ["echo", "{prompt}"], "max_cost_usd": 0.2}},
+            "budget": {"day": {"usd": 1.0}},
+        }
         result = run(project, ASK, config)
-        assert (result.steps[0].cost_usd, result.observations) == (None, ("what it cost is not known and counts as $0.20",))
+        assert (result.steps[0].cost_usd, result.observations) == (
+            None,
+            ("what it cost is not known and counts as $0.20",),
+        )
         assert "day: $0.2000 and 50,000 tokens of it are estimates" in go_ent("budget", cwd=project).stdout.decode()
 
     def test_twenty_at_once_pass_the_limit_by_what_was_under_way(self, project: Path) -> None:
@@ -368,7 +393,11 @@ def test_what_the_budget_refused_cost_nothing(project: Path) -> None:
             totals = engine.store.index.totals("runtime")["cli"]
             state = await engine.status(result.execution_id)
         assert result.metrics is not None
-        assert (result.steps[0].cost_usd, result.steps[0].attempts[0].cost_usd, result.metrics.cost_usd) == (0.0, 0.0, 0.0)
+        assert (result.steps[0].cost_usd, result.steps[0].attempts[0].cost_usd, result.metrics.cost_usd) == (
+            0.0,
+            0.0,
+            0.0,
+        )
         assert (totals.cost_usd, totals.costs_unknown) == (0.0, 0)
         assert state.spent_usd == 0.0
 
@@ -378,7 +407,10 @@ def test_what_the_budget_refused_cost_nothing(project: Path) -> None:
 def test_a_refusal_does_not_make_an_unknown_cost_known(project: Path) -> None:
     """The first try told nothing of its cost, and the second was refused."""
     argv = ["sh", "-c", "exit 1", "sh", "{prompt}"]
-    config = {"commands": {"ask": {"argv": argv, "max_cost_usd": 0.2, "model": "m"}}, "budget": {"execution": {"usd": 0.3}}}
+    config = {
+        "commands": {"ask": {"argv": argv, "max_cost_usd": 0.2, "model": "m"}},
+        "budget": {"execution": {"usd": 0.3}},
+    }
     result = run(project, plan(1, retries=1), config)
     assert [attempt.cost_usd for attempt in result.steps[0].attempts] == [None, 0.0]
     assert (result.steps[0].cost_usd, result.metrics and result.metrics.cost_usd) == (None, None)
@@ -388,7 +420,12 @@ CALL = st.tuples(st.integers(1, 40), st.integers(0, 300))  # cents that are held
 
 
 @settings(deadline=None, max_examples=15)
-@given(calls=st.lists(CALL, min_size=2, max_size=25), limit=st.integers(20, 120), overruns=st.booleans(), wide=st.integers(1, 20))
+@given(
+    calls=st.lists(CALL, min_size=2, max_size=25),
+    limit=st.integers(20, 120),
+    overruns=st.booleans(),
+    wide=st.integers(1, 20),
+)
 def test_no_limit_is_passed_but_by_what_was_under_way(calls: list[tuple[int, int]], limit: int, overruns: bool, wide: int) -> None:
     """Calls of two budgets on one account, many at once. Those that keep to what was held never pass the limit; those that do not pass
     it by no more than what those under way cost beyond it, and each says so."""
