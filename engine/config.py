@@ -65,6 +65,9 @@ class CommandConfig(Model):
     timeout_s: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="seconds that it may take, if that is less than the task's", examples=[60.0]
     )
+    repeatable: bool = Field(
+        default=False, description="whether it may be run again without a question when a crash left it without an end"
+    )
 
 
 class RoleConfig(Model):

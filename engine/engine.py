@@ -40,7 +40,7 @@ from engine.guests import GuestOrder, Guests, guest_order, make_tapes
 from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
 from engine.prompts import Prompt, Prompts, roles
 from engine.prompts.templating import Templates
-from engine.resuming import Changed, changes, damages, environment, refuse, unfinished_calls
+from engine.resuming import Changed, changes, damages, environment, refuse, unfinished_calls, unfinished_steps
 from engine.runners.base import Availability, Runner
 from engine.runners.registry import Registry, Surroundings
 from engine.runners.trees import TAG, reap, reap_now
@@ -326,13 +326,18 @@ class Engine:
                 if name in self.registry.names
             }
             now = await asyncio.to_thread(self._environment, plan, runners)
-            found = changes(state, now) + unfinished_calls(tapes)
+            open_steps = unfinished_steps(state, work, self.config)
+            decided = {step: policy for step in open_steps if (policy := unfinished.of(step)) is not None}
+            found = changes(state, now) + unfinished_calls(tapes) + [open_steps[step] for step in open_steps if step not in decided]
             refuse(state, found, anyway=anyway)
+            for step, policy in decided.items():
+                held.append("unfinished", {"step": step, "decided": policy})
             for step, tries in state.tries.items():
                 if step not in state.results or not state.results[step].ok:  # a child of a process that was killed may live on
                     for number in range(max(1, tries - MOST_REAPED), tries + 1):
                         await reap(f"{execution_id}/{step}/{number}")
             run = self._begin(held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event, ask)
+            run.decided = decided
             for one in found:
                 run.say("warning", text=one.text)
         except BaseException:

@@ -107,6 +107,7 @@ class Task(Model):
     inputs: dict[str, Any] = Field(default_factory=dict)
     pinned: tuple[str, ...] = ()  # what every prompt has word for word, however much else is summarised
     threshold: Threshold | None = None  # of the window, beyond which is summarised
+    repeatable: bool = False  # whether it may be done again when nobody knows whether it was done
 
     @model_validator(mode="before")
     @classmethod
@@ -136,6 +137,8 @@ class Task(Model):
             raise ValueError(f"a task is one of prompt and {given[0]}, not both of them")
         if not given and not self.description.strip():
             raise ValueError("a task needs a description (or a command, a tool or code)")
+        if self.repeatable and (self.tool or self.code):
+            raise ValueError(f"repeatable is for a command or a prompt: of a task's {given[0]}, each call is decided for itself")
         return self
 
     @property

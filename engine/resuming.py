@@ -12,13 +12,18 @@ from typing import Literal
 
 from composer import Composer, ComposerError
 from composer.checks import requires_problems
+from engine.config import EngineConfig
 from engine.errors import ExecutionConflict
 from engine.executions.state import Environment, ExecutionState
-from engine.executions.tape import Call, Tapes
+from engine.executions.tape import Call, Policy, Tapes
+from engine.models import RunResult, Task
+from engine.work import Work, task_of
 from sandbox import Sandbox
 from sandbox.broker import CHECKPOINT
 from sandbox.images import find_image, note_project
 
+UNKNOWN = "it was begun before the execution was interrupted, and nobody knows whether it was done"
+MOST_SHOWN = 200
 Weight = Literal["told", "refused", "impossible"]
 
 
@@ -98,6 +103,40 @@ def unfinished_calls(tapes: Tapes) -> list[Changed]:
     ]
 
 
+def unfinished_steps(state: ExecutionState, work: Work, config: EngineConfig) -> dict[str, Changed]:
+    """The steps of which nobody knows whether they were done, and that are not done again without a question."""
+    found = {}
+    for step, runtime in state.begun.items():
+        task = task_of(work, step)
+        if task is None or not _may_repeat(state, step, runtime, task, config):
+            title = "which its work does not have" if task is None else " ".join(task.title.split())[:MOST_SHOWN]
+            where = f" on {runtime}" if runtime else ""
+            said = f"step {step}, {title}, was begun{where}, and nobody knows whether it was done"
+            found[step] = Changed(said, "impossible", unknown=True)
+    return found
+
+
+def _may_repeat(state: ExecutionState, step: str, runtime: str, task: Task, config: EngineConfig) -> bool:
+    """Whether a step that was begun is gone on with, or done again, without a question."""
+    if task.tool or task.code or task.repeatable:  # what runs in a guest is on its tape: its calls are asked about, one by one
+        return True
+    if task.needs_model and task.access != "edit":
+        return True
+    if task.needs_model and (session := state.sessions.get(step)) is not None and session.runtime == runtime:
+        return True  # the agent goes on in it, and knows what it did
+    name = task.command or (config.engine.command if runtime == "cli" else None)
+    return isinstance(name, str) and name in config.commands and config.commands[name].repeatable
+
+
+def assumed(step: str, state: ExecutionState, policy: Policy) -> RunResult:
+    """The result of a step that is taken as done, or as failed, without being run."""
+    result = RunResult(execution_id=state.id, task_id=step, status="completed", runtime=state.begun.get(step) or None)
+    if policy == "skip":
+        return result.model_copy(update={"observations": ("it was taken as done: what it answered is not known",)})
+    # A failure of this kind is not tried again by itself.
+    return result.model_copy(update={"status": "failed", "failure": "interrupted", "error": UNKNOWN})
+
+
 def _shown(path: str, call: Call) -> str:
     text = ""
     if isinstance(call.arguments, list) and len(call.arguments) == 2:
@@ -115,8 +154,8 @@ def refuse(state: ExecutionState, found: list[Changed], *, anyway: bool) -> None
     hints = []
     if against == unknown:
         hints.append(
-            "look whether it was done; then --unfinished retry makes it again, skip takes it as done, fail raises in the code; "
-            "CALL=skip is for one call"
+            "look whether it was done; then --unfinished retry does it again, skip takes it as done, fail lets it fail; "
+            "NAME=skip is for one call or step"
         )
     elif all(one.weight == "refused" for one in against):
         hints.append("resume with --anyway to go on all the same")

@@ -65,6 +65,8 @@ def _field(name: str) -> TypeAdapter[Any]:
 
 
 def _step_finished(state: ExecutionState, record: Record) -> dict[str, Any]:
+    if not record.get("unknown"):  # what it says is not what the try came to
+        state.begun.pop(_text(record["step"]), None)
     return with_result(state, _text(record["step"]), RunResult.model_validate(record["result"]))
 
 
@@ -94,6 +96,13 @@ def _try(state: ExecutionState, record: Record) -> dict[str, Any]:
     if version is not None:
         state.environment.runners[runtime] = _text(version)
     state.tries[step] = record["try"]
+    if record.get("begun", True):
+        state.begun[step] = runtime
+    return {}
+
+
+def _started(state: ExecutionState, record: Record) -> dict[str, Any]:
+    state.begun[_text(record["step"])] = _text(record["runtime"])
     return {}
 
 
@@ -159,6 +168,7 @@ _CHANGES = MappingProxyType(
         "status": _status,
         "step_finished": _step_finished,
         "try": _try,
+        "started": _started,
         "session": _session,
         "call": _call,
         "asked": _asked,

@@ -25,6 +25,8 @@ NAMES = (
     "state-after-rename",
     "call-before-dispatch",
     "call-after-dispatch",
+    "step-before-start",
+    "step-after-end",
 )
 FULL = "full"
 

@@ -110,19 +110,30 @@ class Held:
         self.write()
         self._index.put(self.state)
 
-    def start_try(self, step: str, runtime: str, version: str | None = None) -> int:
-        """A step is about to be dispatched: on disk before it is. The number of the try."""
+    def start_try(self, step: str, runtime: str, version: str | None = None, *, begun: bool = True) -> int:
+        """A step is about to be dispatched: on disk before it is. The number of the try.
+
+        One that is not *begun* has to wait first: `started` says when it is.
+        """
         number = self.state.tries.get(step, 0) + 1
-        self.append("try", {"step": step, "runtime": runtime, "version": version, "try": number}, sync=True)
+        self.append("try", {"step": step, "runtime": runtime, "version": version, "try": number, "begun": begun}, sync=True)
         return number
+
+    def started(self, step: str, runtime: str) -> None:
+        """A try begins now: on disk before it does."""
+        self.append("started", {"step": step, "runtime": runtime}, sync=True)
 
     def session(self, step: str, session: AgentSession) -> None:
         """An agent has told its session: a retry after a crash goes on in it."""
         self.append("session", {"step": step, "session": session.model_dump()})
 
-    def finish_step(self, step: str, result: RunResult) -> None:
-        """A step's result, on disk when this returns. The state's file follows when it was not just written."""
-        self.append("step_finished", {"step": step, "result": result.model_dump(mode="json")}, sync=True)
+    def finish_step(self, step: str, result: RunResult, *, unknown: bool = False) -> None:
+        """A step's result, on disk when this returns. The state's file follows when it was not just written.
+
+        Where it is *unknown* what the last try came to, that stays so.
+        """
+        data = {"step": step, "result": result.model_dump(mode="json")} | ({"unknown": True} if unknown else {})
+        self.append("step_finished", data, sync=True)
         if self._together != threading.get_ident() and self._due():
             self.write()
 
@@ -212,7 +223,7 @@ class Held:
 
 def _still(state: ExecutionState) -> ExecutionState:
     """The state, with copies of what is changed in place."""
-    changed = {name: dict(getattr(state, name)) for name in ("results", "tries", "sessions", "requests", "decisions")}
+    changed = {name: dict(getattr(state, name)) for name in ("results", "tries", "begun", "sessions", "requests", "decisions")}
     environment = state.environment.model_copy(update={"runners": dict(state.environment.runners)})
     return state.model_copy(update={**changed, "environment": environment})
 
