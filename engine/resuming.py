@@ -154,7 +154,7 @@ def refuse(state: ExecutionState, found: list[Changed], *, anyway: bool) -> None
     hints = []
     if against == unknown:
         hints.append(
-            "look whether it was done; then --unfinished retry does it again, skip takes it as done, fail lets it fail; "
+            "look whether it was done; then --unfinished retry makes it again, skip takes it as done, fail lets it fail; "
             "NAME=skip is for one call or step"
         )
     elif all(one.weight == "refused" for one in against):

@@ -8,8 +8,8 @@ import re
 WORDS = (
     (re.compile(r"resume with --unfinished retry, skip or fail"), 'engine_resume with unfinished ["retry"], ["skip"] or ["fail"]'),
     (
-        re.compile(r"then --unfinished retry does it again, skip takes it as done, fail lets it fail; NAME=skip is for one call or step"),
-        'then engine_resume with unfinished ["retry"] does it again, ["skip"] takes it as done, ["fail"] lets it fail; '
+        re.compile(r"then --unfinished retry makes it again, skip takes it as done, fail lets it fail; NAME=skip is for one call or step"),
+        'then engine_resume with unfinished ["retry"] makes it again, ["skip"] takes it as done, ["fail"] lets it fail; '
         '["NAME=skip"] is for one call or step',
     ),
     (re.compile(r"resume with --anyway to go on all the same"), "engine_resume with anyway true goes on all the same"),

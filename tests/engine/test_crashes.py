@@ -384,7 +384,7 @@ class TestUnfinishedCommand:
             child = forker.go_ent(killed.project, "resume", row.id)
             assert child.wait() == 12
             assert "step a, sh -c echo a >>commands; echo said a, was begun on cli, and nobody knows" in child.stderr
-            assert "--unfinished retry does it again" in child.stderr
+            assert "--unfinished retry makes it again" in child.stderr
         assert killed.lines(work.COMMANDS) == ["a"]
 
     @pytest.mark.parametrize("word", ["retry", "a=retry"])
