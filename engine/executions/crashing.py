@@ -19,6 +19,7 @@ NAMES = (
     "journal-after-append",
     "journal-before-sync",
     "journal-after-sync",
+    "mark-after-write",
     "repair-before-swap",
     "state-before-write",
     "state-before-rename",

@@ -19,6 +19,7 @@ import pytest
 
 from engine import ExecutionConflict, StorageFailed
 from engine.executions import crashing
+from engine.executions.reading import encode
 from engine.executions.store import owner
 from sandbox import Sandbox
 from tests.engine.crashers import work
@@ -95,6 +96,7 @@ MIDDLE = {
     "journal-after-append": 26,
     "journal-before-sync": 3,
     "journal-after-sync": 5,
+    "mark-after-write": 4,
     "state-before-write": 2,
     "state-before-rename": 1,
     "state-after-rename": 2,
@@ -360,6 +362,89 @@ def test_commands_of_a_graph_that_is_killed_again_and_again_are_run_once_or_aske
     assert Counter(world.lines(work.COMMANDS)) == {f"t{i}": 1 for i in range(tasks)}
 
 
+class TestCutJournal:
+    """What was synced is known to the index, too."""
+
+    @pytest.fixture
+    def killed(self, fresh: Fresh, forker: Forker) -> World:
+        world = fresh()
+        assert forker.start(world.project, "graph", commands_plan(6) | {"concurrency": 1}, crash="step-before-start:6").wait() == KILLED
+        assert world.lines(work.COMMANDS) == [f"t{i}" for i in range(5)]
+        return world
+
+    @staticmethod
+    def journal(world: World) -> Path:
+        (row,) = world.rows()
+        return world.project / ".go-ent" / "executions" / row.id / "journal.jsonl"
+
+    @pytest.mark.parametrize("state", ["as it was", "gone"])
+    @pytest.mark.parametrize(
+        "cut",
+        [
+            lambda data: data[: len(data) // 2],
+            lambda data: b"".join(data.splitlines(keepends=True)[:-1]),
+            lambda data: b"".join(data.splitlines(keepends=True)[:3]),
+        ],
+        ids=["half", "its last record", "an older copy"],
+    )
+    def test_is_told_and_nothing_is_run_again(
+        self, killed: World, forker: Forker, box: Sandbox, cut: Callable[[bytes], bytes], state: str
+    ) -> None:
+        path = self.journal(killed)
+        path.write_bytes(cut(path.read_bytes()))
+        if state == "gone":
+            path.with_name("state.json").unlink()
+        execution_id = path.parent.name
+        looked = forker.go_ent(killed.project, "status", execution_id)
+        assert looked.wait() == 0, looked.stderr
+        assert "lost: the journal was damaged" in looked.stdout
+        doctor = forker.go_ent(killed.project, "doctor")
+        doctor.wait()
+        assert f"the journal of {execution_id} lacks records" in doctor.stdout
+        for _ in range(2):
+            again = forker.go_ent(killed.project, "resume", execution_id, "--unfinished", "retry")
+            assert again.wait() == 12
+            assert "lost: the journal was damaged\nresume with --anyway" in again.stderr
+        assert killed.lines(work.COMMANDS) == [f"t{i}" for i in range(5)]
+        assert work.live(killed.project, box, work.resume(execution_id, ["retry"], anyway=True))["status"] == "completed"
+
+    def test_with_another_record_in_the_place_of_one_is_told(self, killed: World, box: Sandbox) -> None:
+        path = self.journal(killed)
+        lines = path.read_bytes().splitlines(keepends=True)
+        forged = json.loads(lines[3])
+        del forged["crc"]
+        lines[3] = encode(forged.pop("seq"), forged.pop("at") + 1, forged.pop("kind"), forged)
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(ExecutionConflict, match="the journal up to record .* is not what was written"):
+            work.live(killed.project, box, work.resume(path.parent.name, ["retry"]))
+
+    def test_can_not_be_known_without_the_index_and_the_state(self, killed: World, box: Sandbox) -> None:
+        path = self.journal(killed)
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+        path.with_name("state.json").unlink()
+        (path.parent.parent / "index.db").unlink()
+        assert work.live(killed.project, box, work.resume(path.parent.name, ["retry"]))["status"] == "completed"
+
+    def test_is_compared_with_what_was_synced_alone(self, killed: World, box: Sandbox) -> None:
+        """What a process has appended since is more than the index knows: that is no damage."""
+        path = self.journal(killed)
+        with killed.store() as store:
+            mark = store.index.kept(path.parent.name)
+        assert mark is not None
+        assert mark.size == path.stat().st_size
+        with path.open("ab") as file:
+            file.write(encode(mark.seq + 1, time.time(), "progress", {"step": "t5", "what": "text", "text": "later"}))
+        assert work.live(killed.project, box, work.resume(path.parent.name, ["retry"]))["status"] == "completed"
+
+    def test_of_which_nothing_is_left_is_not_taken_for_one_that_never_began(self, killed: World) -> None:
+        path = self.journal(killed)
+        path.write_bytes(b"")
+        path.with_name("state.json").unlink()
+        with killed.store() as store:
+            store._forget_unborn(store.index.rows()[0].model_copy(update={"created": 0.0}))
+        assert path.exists()
+
+
 class TestUnfinishedCommand:
     """A command that was begun and has no end on record."""
 
@@ -400,7 +485,7 @@ class TestUnfinishedCommand:
     def test_fails_and_is_asked_about_the_next_time(self, killed: World, box: Sandbox) -> None:
         assert self.resumed(killed, box, "fail")["status"] == "failed"
         assert killed.lines(work.COMMANDS) == ["a"], "neither it nor what needs it was run"
-        with pytest.raises(ExecutionConflict, match="step a, sh -c .* nobody knows"):
+        with pytest.raises(ExecutionConflict, match=r"step a, sh -c .* nobody knows"):
             self.resumed(killed, box)
         assert self.resumed(killed, box, "skip")["status"] == "completed"
 
@@ -477,7 +562,7 @@ def test_what_outlived_a_killed_owner_is_ended_before_its_task_is_tried_again(fr
     assert ps.wait() == 0, ps.stderr
     (row,) = json.loads(ps.stdout)
     assert (row["status"], row["resumable"]) == ("interrupted", True)
-    with pytest.raises(ExecutionConflict, match="step a, sh -c .* nobody knows whether it was done\n.*--unfinished retry"):
+    with pytest.raises(ExecutionConflict, match=r"step a, sh -c .* nobody knows whether it was done\n.*--unfinished retry"):
         work.live(world.project, box, work.resume(row["id"]))
     done = work.live(world.project, box, work.resume(row["id"], ["a=retry"]))
     assert done["values"] == {"a": "done"}

@@ -282,7 +282,8 @@ class TestVersions:
         newer = state.model_dump(mode="json") | {"version": SCHEMA_VERSION + 1}
         in_state = place == "state"
         put(store, state.id, packed(newer) if in_state else None, {"kind": "created", "state": older(state) if in_state else newer})
-        with pytest.raises(TooNew, match=f"has version {SCHEMA_VERSION + 1}, and this go-ent reads versions up to {SCHEMA_VERSION}: update go-ent"):
+        said = f"has version {SCHEMA_VERSION + 1}, and this go-ent reads versions up to {SCHEMA_VERSION}: update go-ent"
+        with pytest.raises(TooNew, match=said):
             store.load(state.id)
         with pytest.raises(TooNew):
             store.hold(state.id)
