@@ -58,7 +58,7 @@ class Batch:
         """Go on with one that this process holds now. It is released if it can't."""
         try:
             ready = await guests.prepare(held, unfinished, anyway=anyway)
-            tool = await ready.composer.composed.get(ready.order.tool or "")
+            tool = ready.tool or await ready.composer.composed.get(ready.order.tool or "")
             before = await asyncio.to_thread(_lines, held)
             await asyncio.to_thread(held.move, "running", error=None, result=None)
         except BaseException:

@@ -40,7 +40,7 @@ from engine.guests import GuestOrder, Guests, guest_order, make_tapes
 from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
 from engine.prompts import Prompt, Prompts, roles
 from engine.prompts.templating import Templates
-from engine.resuming import Changed, changes, damages, environment, refuse, unfinished_calls, unfinished_steps
+from engine.resuming import Changed, changes, damages, environment, refuse, unfinished_calls, unfinished_steps, version_changes
 from engine.runners.base import Availability, Runner
 from engine.runners.registry import Registry, Surroundings
 from engine.runners.trees import TAG, reap, reap_now
@@ -328,7 +328,8 @@ class Engine:
             now = await asyncio.to_thread(self._environment, plan, runners)
             open_steps = unfinished_steps(state, work, self.config)
             decided = {step: policy for step in open_steps if (policy := unfinished.of(step)) is not None}
-            found = changes(state, now) + unfinished_calls(tapes) + [open_steps[step] for step in open_steps if step not in decided]
+            found = changes(state, now) + await version_changes(self._open_composer, tapes, work)
+            found += unfinished_calls(tapes) + [open_steps[step] for step in open_steps if step not in decided]
             refuse(state, found, anyway=anyway)
             for step, policy in decided.items():
                 held.append("unfinished", {"step": step, "decided": policy})

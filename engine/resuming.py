@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Literal
 
 from composer import Composer, ComposerError
 from composer.checks import requires_problems
+from composer.composed import Composed
 from engine.config import EngineConfig
 from engine.errors import ExecutionConflict
 from engine.executions.state import Environment, ExecutionState
@@ -63,8 +65,13 @@ def changes(state: ExecutionState, now: Environment) -> list[Changed]:
     return found
 
 
-async def guest_changes(state: ExecutionState, composer: Composer, tapes: Tapes, *, tool: str | None) -> list[Changed]:
-    """What has changed for a run in a guest: its code, image, tools and grants, and what nobody knows of its calls."""
+async def guest_changes(
+    state: ExecutionState, composer: Composer, tapes: Tapes, *, tool: str | None
+) -> tuple[list[Changed], Composed | None]:
+    """What has changed for a run in a guest: its code, image, tools and grants, and what nobody knows of its calls.
+
+    And the version of its composed tool that it goes on with, if it runs one.
+    """
     found = changes(state, await asyncio.to_thread(environment, composer.project, composer.box))
     if state.unresumable is not None:
         found.append(Changed(state.unresumable, "impossible"))
@@ -73,26 +80,61 @@ async def guest_changes(state: ExecutionState, composer: Composer, tapes: Tapes,
     image = state.environment.image
     if image and image != composer.box.image.digest and find_image(image) is None:
         found.append(Changed(f"the image that ran it ({image[:16]}) is not there any more", "impossible"))
+    begun = None if tool is None else await composer.version(tool, digest=state.source)
     if tool is not None:
-        found += await _tool_changes(state, composer, tool)
+        found += await _tool_changes(composer, tool, begun, state.source or "")
     for path, call in tapes.left():
         if "/" not in path.partition("/")[2] and call.tool != CHECKPOINT and not composer.grants.allows(call.tool):
             found.append(Changed(f"{call.tool}, which call {path} needs, is not granted any more", "refused"))
-    return found + unfinished_calls(tapes)
+    found += await version_changes(lambda: composer, tapes)
+    return found + unfinished_calls(tapes), begun
 
 
-async def _tool_changes(state: ExecutionState, composer: Composer, tool: str) -> list[Changed]:
+async def _tool_changes(composer: Composer, tool: str, begun: Composed | None, digest: str) -> list[Changed]:
+    now, there = await _version_now(composer, tool)
+    if begun is None:
+        return [Changed(f"{tool} was other code ({digest[:16]}), which is not in its history, and {there}", "impossible")]
+    problems = await requires_problems(begun.interface.requires, composer.catalogue, composer.grants, tool)
+    found = [Changed(problem, "refused") for problem in problems]
+    return found if now == digest else [_other_version(tool, begun, there), *found]
+
+
+async def version_changes(composer: Callable[[], Composer], tapes: Tapes, work: Work | None = None) -> list[Changed]:
+    """The composed tools under way, of calls and of steps of *work*, that have another version now than the one they go on with."""
+    found: dict[Changed, None] = {}
+    for path, run in tapes.tracks.runs.items():
+        name = _tool_under_way(path, tapes, work)
+        if name is None or run.start is None:
+            continue
+        begun = await composer().version(name, source=run.start.source)
+        now, there = await _version_now(composer(), name)
+        if begun is not None and begun.file.digest != now:
+            found[_other_version(name, begun, there)] = None
+    return list(found)
+
+
+def _tool_under_way(path: str, tapes: Tapes, work: Work | None) -> str | None:
+    """The composed tool of a guest run that is not over."""
+    if "/" in path:
+        call = tapes.tracks.calls.get(path)
+        return call.tool if call is not None and call.answer is None else None
+    step = path.partition("#")[0]
+    task = None if work is None else task_of(work, step)
+    result = tapes.held.state.results.get(step)
+    return None if task is None or (result is not None and result.ok) else task.tool
+
+
+async def _version_now(composer: Composer, tool: str) -> tuple[str | None, str]:
+    """The digest of a tool as it is now, and what is said of it."""
     try:
         now = await composer.composed.get(tool)
-    except ComposerError as error:
-        return [Changed(str(error), "impossible")]
-    if now.file.digest != state.source:
-        was = next((one.number for one in reversed(await composer.history(tool)) if (state.source or "").startswith(one.digest)), None)
-        before = f"version {was}" if was is not None else f"other code ({(state.source or '')[:16]})"
-        hint = f"; bring it back: go-ent tool rollback {tool} {was}" if was is not None else ""
-        return [Changed(f"{tool} was {before}, and is version {now.version}{hint}", "impossible")]
-    problems = await requires_problems(now.interface.requires, composer.catalogue, composer.grants, tool)
-    return [Changed(problem, "refused") for problem in problems]
+    except ComposerError:
+        return None, "is no tool now"
+    return now.file.digest, f"is version {now.version}"
+
+
+def _other_version(tool: str, begun: Composed, there: str) -> Changed:
+    return Changed(f"{tool} was version {begun.version}, and {there}: it goes on with version {begun.version}")
 
 
 def unfinished_calls(tapes: Tapes) -> list[Changed]:

@@ -13,10 +13,6 @@ WORDS = (
         '["NAME=skip"] is for one call or step',
     ),
     (re.compile(r"resume with --anyway to go on all the same"), "engine_resume with anyway true goes on all the same"),
-    (
-        re.compile(r"bring it back: go-ent tool rollback ([a-z0-9_]+) ([0-9]+)"),
-        r'bring it back: tool_rollback {"name": "\1", "version": \2}',
-    ),
     (re.compile(r"go-ent resume [0-9a-f-]{36} goes on"), "engine_resume goes on"),
     (re.compile(r"go-ent ps lists those there are"), "engine_status lists those there are"),
 )

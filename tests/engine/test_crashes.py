@@ -415,7 +415,7 @@ class TestCutJournal:
         del forged["crc"]
         lines[3] = encode(forged.pop("seq"), forged.pop("at") + 1, forged.pop("kind"), forged)
         path.write_bytes(b"".join(lines))
-        with pytest.raises(ExecutionConflict, match="the journal up to record .* is not what was written"):
+        with pytest.raises(ExecutionConflict, match=r"the journal up to record .* is not what was written"):
             work.live(killed.project, box, work.resume(path.parent.name, ["retry"]))
 
     def test_can_not_be_known_without_the_index_and_the_state(self, killed: World, box: Sandbox) -> None:
