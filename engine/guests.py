@@ -320,6 +320,6 @@ def guest_status(run: Run) -> tuple[ExecutionStatus, bool]:
 def _wants_a_tool(held: Held) -> bool:
     """Whether a run failed for want of a tool: once it is there, it can go on."""
     try:
-        return STEP in read_tapes(held.records()).mended
+        return STEP in read_tapes(held.standing()).mended
     except (ValueError, TypeError, KeyError, OSError):
         return False

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from composer import Composer, ComposerError
 from composer.checks import requires_problems
@@ -17,7 +17,8 @@ from composer.composed import Composed
 from engine.config import EngineConfig
 from engine.errors import ExecutionConflict
 from engine.executions.state import Environment, ExecutionState
-from engine.executions.tape import Call, Policy, Tapes
+from engine.executions.store import Held
+from engine.executions.tape import Policy, Tapes
 from engine.models import RunResult, Task
 from engine.work import Work, task_of
 from sandbox import Sandbox
@@ -25,7 +26,7 @@ from sandbox.broker import CHECKPOINT
 from sandbox.images import find_image, note_project
 
 UNKNOWN = "it was begun before the execution was interrupted, and nobody knows whether it was done"
-MOST_SHOWN = 200
+MOST_SHOWN, MOST_TOLD = 200, 20
 Weight = Literal["told", "refused", "impossible"]
 
 
@@ -140,8 +141,8 @@ def _other_version(tool: str, begun: Composed, there: str) -> Changed:
 def unfinished_calls(tapes: Tapes) -> list[Changed]:
     """The calls of which nobody knows whether they were done, unless it was said what to do about them."""
     return [
-        Changed(f"{_shown(path, call)} was begun, and nobody knows whether it was done", "impossible", unknown=True)
-        for path, call in tapes.undecided()
+        Changed(f"{shown} was begun, and nobody knows whether it was done", "impossible", unknown=True)
+        for shown in (shown_call(path, call.tool, call.arguments) for path, call in tapes.undecided())
     ]
 
 
@@ -151,7 +152,7 @@ def unfinished_steps(state: ExecutionState, work: Work, config: EngineConfig) ->
     for step, runtime in state.begun.items():
         task = task_of(work, step)
         if task is None or not _may_repeat(state, step, runtime, task, config):
-            title = "which its work does not have" if task is None else " ".join(task.title.split())[:MOST_SHOWN]
+            title = "which its work does not have" if task is None else short_of(task.title)
             where = f" on {runtime}" if runtime else ""
             said = f"step {step}, {title}, was begun{where}, and nobody knows whether it was done"
             found[step] = Changed(said, "impossible", unknown=True)
@@ -160,14 +161,43 @@ def unfinished_steps(state: ExecutionState, work: Work, config: EngineConfig) ->
 
 def _may_repeat(state: ExecutionState, step: str, runtime: str, task: Task, config: EngineConfig) -> bool:
     """Whether a step that was begun is gone on with, or done again, without a question."""
-    if task.tool or task.code or task.repeatable:  # what runs in a guest is on its tape: its calls are asked about, one by one
-        return True
-    if task.needs_model and task.access != "edit":
+    if task.tool or task.code:  # what runs in a guest is on its tape: its calls are asked about, one by one
         return True
     if task.needs_model and (session := state.sessions.get(step)) is not None and session.runtime == runtime:
         return True  # the agent goes on in it, and knows what it did
+    return _is_repeatable(task, runtime, config)
+
+
+def _is_repeatable(task: Task, runtime: str, config: EngineConfig) -> bool:
+    """Whether a command or an agent may do a task twice."""
+    if task.repeatable or (task.needs_model and task.access != "edit"):
+        return True
     name = task.command or (config.engine.command if runtime == "cli" else None)
     return isinstance(name, str) and name in config.commands and config.commands[name].repeatable
+
+
+def go_back(held: Held, name: str, work: Work | None, config: EngineConfig, *, anyway: bool) -> list[Changed]:
+    """Go back to a checkpoint of an execution: what is done again. `ExecutionConflict` if that may have effects, and nobody insists.
+
+    Reads the journal: call it in a thread.
+    """
+    back = held.undoing(name)
+    after = f"after checkpoint {short_of(back.checkpoint.label)}"
+    found = [
+        Changed(f"{shown_call(path, record.get('tool'), record.get('arguments'))} was made {after}, and may be made again", "refused")
+        for path, record in back.effects.items()
+    ]
+    for step in sorted(back.steps):
+        task = None if work is None else task_of(work, step)
+        if task is None or task.tool or task.code:
+            continue  # what it called is told for itself
+        runtime = held.state.begun.get(step) or (result.runtime or "" if (result := held.state.results.get(step)) is not None else "")
+        again = _is_repeatable(task, runtime, config)
+        said = f"step {step}, {short_of(task.title)}, was run {after}, and is run again"
+        found.append(Changed(said, "told" if again else "refused"))
+    refuse(held.state, found, anyway=anyway)
+    held.go_back(back)
+    return found
 
 
 def assumed(step: str, state: ExecutionState, policy: Policy) -> RunResult:
@@ -179,12 +209,16 @@ def assumed(step: str, state: ExecutionState, policy: Policy) -> RunResult:
     return result.model_copy(update={"status": "failed", "failure": "interrupted", "error": UNKNOWN})
 
 
-def _shown(path: str, call: Call) -> str:
+def shown_call(path: str, tool: Any, arguments: Any) -> str:
     text = ""
-    if isinstance(call.arguments, list) and len(call.arguments) == 2:
-        args, kwargs = call.arguments
-        text = json.dumps(kwargs if not args else call.arguments, ensure_ascii=False, default=str)
-    return f"call {path}, {call.tool} with {text[:200]},"
+    if isinstance(arguments, list) and len(arguments) == 2:
+        args, kwargs = arguments
+        text = json.dumps(kwargs if not args else arguments, ensure_ascii=False, default=str)
+    return f"call {path}, {tool} with {text[:MOST_SHOWN]},"
+
+
+def short_of(text: str) -> str:
+    return " ".join(text.split())[:MOST_SHOWN]
 
 
 def refuse(state: ExecutionState, found: list[Changed], *, anyway: bool) -> None:
@@ -201,6 +235,6 @@ def refuse(state: ExecutionState, found: list[Changed], *, anyway: bool) -> None
         )
     elif all(one.weight == "refused" for one in against):
         hints.append("resume with --anyway to go on all the same")
-    said = "; ".join(one.text for one in against)
+    said = "; ".join(one.text for one in against[:MOST_TOLD]) + (f"; and {more} more" if (more := len(against) - MOST_TOLD) > 0 else "")
     how = "can't be resumed" if against != unknown else "can't be resumed without a decision"
     raise ExecutionConflict(f"execution {state.id} {how}: {said}" + (f"\n{hints[0]}" if hints else ""))

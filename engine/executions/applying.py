@@ -23,6 +23,7 @@ from engine.executions.state import (
     Request,
     Summarized,
 )
+from engine.executions.undoing import gone_back
 from engine.models import RunResult, cost_of
 
 MOST_SAID = 100  # lines about damage that a state keeps
@@ -138,6 +139,10 @@ def _checkpoint(state: ExecutionState, record: Record) -> dict[str, Any]:
     return {"checkpoints": (*state.checkpoints[1 - MAX_CHECKPOINTS :], Checkpoint.model_validate(made))}
 
 
+def _unmarked(state: ExecutionState, record: Record) -> dict[str, Any]:
+    return {"checkpoints": tuple(one for one in state.checkpoints if one.seq != record["checkpoint"])}
+
+
 def _summary(state: ExecutionState, record: Record) -> dict[str, Any]:
     made = Summarized.model_validate({name: record[name] for name in Summarized.model_fields if name in record})
     spent = state.spent_usd if made.cost_usd is None else (state.spent_usd or 0.0) + made.cost_usd
@@ -174,6 +179,8 @@ _CHANGES = MappingProxyType(
         "asked": _asked,
         "decided": _decided,
         "checkpoint": _checkpoint,
+        "unmarked": _unmarked,
+        "undone": gone_back,
         "line": _line,
         "summary": _summary,
         "context": _context,

@@ -161,6 +161,7 @@ class ExecutionState(Model):
     context: tuple[Summarized, ...] = ()  # the chain: the last of its summaries
     fill: Fill | None = None
     checkpoints: tuple[Checkpoint, ...] = ()  # the last ones
+    undone: tuple[tuple[Count, Count], ...] = ()  # what came after checkpoints that were gone back to: after a record, up to another
     lines: Lines | None = None
     final: bool = False  # it has failed by its own doing: run again, it would again
     unresumable: str | None = None  # why it can't be resumed

@@ -31,6 +31,7 @@ from engine.executions.journal import Journal
 from engine.executions.marks import Mark, is_changed
 from engine.executions.reading import Record, Scan, fits, lost
 from engine.executions.state import FINISHED, TRANSITIONS, BadState, ExecutionState, ExecutionStatus, TooNew, state_from, unpack
+from engine.executions.undoing import find_checkpoint
 
 __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "Held", "owner"]
 
@@ -239,17 +240,29 @@ class ExecutionStore:
         """Mark where an execution stands; the process that owns it, if one does, is asked to."""
         if not 0 < len(label) <= MAX_LABEL or not label.isprintable():
             raise ExecutionConflict(f"a checkpoint has a label of 1 to {MAX_LABEL} printable characters")
-        if owner(self._there(execution_id)) is not None:
-            return self._ask_for_mark(execution_id, label, value)
-        with self.hold(execution_id) as held:
+
+        def mark(held: Held) -> None:
             if held.state.status in FINISHED:
                 raise ExecutionConflict(f"execution {execution_id} has finished: it is {held.state.status}")
             held.checkpoint(label, value)
+
+        return self._mark(execution_id, {"label": label, "value": value}, mark)
+
+    def remove_checkpoint(self, execution_id: str, name: str) -> ExecutionState:
+        """Take a mark away, by its number or label; the process that owns the execution, if one does, is asked to."""
+        found = find_checkpoint(self.load(execution_id), name)
+        return self._mark(execution_id, {"remove": str(found.seq)}, lambda held: held.remove_checkpoint(name))
+
+    def _mark(self, execution_id: str, asked: dict[str, Any], mark: Callable[[Held], None]) -> ExecutionState:
+        if owner(self._there(execution_id)) is not None:
+            return self._ask_for_mark(execution_id, asked, mark)
+        with self.hold(execution_id) as held:
+            mark(held)
             return held.state
 
-    def _ask_for_mark(self, execution_id: str, label: str, value: Any) -> ExecutionState:
+    def _ask_for_mark(self, execution_id: str, wanted: dict[str, Any], mark: Callable[[Held], None]) -> ExecutionState:
         folder = self.folder / execution_id
-        data = json.dumps({"label": label, "value": value}).encode()
+        data = json.dumps(wanted).encode()
         if len(data) > MAX_MARK:
             raise ExecutionConflict(f"a checkpoint's value is {MAX_MARK} bytes of JSON at the most")
         asked, path = folder / f"{TEMPORARY}{uuid.uuid4().hex}", folder / MARK_FILE
@@ -266,7 +279,7 @@ class ExecutionStore:
         while path.exists():
             if owner(folder) is None:
                 path.unlink(missing_ok=True)
-                return self.checkpoint(execution_id, label, value)
+                return self._mark(execution_id, wanted, mark)
             _wait(until, execution_id)
         return self.load(execution_id)
 
