@@ -16,6 +16,7 @@ import pytest
 from engine.executions.index import Row
 from engine.executions.state import BadState
 from engine.executions.store import ExecutionStore
+from engine.runners.trees import reap_now
 from tests.engine.crashers import work
 
 TOKEN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -78,7 +79,10 @@ class World:
                 self.answered.setdefault(effect, self.lines().count(effect))
 
     def decide(self, execution_id: str) -> list[str]:
-        """What a person says of calls that were begun and not answered, after a look at whether they were done."""
+        """What a person says of calls and commands that were begun and have no end, after a look at whether they were done.
+
+        What the process that was killed had started is ended first, as a resume that asks does: it might be done after the look.
+        """
         begun, calls = set(), {}
         for record in self.records(execution_id):
             if record["kind"] == "call":
@@ -89,7 +93,10 @@ class World:
                 begun.discard(record["path"])
         said = [f"{path}={'skip' if calls[path] in self.lines() else 'retry'}" for path in sorted(begun)]
         with self.store() as store:
-            steps = store.load(execution_id).begun
+            state = store.load(execution_id)
+        steps = state.begun
+        for step in steps:
+            reap_now(f"{execution_id}/{step}/{state.tries[step]}")
         commands = self.lines(work.COMMANDS)
         self.skipped |= steps.keys() & set(commands)
         return said + [f"{step}={'skip' if step in commands else 'retry'}" for step in steps]
