@@ -8,7 +8,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -267,7 +267,7 @@ class Composer:
         with later, in *box* if that is not the one of now.
         """
         if isinstance(tool, str):
-            tool = await self.composed.get(tool)
+            tool = await self._begun_or_now(tool, recording)
         box = box or self.box
         narrowed = box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
         base = self.grants if grants is None else self.grants.narrowed(grants)
@@ -309,7 +309,7 @@ class Composer:
         run_id = run_id or uuid.uuid4().hex
         inner = scope.inside(tool.name, tool.interface.requires, run_id)
         if inner.recording is not None and inner.recording.start is not None:
-            tool = await asyncio.to_thread(self._as_recorded, tool, inner.recording.start.source)
+            tool = await self.version(tool.name, source=inner.recording.start.source, now=tool) or tool
         if wrong := await tool.input_problems(inputs):
             run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=f"the inputs do not fit: {wrong}"))
         else:
@@ -338,18 +338,40 @@ class Composer:
             self._count(tool, inputs, run, inner, (time.perf_counter() - started) * 1e3)
         return run
 
-    def _as_recorded(self, tool: Composed, source: str) -> Composed:
-        """The very text of the tool that a recorded run had, if it is the same tool: only its version's number may differ."""
-        if hashlib.sha256(tool.file.source.encode()).hexdigest() == source:
+    async def _begun_or_now(self, name: str, recording: Recording | None) -> Composed:
+        """The current version of a tool; where there is none any more, the one that a recorded run of it was begun with."""
+        try:
+            return await self.composed.get(name)
+        except ToolNotFound:
+            if recording is None or recording.start is None:
+                raise
+            if (tool := await self.version(name, source=recording.start.source)) is None:
+                raise
             return tool
-        store = self._store(tool.scope)
-        for version in store.versions(tool.name):
-            if version.digest == tool.file.digest[:16]:
-                with contextlib.suppress(ComposerError):  # one that is damaged is not it
-                    file = store.version(tool.name, version.number)
-                    if hashlib.sha256(file.source.encode()).hexdigest() == source:
-                        return replace(tool, file=file)
-        return tool
+
+    async def version(
+        self, name: str, *, digest: str | None = None, source: str | None = None, now: Composed | None = None
+    ) -> Composed | None:
+        """The version of a tool with that digest, or whose very text has the SHA-256 *source*: the one of *now*, or one of the history.
+
+        None if there is none: what runs again must be what it was.
+        """
+
+        def fits(file: ToolFile) -> bool:
+            return file.digest == digest if source is None else hashlib.sha256(file.source.encode()).hexdigest() == source
+
+        if now is not None and fits(now.file):
+            return now
+        toolfile.check_name(name)
+        for store in self.stores:
+            for version in reversed(await asyncio.to_thread(store.versions, name)):
+                if digest is not None and not digest.startswith(version.digest):
+                    continue
+                with contextlib.suppress(ComposerError, OSError):  # one that is damaged is not it
+                    file = await asyncio.to_thread(store.version, name, version.number)
+                    if fits(file):
+                        return Composed.of(file, await self.inspector.interface(file), store.scope, version.number)
+        return None
 
     def _count(self, tool: Composed, inputs: dict[str, Any], run: Run, scope: Scope, ms: float) -> None:
         """Afterwards: what was done is done, so nothing here fails it."""

@@ -58,7 +58,7 @@ class Batch:
         """Go on with one that this process holds now. It is released if it can't."""
         try:
             ready = await guests.prepare(held, unfinished, anyway=anyway)
-            tool = await ready.composer.composed.get(ready.order.tool or "")
+            tool = ready.tool or await ready.composer.composed.get(ready.order.tool or "")
             before = await asyncio.to_thread(_lines, held)
             await asyncio.to_thread(held.move, "running", error=None, result=None)
         except BaseException:
@@ -149,6 +149,7 @@ def _digest(line: bytes) -> str:
 def _lines(held: Held) -> dict[int, tuple[str, Run]]:
     """The lines that are done, with what they came to."""
     try:
-        return {record["n"]: (record["digest"], Run.model_validate(record["run"])) for record in held.records() if record["kind"] == "line"}
+        lines = [record for record in held.standing() if record["kind"] == "line"]
+        return {record["n"]: (record["digest"], Run.model_validate(record["run"])) for record in lines}
     except (KeyError, TypeError, ValidationError) as error:
         raise BadState(f"the journal of execution {held.id} can't be used: {type(error).__name__}") from None

@@ -70,6 +70,9 @@ class CommandConfig(Model):
     max_cost_usd: CostMost | None = Field(
         default=None, description="the most that one run of it costs, which is held before it; 0 if it costs nothing", examples=[0.5]
     )
+    repeatable: bool = Field(
+        default=False, description="whether it may be run again without a question when a crash left it without an end"
+    )
 
     @property
     def takes_prompt(self) -> bool:

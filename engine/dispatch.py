@@ -20,13 +20,15 @@ from engine.context.condense import PromptTooLarge
 from engine.context.keeper import LEAST, Fitted, Keeper, Recorded, Room
 from engine.context.models import Purse
 from engine.errors import BadTask, EngineError, NeedsApproval, Untrusted
+from engine.executions.crashing import point
 from engine.executions.state import AgentSession
 from engine.executions.store import Held
-from engine.executions.tape import Tapes
+from engine.executions.tape import Policy, Tapes
 from engine.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, cost_of
 from engine.obeyed import obeyed
 from engine.paying import Paying
 from engine.prompts import Prompt, Prompts, Role, Skill, find_role, find_skills, read_files
+from engine.resuming import assumed
 from engine.runners.base import SURVIVABLE, Progress, Runner
 from engine.runners.breaker import Breaker
 from engine.runners.registry import Registry
@@ -57,6 +59,7 @@ class Run:
     may_start: bool = True  # whether whoever asked may start programs by argv
     ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
     adjustments: tuple[str, ...] = ()
+    decided: dict[str, Policy] = field(default_factory=dict)  # by step, of those of which nobody knows whether they were done
     warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
     spending: set[str] = field(default_factory=set)  # the tries for which money is held now
     context: Recorded | None = None
@@ -265,8 +268,9 @@ class Dispatcher:
             return self._blank(step, run, "interrupted", "interrupted before it began")
         run.say("step", step.id, step.task.title, status="running")
         started = time.monotonic()
+        policy = run.decided.pop(step.id, "retry")
         try:
-            result = await self._tries(step, run, before)
+            result = await self._tries(step, run, before) if policy == "retry" else assumed(step.id, run.held.state, policy)
         except EngineError as error:
             result = failed(run.id, step.id, error)
         if run.tapes.wrong is not None:  # what it came to is not to be believed, nor to be recorded
@@ -278,8 +282,9 @@ class Dispatcher:
         took = round((time.monotonic() - started) * 1000)
         observations = (*result.observations, *run.warnings.pop(step.id, ()))
         result = with_earlier(result.model_copy(update={"duration_ms": took, "observations": observations, "role": role}), before)
+        unknown = policy == "fail" or (run.broken is not None and result.status == "interrupted")  # it was not asked to stop
         try:
-            await run.write(run.held.finish_step, step.id, result)
+            await run.write(partial(run.held.finish_step, step.id, result, unknown=unknown))
         except OSError as error:  # what can't be recorded must not be done again, nor anything after it be begun
             run.broken = f"{run.held.folder} can't be written: {error.strerror or error}"
             run.stop.set()
@@ -358,14 +363,17 @@ class Dispatcher:
         config = self._config.runners.get(name)
         self.check_runtime(name, task)
         version = (await self._registry.available(name)).version
-        number = await run.write(run.held.start_try, step.id, name, version)
+        free = not self._paying.may_cost(step, run, role, name, prompt)
+        number = await run.write(partial(run.held.start_try, step.id, name, version, begun=free))
         key = f"{run.id}/{step.id}/{number}"
         result: RunResult | None = None
-        reservation: Reservation | None = await self._paying.reserve(step, run, role, name, model, prompt, key)
+        reservation = None if free else await self._paying.reserve(step, run, role, name, model, prompt, key)
         if reservation is not None and run.stop.is_set():  # while it waited for its budget
             await self._paying.release(reservation, run)
             result = self._blank(step, run, "interrupted", "interrupted before it began")
             return result, Attempt.of(result, name)
+        if reservation is not None:
+            await self._started(step, run, name, reservation)
         try:
             request = RunRequest(
                 execution_id=run.id,
@@ -391,7 +399,9 @@ class Dispatcher:
                 recording=run.tapes.of_step(step.id) if task.tool or task.code else None,
             )
             with span("step", step=step.id, runtime=name, attempt=number) as told:
+                point("step-before-start")
                 result = await self._drive(runner, request, run, step)
+                point("step-after-end")
                 told.set(status=result.status)
                 if not result.ok:
                     told.fail(result.failure or result.status)
@@ -421,6 +431,14 @@ class Dispatcher:
             return None
         rights = self._config.serve.clients.get(client)
         return () if rights is None else rights.allow
+
+    async def _started(self, step: Step, run: Run, name: str, reservation: Reservation) -> None:
+        """A try that had to wait for its budget begins: that is on disk before it does."""
+        try:
+            await run.write(run.held.started, step.id, name)
+        except OSError:
+            await self._paying.release(reservation, run)
+            raise
 
     async def _drive(self, runner: Runner, request: RunRequest, run: Run, step: Step) -> RunResult:
         """A runner's run, which an interrupt ends gracefully, then by force."""

@@ -42,6 +42,7 @@ IMAGE_MB = 500  # that a build takes for a while
 PROBE = "import sys; sys.version.split()[0]"
 MOST_FILES = 200_000
 MOST_NAMED = 3
+MOST_COMPARED = 200  # executions that can be resumed, whose journals are looked at
 RAISE = {
     "landlock": "use a kernel of 5.13 or newer, with landlock among those that /sys/kernel/security/lsm names (lsm=landlock,… at boot)",
     "seccomp": "use a kernel with CONFIG_SECCOMP_FILTER, or have the container's own filter allow seccomp(2)",
@@ -273,6 +274,11 @@ def _index(folder: Path) -> Iterator[Check]:
         if resting:
             said = f"{len(resting)} can be resumed, the newest is {resting[0]}"
             yield Check("interrupted", True, said, f"go-ent resume {resting[0]}", needed=False)
+        for execution_id in resting[:MOST_COMPARED]:
+            with contextlib.suppress(EngineError, OSError):  # what can't be read is told by status
+                if store.load(execution_id).damage:
+                    said = f"the journal of {execution_id} lacks records that were there"
+                    yield Check("journal", False, said, f"go-ent status {execution_id} says which", needed=False)
 
 
 def _ledger(project: Path) -> Check:

@@ -40,7 +40,7 @@ from engine.guests import GuestOrder, Guests, guest_order, make_tapes
 from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
 from engine.prompts import Prompt, Prompts, roles
 from engine.prompts.templating import Templates
-from engine.resuming import Changed, changes, damages, environment, refuse, unfinished_calls
+from engine.resuming import Changed, changes, damages, environment, go_back, refuse, unfinished_calls, unfinished_steps, version_changes
 from engine.runners.base import Availability, Runner
 from engine.runners.registry import Registry, Surroundings
 from engine.runners.trees import TAG, reap, reap_now
@@ -296,15 +296,17 @@ class Engine:
         may_start: bool = True,
         unfinished: Unfinished = NOT_SAID,
         anyway: bool = False,
+        from_checkpoint: str | None = None,
         on_event: Callable[[Event], None] | None = None,
         ask: Ask | None = None,
     ) -> TaskResult:
         """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run again.
 
-        *unfinished* is what to do about calls of which nobody knows whether they were done; *anyway* goes on although
-        something has changed since.
+        *unfinished* is what to do about calls and steps of which nobody knows whether they were done; *anyway* goes on although
+        something has changed since. *from_checkpoint*, a label or a number, undoes what came after it, also of one that has
+        completed; what had effects there is done again only *anyway*.
         """
-        held = await self._take(execution_id)
+        held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
         execution_id = held.id
         if (order := guest_order(held.state)) is not None:
             await self._check_one(held, order)
@@ -326,14 +328,20 @@ class Engine:
                 if name in self.registry.names
             }
             now = await asyncio.to_thread(self._environment, plan, runners)
-            found = changes(state, now) + unfinished_calls(tapes)
+            open_steps = unfinished_steps(state, work, self.config)
+            decided = {step: policy for step in open_steps if (policy := unfinished.of(step)) is not None}
+            found = changes(state, now) + await version_changes(self._open_composer, tapes, work)
+            found += unfinished_calls(tapes) + [open_steps[step] for step in open_steps if step not in decided]
             refuse(state, found, anyway=anyway)
+            for step, policy in decided.items():
+                held.append("unfinished", {"step": step, "decided": policy})
             for step, tries in state.tries.items():
                 if step not in state.results or not state.results[step].ok:  # a child of a process that was killed may live on
                     for number in range(max(1, tries - MOST_REAPED), tries + 1):
                         await reap(f"{execution_id}/{step}/{number}")
             run = self._begin(held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event, ask)
-            for one in found:
+            run.decided = decided
+            for one in back + found:
                 run.say("warning", text=one.text)
         except BaseException:
             held.release()
@@ -341,19 +349,26 @@ class Engine:
         return await self.wait(execution_id)
 
     async def resume_run(
-        self, execution_id: str, *, unfinished: Unfinished = NOT_SAID, anyway: bool = False, timeout_s: float | None = None
+        self,
+        execution_id: str,
+        *,
+        unfinished: Unfinished = NOT_SAID,
+        anyway: bool = False,
+        timeout_s: float | None = None,
+        from_checkpoint: str | None = None,
     ) -> tuple[SandboxRun, list[Changed]]:
         """`resume`, of a run of code or of a composed tool: the run itself, and what has changed since it was begun."""
-        held = await self._take(execution_id)
+        held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
         order = guest_order(held.state)
         if order is None:
             await asyncio.to_thread(held.release)
             raise ExecutionConflict(f"execution {held.id} is no run of code or of a tool: it is a {held.state.kind}")
         await self._check_one(held, order)
         grants = self.dispatcher.grants_of(held.state.client)
-        return await self.guests.resume(
+        run, found = await self.guests.resume(
             held, approver=self._approver, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s, grants=grants
         )
+        return run, back + found
 
     @staticmethod
     async def _check_one(held: Held, order: GuestOrder) -> None:
@@ -364,19 +379,23 @@ class Engine:
             )
 
     async def resume_batch(
-        self, execution_id: str, *, unfinished: Unfinished = NOT_SAID, anyway: bool = False
+        self, execution_id: str, *, unfinished: Unfinished = NOT_SAID, anyway: bool = False, from_checkpoint: str | None = None
     ) -> tuple[Batch, list[Changed]]:
         """A tool over many lines, to be given the same lines again; what has changed since it was begun."""
-        held = await self._take(execution_id)
-        return await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
+        held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
+        batch, found = await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
+        return batch, back + found
 
-    async def _take(self, execution_id: str) -> Held:
-        """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder."""
+    async def _take(self, execution_id: str, checkpoint: str | None, *, anyway: bool) -> tuple[Held, list[Changed]]:
+        """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder.
+
+        From a checkpoint: and what is done again.
+        """
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         held = await to_the_end(self.store.hold, execution_id, undo=Held.release)
         try:
             state = held.state
-            if state.status in FINISHED:
+            if state.status in FINISHED and (checkpoint is None or state.status == "cancelled"):
                 raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
             if digest_of(state.work) != state.work_digest:
                 raise ExecutionConflict(f"execution {execution_id} can't be resumed: its work is not what it was")
@@ -385,10 +404,14 @@ class Engine:
                 await asyncio.to_thread(partial(reap_now, held.before, variable=OWNER))
             if state.status == "running":
                 await asyncio.to_thread(held.move, "interrupted")
+            back = []
+            if checkpoint is not None:
+                work = None if "guest" in state.work else unpack(state.work)[0]
+                back = await asyncio.to_thread(partial(go_back, held, checkpoint, work, self.config, anyway=anyway))
         except BaseException:
             held.release()
             raise
-        return held
+        return held, back
 
     async def _client_of(self, execution_id: str) -> str:
         """Who began an execution; "": the project's own user."""
@@ -433,6 +456,15 @@ class Engine:
             await asyncio.to_thread(running.held.checkpoint, label, value)
             return running.held.state
         return await asyncio.to_thread(self.store.checkpoint, execution_id, label, value)
+
+    async def remove_checkpoint(self, execution_id: str, checkpoint: str) -> ExecutionState:
+        """Take a mark away, by its label or its number, here or wherever the execution runs."""
+        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        running = self._watch.get(execution_id)
+        if running is not None:
+            await asyncio.to_thread(running.held.remove_checkpoint, checkpoint)
+            return running.held.state
+        return await asyncio.to_thread(self.store.remove_checkpoint, execution_id, checkpoint)
 
     def _begin(
         self,

@@ -85,6 +85,7 @@ class _Flight:
     box: Sandbox
     approver: Approver | None
     stop: asyncio.Event
+    tool: Composed | None = None  # the version of its tool, if not the current one
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class Ready:
     tapes: Tapes
     box: Sandbox
     changes: list[Changed]
+    tool: Composed | None  # the version of its tool that it was begun with
 
 
 class Guests:
@@ -179,7 +181,7 @@ class Guests:
         except BaseException:
             held.release()
             raise
-        flight = _Flight(held, ready.order, ready.tapes, ready.box, approver, asyncio.Event())
+        flight = _Flight(held, ready.order, ready.tapes, ready.box, approver, asyncio.Event(), ready.tool)
         return await self._go(flight, ready.composer), ready.changes
 
     async def prepare(
@@ -191,14 +193,14 @@ class Guests:
         composer = await asyncio.to_thread(self._open)
         refuse(held.state, damages(held.state), anyway=anyway)
         tapes = await asyncio.to_thread(make_tapes, held, unfinished)
-        changes = await guest_changes(held.state, composer, tapes, tool=order.tool)
+        changes, tool = await guest_changes(held.state, composer, tapes, tool=order.tool)
         refuse(held.state, changes, anyway=anyway)
         if timeout_s is not None:
             order = order.model_copy(update={"limits": {**(order.limits or {}), "timeout_s": timeout_s}})
         if grants is not None:
             order = order.model_copy(update={"grants": grants})
         box = await asyncio.to_thread(composer.box_of, held.state.environment.image, order.limits)
-        return Ready(composer, order, tapes, box, changes)
+        return Ready(composer, order, tapes, box, changes, tool)
 
     async def _go(self, flight: _Flight, composer: Composer) -> Run:
         UNDER_WAY.set(flight.held.id)
@@ -214,7 +216,7 @@ class Guests:
         started = time.monotonic()
         interrupted = Run(id=held.id, status="interrupted", error=RunError(kind="interrupted", message="the run was interrupted"))
         try:
-            running = guest_run(composer, order, tapes, STEP, box=flight.box, approver=flight.approver, run_id=held.id)
+            running = guest_run(composer, order, tapes, STEP, box=flight.box, approver=flight.approver, run_id=held.id, tool=flight.tool)
             try:
                 run = await drive(flight.box, held.id, running, flight.stop) or interrupted
             except asyncio.CancelledError:
@@ -318,6 +320,6 @@ def guest_status(run: Run) -> tuple[ExecutionStatus, bool]:
 def _wants_a_tool(held: Held) -> bool:
     """Whether a run failed for want of a tool: once it is there, it can go on."""
     try:
-        return STEP in read_tapes(held.records()).mended
+        return STEP in read_tapes(held.standing()).mended
     except (ValueError, TypeError, KeyError, OSError):
         return False

@@ -109,6 +109,7 @@ class Task(Model):
     inputs: dict[str, Any] = Field(default_factory=dict)
     pinned: tuple[str, ...] = ()  # what every prompt has word for word, however much else is summarised
     threshold: Threshold | None = None  # of the window, beyond which is summarised
+    repeatable: bool = False  # whether it may be done again when nobody knows whether it was done
 
     @model_validator(mode="before")
     @classmethod
@@ -141,6 +142,8 @@ class Task(Model):
             raise ValueError(f"max_cost_usd is the most that a command or an agent costs: {said}")
         if not given and not self.description.strip():
             raise ValueError("a task needs a description (or a command, a tool or code)")
+        if self.repeatable and (self.tool or self.code):
+            raise ValueError(f"repeatable is for a command or a prompt: of a task's {given[0]}, each call is decided for itself")
         return self
 
     @property

@@ -22,16 +22,19 @@ class Paying:
     def __init__(self, config: EngineConfig, budget: Budget) -> None:
         self._config, self._budget = config, budget
 
+    def may_cost(self, step: Step, run: Run, role: Role | None, runtime: str, prompt: Prompt | None) -> bool:
+        """Whether anything has to be held for a try."""
+        if runtime != "cli":
+            return prompt is not None
+        return self._spender(step.task, _limit(step.task, role), run) is not None
+
     async def reserve(
         self, step: Step, run: Run, role: Role | None, runtime: str, model: str | None, prompt: Prompt | None, key: str
-    ) -> Reservation | None:
-        """What is held for a try; None if it can't cost anything."""
-        task, command = step.task, None
-        limit = tighter(task.budget, role.budget if role is not None else None)
-        if runtime == "cli":
-            command = self._spender(task, limit, run)
-        if command is None and (runtime == "cli" or prompt is None):
-            return None
+    ) -> Reservation:
+        """Hold what a try that may cost something is to cost."""
+        task = step.task
+        limit = _limit(task, role)
+        command = self._spender(task, limit, run) if runtime == "cli" else None
         if command is None and task.max_cost_usd:  # an agent is stopped there
             limit = tighter(limit, BudgetLimit(usd=task.max_cost_usd))
         client, tokens = run.held.state.client, 0 if prompt is None else prompt.tokens
@@ -124,6 +127,10 @@ class Paying:
             return None
         over = settled.overshoot_usd if reservation.usd_limited else 0.0
         return result.model_copy(update={"cost_usd": settled.cost_usd, "overrun_usd": over})
+
+
+def _limit(task: Task, role: Role | None) -> BudgetLimit | None:
+    return tighter(task.budget, role.budget if role is not None else None)
 
 
 def never_asked(result: RunResult) -> bool:

@@ -64,6 +64,17 @@ def unpack(packed: dict[str, Any]) -> tuple[Work, int | None]:
         raise BadState(f"what the execution was to do can't be read: {explain(error)}") from None
 
 
+def task_of(work: Work, step: str) -> Task | None:
+    """The task of a step; every step of a handoff has the same one."""
+    if isinstance(work, Plan):
+        return next((task for task in work.task if task.id == step), None)
+    if isinstance(work, Task):
+        return work
+    if len(work) == 1:
+        return work[0]
+    return work[int(step) - 1] if step.isdecimal() and 0 < int(step) <= len(work) else None
+
+
 def kind_of(work: Work, chosen: Chosen) -> Kind:
     if isinstance(work, Plan):
         return "graph"

@@ -91,7 +91,7 @@ class Telling:
             case "step":
                 self._step(event)
             case "fallback" | "warning":
-                self._line(f"[{event.task_id}] {short(event.text)}")
+                self._line(f"[{event.task_id}] {short(event.text)}" if event.task_id is not None else short(event.text))
             case "tool":
                 self._line(f"[{event.task_id}] uses {short(str(event.data.get('name', event.text)))}")
             case "text" if self._words:

@@ -109,7 +109,7 @@ def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
         say(f"  … and {len(nodes) - 200} more: --json has them")
     for checkpoint in state.checkpoints[-20:]:
         value = json.dumps(checkpoint.value, ensure_ascii=False) if checkpoint.kept else "(too long to be shown)"
-        say(f"  checkpoint {short(checkpoint.label)}: {short(value)[:200]}")
+        say(f"  checkpoint {short(checkpoint.label)}: {short(value)[:200]} (number {checkpoint.seq})")
     if state.result is not None and state.result.output:
         say(f"  output    {short(state.result.output)}")
     if state.error and state.status != "paused":  # of what waits it says so below, until that is decided
@@ -233,12 +233,15 @@ def resume_command(
     unfinished: Annotated[
         list[str] | None,
         Parameter(
-            help="Calls of which nobody knows whether they were done: retry makes them again, skip takes them as done, fail raises "
-            "in the code; CALL=retry is for one. May be given more than once."
+            help="Calls and steps of which nobody knows whether they were done: retry makes them again, skip takes them as done, "
+            "fail lets them fail; NAME=retry is for one. May be given more than once."
         ),
     ] = None,
     timeout: Annotated[float | None, Parameter(help="For code and composed tools: wall time in seconds from now on.")] = None,
     anyway: Annotated[bool, Parameter(negative="", help="Go on although something that matters has changed.")] = False,
+    from_: Annotated[
+        str | None, Parameter(name="--from", help="Go back to a checkpoint first, by its label or number: what came after is undone.")
+    ] = None,
     yes: YesFlag = False,
     quiet: QuietFlag = False,
     json_: JsonFlag = False,
@@ -250,7 +253,8 @@ def resume_command(
 
     async def work(engine: Engine) -> int:
         how = Unfinished.parse(unfinished or ())
-        return await _resume(engine, execution, unfinished=how, anyway=anyway, yes=yes, quiet=quiet, json_=json_, timeout_s=timeout)
+        options: dict[str, Any] = {"unfinished": how, "anyway": anyway, "from_checkpoint": from_}
+        return await _resume(engine, execution, options, yes=yes, quiet=quiet, json_=json_, timeout_s=timeout)
 
     return with_engine(work, yes=yes, progress="going on", quiet=quiet or json_)
 
@@ -258,9 +262,8 @@ def resume_command(
 async def _resume(
     engine: Engine,
     execution: str,
+    options: dict[str, Any],
     *,
-    unfinished: Unfinished,
-    anyway: bool,
     yes: bool,
     json_: bool,
     quiet: bool = False,
@@ -269,18 +272,18 @@ async def _resume(
     order = guest_order(await engine.status(execution))
     if order is None:
         telling = Telling(quiet=json_, silent=quiet)
-        result = await engine.resume(execution, unfinished=unfinished, anyway=anyway, on_event=telling)
+        result = await engine.resume(execution, on_event=telling, **options)
         return finish(engine, result, telling, json_=json_, quiet=quiet)
     if order.each:
         from engine.cli.pipeline import run_batch
 
         if sys.stdin.isatty():
             raise UsageError(f"this execution went over the lines of stdin: give it the same again: go-ent resume {execution} < LINES")
-        batch, changes = await engine.resume_batch(execution, unfinished=unfinished, anyway=anyway)
+        batch, changes = await engine.resume_batch(execution, **options)
         for change in changes:
             say(change.text, err=True)
         return await run_batch(batch, approve_all if yes else None, whole=json_, quiet=quiet)
-    run, changes = await engine.resume_run(execution, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s)
+    run, changes = await engine.resume_run(execution, timeout_s=timeout_s, **options)
     for change in changes:
         say(change.text, err=True)
     print_run(run, project=engine.project, whole=json_, is_tool=order.tool is not None)
@@ -305,7 +308,7 @@ def _decide(execution: str, call: str | None, *, approved: bool, resume: bool, j
         before = await engine.status(execution)
         state = await engine.decide(execution, call, approved=approved)
         if resume and not state.requests:
-            return await _resume(engine, state.id, unfinished=Unfinished(), anyway=False, yes=False, json_=json_)
+            return await _resume(engine, state.id, {}, yes=False, json_=json_)
         decided = [path for path in before.requests if path not in state.requests]
         if json_:
             said = {"id": state.id, "status": state.status, "approved": approved, "calls": decided, "waiting": list(state.requests)}
@@ -327,21 +330,29 @@ def checkpoint_command(
     *,
     label: Annotated[str, Parameter(help="What to call it.")] = "by hand",
     value: Annotated[str | None, Parameter(help="JSON to keep with it.", allow_leading_hyphen=True)] = None,
+    remove: Annotated[str | None, Parameter(help="Instead: remove the checkpoint with this label or number.")] = None,
     json_: JsonFlag = False,
 ) -> int:
-    """Mark where an execution stands now: its state is written, and everything of it is on disk."""
+    """Mark where an execution stands now: its state is written, and everything of it is on disk.
+
+    go-ent resume ID --from LABEL goes back to it.
+    """
     try:
         given = None if value is None else json.loads(value)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--value is not JSON: {error}") from None
 
     async def work(engine: Engine) -> int:
-        state = await engine.checkpoint(execution, label, given)
+        if remove is not None:
+            state = await engine.remove_checkpoint(execution, remove)
+        else:
+            state = await engine.checkpoint(execution, label, given)
         if json_:
             show_json([one.model_dump(mode="json") for one in state.checkpoints])
         else:
             count = len(state.checkpoints)
-            say(f"{state.id}: checkpoint {label}; {'1 is' if count == 1 else f'{count} are'} kept")
+            what = f"checkpoint {label}" if remove is None else f"checkpoint {short(remove)} is removed"
+            say(f"{state.id}: {what}; {'1 is' if count == 1 else f'{count} are'} kept")
         return 0
 
     return with_engine(work, quiet=json_)

@@ -23,6 +23,7 @@ from engine.executions.state import (
     Request,
     Summarized,
 )
+from engine.executions.undoing import gone_back
 from engine.models import RunResult, cost_of
 
 MOST_SAID = 100  # lines about damage that a state keeps
@@ -65,6 +66,8 @@ def _field(name: str) -> TypeAdapter[Any]:
 
 
 def _step_finished(state: ExecutionState, record: Record) -> dict[str, Any]:
+    if not record.get("unknown"):  # what it says is not what the try came to
+        state.begun.pop(_text(record["step"]), None)
     return with_result(state, _text(record["step"]), RunResult.model_validate(record["result"]))
 
 
@@ -94,6 +97,13 @@ def _try(state: ExecutionState, record: Record) -> dict[str, Any]:
     if version is not None:
         state.environment.runners[runtime] = _text(version)
     state.tries[step] = record["try"]
+    if record.get("begun", True):
+        state.begun[step] = runtime
+    return {}
+
+
+def _started(state: ExecutionState, record: Record) -> dict[str, Any]:
+    state.begun[_text(record["step"])] = _text(record["runtime"])
     return {}
 
 
@@ -129,6 +139,10 @@ def _checkpoint(state: ExecutionState, record: Record) -> dict[str, Any]:
     return {"checkpoints": (*state.checkpoints[1 - MAX_CHECKPOINTS :], Checkpoint.model_validate(made))}
 
 
+def _unmarked(state: ExecutionState, record: Record) -> dict[str, Any]:
+    return {"checkpoints": tuple(one for one in state.checkpoints if one.seq != record["checkpoint"])}
+
+
 def _summary(state: ExecutionState, record: Record) -> dict[str, Any]:
     made = Summarized.model_validate({name: record[name] for name in Summarized.model_fields if name in record})
     spent = state.spent_usd if made.cost_usd is None else (state.spent_usd or 0.0) + made.cost_usd
@@ -159,11 +173,14 @@ _CHANGES = MappingProxyType(
         "status": _status,
         "step_finished": _step_finished,
         "try": _try,
+        "started": _started,
         "session": _session,
         "call": _call,
         "asked": _asked,
         "decided": _decided,
         "checkpoint": _checkpoint,
+        "unmarked": _unmarked,
+        "undone": gone_back,
         "line": _line,
         "summary": _summary,
         "context": _context,

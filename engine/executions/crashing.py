@@ -19,12 +19,15 @@ NAMES = (
     "journal-after-append",
     "journal-before-sync",
     "journal-after-sync",
+    "mark-after-write",
     "repair-before-swap",
     "state-before-write",
     "state-before-rename",
     "state-after-rename",
     "call-before-dispatch",
     "call-after-dispatch",
+    "step-before-start",
+    "step-after-end",
 )
 FULL = "full"
 

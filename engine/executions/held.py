@@ -20,6 +20,7 @@ from engine.executions.index import Index
 from engine.executions.journal import Journal
 from engine.executions.reading import Record, Scan
 from engine.executions.state import AgentSession, ExecutionState, ExecutionStatus, pack
+from engine.executions.undoing import Undoing, find_checkpoint, standing
 from engine.models import RunResult
 
 STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE, MARK_FILE = "state.json", "journal.jsonl", "lock", "interrupt", "mark"
@@ -36,6 +37,7 @@ class Held:
         self._claim = claim
         self._journal = journal
         self._index = index
+        self._back: Undoing | None = None  # what is undone as soon as it goes on
         self._placed = False  # whether its folder is known to be on disk: who made it may not have come to that
         self._changing = threading.Lock()  # a record and what it does to the state are one thing
         self._writing = threading.Lock()
@@ -95,8 +97,25 @@ class Held:
         """All its records, read from its journal. Where some are lost, a note says which."""
         return iter(Scan(self._journal.path))
 
+    def standing(self) -> Iterator[Record]:
+        """Those of its records that no going back has undone."""
+        return standing(self.records(), self.state.undone)
+
+    def undoing(self, name: str) -> Undoing:
+        """What going back to a checkpoint would undo."""
+        return Undoing.of(self.state, self.records(), find_checkpoint(self.state, name), self._journal.seq)
+
+    def go_back(self, back: Undoing) -> None:
+        """To a checkpoint. It is on record once it is running: who finds before that it can't has changed nothing."""
+        with self._changing:
+            self.state = applied(_still(self.state), {"at": time.time(), "seq": self._journal.seq, "kind": "undone", **back.record})
+            self._back = back
+
     def move(self, status: ExecutionStatus, *, sync: bool = True, **changes: Any) -> None:
         """Another status, on disk when this returns."""
+        if status == "running" and self._back is not None:
+            back, self._back = self._back, None
+            self.append("undone", back.record)
         with self._changing:
             moved = self.state.moved(status, time.time(), **changes)
             changed = moved.model_dump(mode="json", include={"status", "finished", *changes})
@@ -110,25 +129,41 @@ class Held:
         self.write()
         self._index.put(self.state)
 
-    def start_try(self, step: str, runtime: str, version: str | None = None) -> int:
-        """A step is about to be dispatched: on disk before it is. The number of the try."""
+    def start_try(self, step: str, runtime: str, version: str | None = None, *, begun: bool = True) -> int:
+        """A step is about to be dispatched: on disk before it is. The number of the try.
+
+        One that is not *begun* has to wait first: `started` says when it is.
+        """
         number = self.state.tries.get(step, 0) + 1
-        self.append("try", {"step": step, "runtime": runtime, "version": version, "try": number}, sync=True)
+        self.append("try", {"step": step, "runtime": runtime, "version": version, "try": number, "begun": begun}, sync=True)
         return number
+
+    def started(self, step: str, runtime: str) -> None:
+        """A try begins now: on disk before it does."""
+        self.append("started", {"step": step, "runtime": runtime}, sync=True)
 
     def session(self, step: str, session: AgentSession) -> None:
         """An agent has told its session: a retry after a crash goes on in it."""
         self.append("session", {"step": step, "session": session.model_dump()})
 
-    def finish_step(self, step: str, result: RunResult) -> None:
-        """A step's result, on disk when this returns. The state's file follows when it was not just written."""
-        self.append("step_finished", {"step": step, "result": result.model_dump(mode="json")}, sync=True)
+    def finish_step(self, step: str, result: RunResult, *, unknown: bool = False) -> None:
+        """A step's result, on disk when this returns. The state's file follows when it was not just written.
+
+        Where it is *unknown* what the last try came to, that stays so.
+        """
+        data = {"step": step, "result": result.model_dump(mode="json")} | ({"unknown": True} if unknown else {})
+        self.append("step_finished", data, sync=True)
         if self._together != threading.get_ident() and self._due():
             self.write()
 
     def checkpoint(self, label: str, value: Any = None) -> None:
         """A person's mark, on disk when this returns, with the state as it is."""
         self.append("checkpoint", {"path": None, "label": label, "value": value}, sync=True)
+        self.write()
+
+    def remove_checkpoint(self, name: str) -> None:
+        """A mark is taken away, by its number or label: on disk when this returns."""
+        self.append("unmarked", {"checkpoint": find_checkpoint(self.state, name).seq}, sync=True)
         self.write()
 
     def together(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -192,18 +227,21 @@ class Held:
         path = self.folder / MARK_FILE
         try:
             said = json.loads(read_bounded(path, MAX_MARK))
-            label, value = str(said["label"])[:MAX_LABEL], said.get("value")
+            label, value = str(said.get("label", ""))[:MAX_LABEL], said.get("value")
+            removed = str(said.get("remove", ""))[:MAX_LABEL]
         except FileNotFoundError:
             return False
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the first: a link, a pipe, a folder
-            label, value = "", None
+            label, value, removed = "", None, ""
         try:
             if label:
                 self.checkpoint(label, value)
+            if removed:
+                self.remove_checkpoint(removed)
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        return bool(label)
+        return bool(label or removed)
 
     def release(self) -> None:
         self._journal.close()
@@ -212,7 +250,7 @@ class Held:
 
 def _still(state: ExecutionState) -> ExecutionState:
     """The state, with copies of what is changed in place."""
-    changed = {name: dict(getattr(state, name)) for name in ("results", "tries", "sessions", "requests", "decisions")}
+    changed = {name: dict(getattr(state, name)) for name in ("results", "tries", "begun", "sessions", "requests", "decisions")}
     environment = state.environment.model_copy(update={"runners": dict(state.environment.runners)})
     return state.model_copy(update={**changed, "environment": environment})
 

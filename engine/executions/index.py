@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -21,6 +22,7 @@ from pydantic import Field, ValidationError
 
 from composer.folders import ignore_state, locked
 from engine.errors import EngineError
+from engine.executions import marks
 from engine.executions.ids import ID, PREFIX
 from engine.executions.indexfile import IndexFile, create
 from engine.executions.state import ExecutionState, ExecutionStatus, Kind
@@ -32,8 +34,9 @@ log = logging.getLogger("engine")
 T = TypeVar("T")
 Found = tuple[ExecutionState, list[ExecutionRecord], dict[str, CallTotals]]
 FILE, FILLING, STALE = "index.db", ".index.filling", ".index.stale"
-VERSION = 2
+VERSION = 3
 BATCH = 200
+REST_S = 30.0
 FILL_S = 120.0  # that another process has to fill it
 MOST_ROWS = 100_000
 FAILURES = (sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
@@ -54,6 +57,7 @@ SCHEMA = MappingProxyType(
         "by_client": "CREATE INDEX by_client ON executions (client, id) WHERE client != ''",
         "by_image": "CREATE INDEX by_image ON executions (image) WHERE resumable",
         **TABLES,
+        **marks.TABLES,
     }
 )
 COLUMNS = "id, parent, kind, status, title, strategy, created, updated, finished, spent_usd, spent_tokens, image, resumable, client, size"
@@ -95,6 +99,7 @@ class Index:
         self.folder = folder
         self._file = IndexFile(folder / FILE, VERSION, SCHEMA, lambda database: _begin(database, whole=not _names(folder)))
         self._said = False
+        self._rests = 0.0  # until when it is told no marks, because it could not take one
 
     def close(self) -> None:
         """Let go of the file. The next use opens it again."""
@@ -120,7 +125,29 @@ class Index:
         """Tell it how large folders are. Never fails."""
         self._tell(lambda database: database.executemany("UPDATE executions SET size = ? WHERE id = ?", [(b, a) for a, b in sizes.items()]))
 
+    def keep(self, execution_id: str, mark: marks.Mark) -> None:
+        """Tell it how far a journal is on disk. Never fails, and never keeps the journal waiting again and again."""
+        if time.monotonic() < self._rests:
+            return
+        try:
+            self._check_folder()
+            self._file.run(lambda database: database.execute(marks.PUT, (execution_id, mark.seq, mark.size, mark.digest)), write=True)
+        except FAILURES as error:
+            self._rests = time.monotonic() + REST_S
+            self._warn(error)
+
     # -- asking it
+
+    def kept(self, execution_id: str) -> marks.Mark | None:
+        """How far a journal was on disk, at the least; None if that is not known: the folders do not say."""
+        if not (self.folder / FILE).exists():
+            return None
+        try:
+            self._check_folder()
+            return marks.Mark.of(self._file.run(lambda database: database.execute(marks.GET, (execution_id,)).fetchone(), write=False))
+        except FAILURES as error:
+            self._warn(error)
+            return None
 
     def find(self, prefix: str) -> list[str]:
         """The ids that begin with *prefix*, four at the most."""
@@ -242,7 +269,7 @@ class Index:
 
         store = ExecutionStore(self.folder.parent.parent)
         try:
-            state = store.load(name)
+            state = store.load(name, compare=False)
             return state, records_from(state), calls_from(store.records(name)) if state.calls else {}
         except (EngineError, *FAILURES, KeyError, RecursionError) as error:
             log.info("%s is left out of the index: %s", self.folder / name, error)
@@ -361,5 +388,6 @@ def _valid(found: Iterable[tuple[Any, ...]]) -> list[Row]:
 
 
 def _remove(database: sqlite3.Connection, execution_id: str) -> None:
-    database.execute("DELETE FROM executions WHERE id = ?", (execution_id,))
+    for table in ("executions", "marks"):
+        database.execute(f"DELETE FROM {table} WHERE id = ?", (execution_id,))  # noqa: S608
     note(database, execution_id, (), {})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.executions import crashing
+from engine.executions.marks import Mark, changed, digest_of, new_digest
 from engine.executions.reading import MAX_JOURNAL, MAX_LINE, MAX_SEQ, Record, Scan, check_journal, encode, lost, read_records
 from engine.executions.repair import quarantine
 
@@ -20,8 +21,11 @@ __all__ = ["MAX_JOURNAL", "MAX_LINE", "Journal", "Record", "read_records"]
 class Journal:
     """Appends records. Thread-safe. What a process that was killed leaves behind is a prefix of what it appended."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_synced: Callable[[Mark], None] | None = None) -> None:
+        """*on_synced* is told after each sync how far the journal is on disk, before anybody relies on it."""
         self.path = path
+        self._on_synced = on_synced
+        self._digest = new_digest()
         self._lock = threading.Lock()  # for appending
         self._syncing = threading.Lock()  # for bringing to disk: appending goes on meanwhile
         self._handle: int | None = None
@@ -40,10 +44,11 @@ class Journal:
         """The number of the last record."""
         return self._seq
 
-    def open(self, each: Callable[[Record], None] | None = None) -> None:
+    def open(self, each: Callable[[Record], None] | None = None, *, known: int = 0) -> bool:
         """Begin to append, after giving *each* the records that there are. For the owner alone: what is wrong is mended, and noted.
 
-        A torn last line, from a crash, is cut off. A file with damage is kept aside, under another name.
+        A torn last line, from a crash, is cut off. A file with damage is kept aside, under another name. *known* is the number
+        of a record that was there: if this ends before, the others are lost. Whether nothing was damaged, nor lost.
         """
         handle = self._open()
         try:
@@ -63,18 +68,23 @@ class Journal:
             elif scan.torn:
                 os.ftruncate(handle, scan.size)
             self._size = check_journal(handle, self.path)
+            self._digest = digest_of(self.path, self._size) or new_digest()
         except BaseException:
             if handle >= 0:
                 os.close(handle)
             raise
         self._handle, self._seq = handle, scan.seq or 0
+        missing = self._go_on_after(known)
+        if missing is not None and each is not None:
+            each(missing)
         for text in notes:
             self.append("note", {"text": text}, sync=True)
+        return missing is None and not scan.gaps
 
     def _open(self) -> int:
         return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
-    def go_on_after(self, seq: int) -> Record | None:
+    def _go_on_after(self, seq: int) -> Record | None:
         """Number the next record above *seq*, if this ends before: a state may outlive records that never came to disk. The note of it."""
         if self._seq >= seq:
             return None
@@ -85,6 +95,11 @@ class Journal:
         except BaseException:
             self._seq = ended
             raise
+
+    def note_change(self, seq: int) -> Record:
+        """Note that the records up to *seq* are not those that were synced."""
+        data = changed(seq)
+        return {"seq": self.append("note", data, sync=True), "at": time.time(), "kind": "note", **data}
 
     def append(self, kind: str, data: Mapping[str, Any], *, sync: bool = False, raw: Mapping[str, bytes] | None = None) -> int:
         """Append a record, and give its number; with *sync* it is on disk when this returns. The *raw* members are JSON already."""
@@ -101,6 +116,7 @@ class Journal:
                 self._cut(handle)
                 raise
             self._seq, self._size = seq, self._size + len(line)
+            self._digest.update(line)
         crashing.point("journal-after-append")
         if sync:
             self.sync()
@@ -134,6 +150,7 @@ class Journal:
                 return
             with self._lock:
                 handle, covered = self._usable(), self._size
+                mark = Mark(seq=self._seq, size=covered, digest=self._digest.hexdigest())
             crashing.point("journal-before-sync")
             try:
                 os.fdatasync(handle)
@@ -142,6 +159,9 @@ class Journal:
                 raise
             self._synced = covered
             crashing.point("journal-after-sync")
+            if self._on_synced is not None:
+                self._on_synced(mark)
+                crashing.point("mark-after-write")
 
     def close(self) -> None:
         with self._syncing, self._lock:

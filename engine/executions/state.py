@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 from engine.errors import EngineError, ExecutionConflict
 from engine.models import Model, RunResult, StrategyName, TaskResult
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MAX_CHECKPOINTS = 100
 MAX_VALUE = 16 << 10  # bytes of JSON: a larger value of a checkpoint is in the journal alone
 ExecutionStatus = Literal["pending", "running", "paused", "interrupted", "completed", "failed", "cancelled"]
@@ -128,7 +128,7 @@ class Fill(Model):
 class ExecutionState(Model):
     """One execution. `work` is what was asked (a task, a list or a plan); results are by step, each complete in itself."""
 
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     id: str
     parent: str | None = None
     parent_call: str | None = None  # the call of its parent that began it
@@ -144,6 +144,7 @@ class ExecutionState(Model):
     seal: str = ""  # made by the user who began it, of all that says what it does
     results: dict[str, RunResult] = Field(default_factory=dict)
     tries: dict[str, int] = Field(default_factory=dict)  # by step: each try has a number of its own, also after a crash
+    begun: dict[str, str] = Field(default_factory=dict)  # by step: the runtime of a try that has no end on record
     sessions: dict[str, AgentSession] = Field(default_factory=dict)  # by step, of those that are not finished
     result: TaskResult | None = None
     error: str | None = None
@@ -160,6 +161,7 @@ class ExecutionState(Model):
     context: tuple[Summarized, ...] = ()  # the chain: the last of its summaries
     fill: Fill | None = None
     checkpoints: tuple[Checkpoint, ...] = ()  # the last ones
+    undone: tuple[tuple[Count, Count], ...] = ()  # what came after checkpoints that were gone back to: after a record, up to another
     lines: Lines | None = None
     final: bool = False  # it has failed by its own doing: run again, it would again
     unresumable: str | None = None  # why it can't be resumed
@@ -236,6 +238,12 @@ def _from_1(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "version": 2}
 
 
+def _from_2(found: dict[str, Any]) -> dict[str, Any]:
+    """A step that was begun had a try; on which runtime was in its journal alone."""
+    tries, results = found.get("tries") or {}, found.get("results") or {}
+    return {**found, "version": 3, "begun": {step: "" for step in tries if step not in results}}
+
+
 _NOW = b'{"version":%d,' % SCHEMA_VERSION
 # From each older version to the next; a state's file and a journal's first record go through it alike.
-MIGRATIONS: MappingProxyType[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType({1: _from_1})
+MIGRATIONS: MappingProxyType[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType({1: _from_1, 2: _from_2})

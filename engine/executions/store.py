@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from engine.executions.held import INTERRUPT_FILE, JOURNAL_FILE, LOCK_FILE, MARK
 from engine.executions.ids import ID, PREFIX
 from engine.executions.index import Index, Row
 from engine.executions.journal import Journal
+from engine.executions.marks import Mark, is_changed
 from engine.executions.reading import Record, Scan, fits, lost
 from engine.executions.state import FINISHED, TRANSITIONS, BadState, ExecutionState, ExecutionStatus, TooNew, state_from, unpack
+from engine.executions.undoing import find_checkpoint
 
 __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "Held", "owner"]
 
@@ -74,7 +77,7 @@ class ExecutionStore:
             raise
 
     def _begin(self, folder: Path, state: ExecutionState, sync: bool) -> Held:
-        journal = Journal(folder / JOURNAL_FILE)
+        journal = self._journal(folder)
         held = Held(folder, _claim(folder).take(), state, journal, self.index)
         try:
             journal.open()
@@ -89,24 +92,27 @@ class ExecutionStore:
         """Own an execution that is there, and mend its journal if that is needed. `ExecutionConflict` names the process that has it."""
         folder = self._there(execution_id)
         claim = _claim(folder).take()
-        journal = Journal(folder / JOURNAL_FILE)
+        journal = self._journal(folder)
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(folder / INTERRUPT_FILE)  # meant for who had it before; what comes from now on is meant for us
-            building = _Building(folder)
+            building, mark = _Building(folder), self.index.kept(execution_id)
             try:
-                journal.open(building.add)
+                changed = mark is not None and is_changed(journal.path, mark)
+                whole = journal.open(building.add, known=building.known(mark))
                 state = building.result()
-                note = journal.go_on_after(state.seq)
+                if changed and whole and mark is not None:
+                    state = applied(state, journal.note_change(mark.seq))
             except OSError as error:
                 raise BadState(f"{journal.path} can't be used: {error.strerror or error}") from None
-            if note is not None:
-                state = applied(state, note)
             return Held(folder, claim, state, journal, self.index)
         except BaseException:
             journal.close()
             claim.release()
             raise
+
+    def _journal(self, folder: Path) -> Journal:
+        return Journal(folder / JOURNAL_FILE, partial(self.index.keep, folder.name))
 
     def find(self, text: str) -> str:
         """The id that *text* is, or begins."""
@@ -124,12 +130,16 @@ class ExecutionStore:
         meant = did_you_mean(get_close_matches(text, sorted(self._names(), reverse=True)[:MOST_COMPARED], 1, 0.9))
         raise ExecutionNotFound(f"there is no execution {text}{meant or f'; {LISTS}'}")
 
-    def load(self, execution_id: str) -> ExecutionState:
-        """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking."""
+    def load(self, execution_id: str, *, compare: bool = True) -> ExecutionState:
+        """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking.
+
+        What the index knows to have been there is said to be lost if it is not, unless nobody wants to *compare*.
+        """
         folder = self._there(execution_id)
-        state = _looked(folder)
+        mark = self.index.kept(execution_id) if compare and owner(folder) is None else None
+        state = _looked(folder, mark)
         if state.status in ALIVE and owner(folder) is None:
-            again = _looked(folder)  # it may have ended between the two looks
+            again = _looked(folder, mark)  # it may have ended between the two looks
             return again.model_copy(update={"status": "interrupted"}) if again.status in ALIVE else again
         return state
 
@@ -174,7 +184,7 @@ class ExecutionStore:
 
     def _forget_unborn(self, row: Row) -> None:
         """A process was killed before its first record: once that can't be another one's that is just beginning, it goes."""
-        if row.created < time.time() - NEW_S:
+        if row.created < time.time() - NEW_S and self.index.kept(row.id) is None:
             with contextlib.suppress(ExecutionConflict, OSError), _claim(self.folder / row.id):
                 shutil.rmtree(self.folder / row.id)
                 self.index.remove(row.id)
@@ -230,17 +240,29 @@ class ExecutionStore:
         """Mark where an execution stands; the process that owns it, if one does, is asked to."""
         if not 0 < len(label) <= MAX_LABEL or not label.isprintable():
             raise ExecutionConflict(f"a checkpoint has a label of 1 to {MAX_LABEL} printable characters")
-        if owner(self._there(execution_id)) is not None:
-            return self._ask_for_mark(execution_id, label, value)
-        with self.hold(execution_id) as held:
+
+        def mark(held: Held) -> None:
             if held.state.status in FINISHED:
                 raise ExecutionConflict(f"execution {execution_id} has finished: it is {held.state.status}")
             held.checkpoint(label, value)
+
+        return self._mark(execution_id, {"label": label, "value": value}, mark)
+
+    def remove_checkpoint(self, execution_id: str, name: str) -> ExecutionState:
+        """Take a mark away, by its number or label; the process that owns the execution, if one does, is asked to."""
+        found = find_checkpoint(self.load(execution_id), name)
+        return self._mark(execution_id, {"remove": str(found.seq)}, lambda held: held.remove_checkpoint(name))
+
+    def _mark(self, execution_id: str, asked: dict[str, Any], mark: Callable[[Held], None]) -> ExecutionState:
+        if owner(self._there(execution_id)) is not None:
+            return self._ask_for_mark(execution_id, asked, mark)
+        with self.hold(execution_id) as held:
+            mark(held)
             return held.state
 
-    def _ask_for_mark(self, execution_id: str, label: str, value: Any) -> ExecutionState:
+    def _ask_for_mark(self, execution_id: str, wanted: dict[str, Any], mark: Callable[[Held], None]) -> ExecutionState:
         folder = self.folder / execution_id
-        data = json.dumps({"label": label, "value": value}).encode()
+        data = json.dumps(wanted).encode()
         if len(data) > MAX_MARK:
             raise ExecutionConflict(f"a checkpoint's value is {MAX_MARK} bytes of JSON at the most")
         asked, path = folder / f"{TEMPORARY}{uuid.uuid4().hex}", folder / MARK_FILE
@@ -257,7 +279,7 @@ class ExecutionStore:
         while path.exists():
             if owner(folder) is None:
                 path.unlink(missing_ok=True)
-                return self.checkpoint(execution_id, label, value)
+                return self._mark(execution_id, wanted, mark)
             _wait(until, execution_id)
         return self.load(execution_id)
 
@@ -324,10 +346,11 @@ def _claim(folder: Path) -> Claim:
     return Claim(folder / LOCK_FILE, f"execution {folder.name}")
 
 
-def _looked(folder: Path) -> ExecutionState:
+def _looked(folder: Path, mark: Mark | None) -> ExecutionState:
     """The state without owning it: what the file says, and what the journal has beyond it."""
     building = _Building(folder)
     path, state = folder / JOURNAL_FILE, building.state
+    known = building.known(mark)
     try:
         if state is not None and fits(path, state.offset, state.seq):
             offset, after = state.offset, state.seq
@@ -339,9 +362,7 @@ def _looked(folder: Path) -> ExecutionState:
     except OSError as error:
         raise BadState(f"{path} can't be read: {error.strerror or error}") from None
     state, last = building.result(), scan.seq or 0
-    if last < state.seq:
-        return with_damage(state, lost(last + 1, state.seq)["text"])
-    return state
+    return with_damage(state, lost(last + 1, known)["text"]) if last < known else state
 
 
 class _Building:
@@ -362,6 +383,10 @@ class _Building:
             self._problem = str(error)
         if self.state is not None:
             self._check(self.state)
+
+    def known(self, mark: Mark | None) -> int:
+        """The number of the last record that was there, as far as the state's file and the index know: before any is added."""
+        return max(0 if self.state is None else self.state.seq, 0 if mark is None else mark.seq)
 
     def add(self, record: Record) -> None:
         self._begun = self._begun or record["kind"] != "note"

@@ -250,7 +250,7 @@ class Tapes:
         """*unfinished* is what to do about calls of which nobody knows whether they were done."""
         self.held = held
         self.unfinished = unfinished
-        self.tracks = read_tapes(held.records()) if replay else Tracks()
+        self.tracks = read_tapes(held.standing()) if replay else Tracks()
         self.tally = Tally() if not replay else None  # what was done before is in the journal alone
         self._used: set[str] = set()
         self.open: dict[str, str] = {}  # the tools of calls under way that can't be made again without a question

@@ -39,8 +39,13 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[Node]
     tops = list(nodes)
     begun: dict[str, float] = {}
     skipped: set[str] = set()
+    made: dict[str, int] = {}  # the records of the calls
     for record in records:
         kind, path = record["kind"], record.get("path")
+        if kind == "undone" and type(after := record.get("after")) is int:
+            for undone in [one for one, seq in made.items() if seq > after]:
+                nodes.pop(undone).status = "undone"  # a call that is made later has the same path
+                made.pop(undone), begun.pop(undone, None)
         if kind == "line" and (line := nodes.get(str(record.get("n")))) is not None:
             line.status = str(record.get("status"))
         if kind == "status" and isinstance(changes := record.get("changes"), dict) and changes.get("status") == "running":
@@ -60,7 +65,7 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[Node]
             if path not in nodes and len(begun) >= MAX_CALLS:
                 parent.more += 1
                 continue
-            begun[path] = at
+            begun[path], made[path] = at, record["seq"]
             nodes[path] = Node(name=str(record.get("tool", "")), path=path, status="running", detail=_arguments(record.get("arguments")))
             parent.children.append(nodes[path])
         elif kind == "begun" and path in nodes:  # what it waited for before is not its own time

@@ -262,7 +262,7 @@ def of_state(state: ExecutionState) -> ToolResult:
     elif state.status in ("paused", "interrupted") and state.resumable:
         made["hint"] = "engine_resume goes on"
     if state.checkpoints:
-        made["checkpoints"] = [{"label": one.label, "value": short(one.value)} for one in state.checkpoints[-10:]]
+        made["checkpoints"] = [{"number": one.seq, "label": one.label, "value": short(one.value)} for one in state.checkpoints[-10:]]
     if state.context:
         made["summaries"] = [
             one.model_dump(exclude={"at"}, exclude_none=True) | {"scope": cut(one.scope, MAX_SCOPE)} for one in state.context[-10:]

@@ -66,12 +66,13 @@ async def go_on(
     unfinished: Unfinished = NOT_SAID,
     anyway: bool = False,
     timeout_s: float | None = None,
+    from_checkpoint: str | None = None,
 ) -> ToolResult:
     """Go on with an execution for the client of the request under way."""
     order, allow = guest_order(state), current().allow
     if order is not None and allow is not None and order.grants != allow:
         raise NotAllowed(f"what client {current().name} may call has changed since execution {state.id} was begun: begin anew")
-    return await to_its_end(_converse(_Resumed(state, composer, engine, unfinished, anyway, timeout_s), engine))
+    return await to_its_end(_converse(_Resumed(state, composer, engine, unfinished, anyway, timeout_s, from_checkpoint), engine))
 
 
 def _narrowed(order: GuestOrder) -> GuestOrder:
@@ -295,29 +296,37 @@ class _Resumed:
     """An execution of either kind that goes on."""
 
     def __init__(
-        self, state: ExecutionState, composer: Composer, engine: Engine, unfinished: Unfinished, anyway: bool, timeout_s: float | None
+        self,
+        state: ExecutionState,
+        composer: Composer,
+        engine: Engine,
+        unfinished: Unfinished,
+        anyway: bool,
+        timeout_s: float | None,
+        checkpoint: str | None,
     ) -> None:
-        self._state, self._composer, self._engine = state, composer, engine
+        self._state, self._composer, self._engine, self._checkpoint = state, composer, engine, checkpoint
         self._unfinished, self._anyway, self._timeout_s = unfinished, anyway, timeout_s
 
     def fits(self, state: ExecutionState) -> bool:
         return state.id == self._state.id
 
     async def begin(self, report: Report, permits: Permits | None) -> tuple[str, TaskResult | tuple[Run, list[Changed]]]:
-        return self._state.id, await self._go(report, permits, self._unfinished)
+        return self._state.id, await self._go(report, permits, self._unfinished, self._checkpoint)
 
     async def go_on(self, execution_id: str, report: Report, permits: Permits | None) -> TaskResult | tuple[Run, list[Changed]]:
         return await self._go(report, permits, NOT_SAID)
 
-    async def _go(self, report: Report, permits: Permits | None, unfinished: Unfinished) -> TaskResult | tuple[Run, list[Changed]]:
+    async def _go(
+        self, report: Report, permits: Permits | None, unfinished: Unfinished, checkpoint: str | None = None
+    ) -> TaskResult | tuple[Run, list[Changed]]:
         report.follow(self._state.id)
+        how: dict[str, Any] = {"unfinished": unfinished, "anyway": self._anyway, "from_checkpoint": checkpoint}
         if guest_order(self._state) is not None:
-            return await self._engine.resume_run(self._state.id, unfinished=unfinished, anyway=self._anyway, timeout_s=self._timeout_s)
+            return await self._engine.resume_run(self._state.id, timeout_s=self._timeout_s, **how)
         if self._timeout_s is not None:
             raise EngineError("timeout_s is for code and composed tools: a task keeps its own")
-        return await self._engine.resume(
-            self._state.id, may_start=False, unfinished=unfinished, anyway=self._anyway, on_event=report.hear, ask=permits
-        )
+        return await self._engine.resume(self._state.id, may_start=False, on_event=report.hear, ask=permits, **how)
 
     def rests(self, outcome: TaskResult | tuple[Run, list[Changed]]) -> bool:
         return not outcome.ok if isinstance(outcome, TaskResult) else outcome[0].status == "paused"

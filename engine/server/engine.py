@@ -140,10 +140,11 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         execution_id: str,
         unfinished: Annotated[
             list[str] | None,
-            Field(description="For calls of which nobody knows whether they were done: retry, skip, fail, or CALL=retry …"),
+            Field(description="For calls or steps of which nobody knows whether they were done: retry, skip, fail, or NAME=retry …"),
         ] = None,
         timeout_s: Annotated[float | None, Field(description="Of code: from now on.")] = None,
         anyway: Annotated[bool, Field(description="Although something has changed.")] = False,
+        from_checkpoint: Annotated[str | None, Field(description="Undo what came after it.")] = None,
     ) -> ToolResult:
         """Go on with an execution that was interrupted, waited or has failed; what it has finished is not run again."""
         state = await current().find(engine, execution_id)
@@ -153,7 +154,7 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         if timeout_s is not None and most is not None and timeout_s > most:
             raise BadTask(f"timeout_s can be {most:g} at the most: that is the project's limit")
         decided = Unfinished.parse(unfinished or ())
-        return await go_on(state, composer, engine, unfinished=decided, anyway=anyway, timeout_s=timeout_s)
+        return await go_on(state, composer, engine, unfinished=decided, anyway=anyway, timeout_s=timeout_s, from_checkpoint=from_checkpoint)
 
     @server.tool(annotations={**DECIDES, "idempotentHint": False}, output_schema=STATUS)
     @answering("agents")

@@ -8,15 +8,11 @@ import re
 WORDS = (
     (re.compile(r"resume with --unfinished retry, skip or fail"), 'engine_resume with unfinished ["retry"], ["skip"] or ["fail"]'),
     (
-        re.compile(r"then --unfinished retry makes it again, skip takes it as done, fail raises in the code; CALL=skip is for one call"),
-        'then engine_resume with unfinished ["retry"] makes it again, ["skip"] takes it as done, ["fail"] raises in the code; '
-        '["CALL=skip"] is for one call',
+        re.compile(r"then --unfinished retry makes it again, skip takes it as done, fail lets it fail; NAME=skip is for one call or step"),
+        'then engine_resume with unfinished ["retry"] makes it again, ["skip"] takes it as done, ["fail"] lets it fail; '
+        '["NAME=skip"] is for one call or step',
     ),
     (re.compile(r"resume with --anyway to go on all the same"), "engine_resume with anyway true goes on all the same"),
-    (
-        re.compile(r"bring it back: go-ent tool rollback ([a-z0-9_]+) ([0-9]+)"),
-        r'bring it back: tool_rollback {"name": "\1", "version": \2}',
-    ),
     (re.compile(r"go-ent resume [0-9a-f-]{36} goes on"), "engine_resume goes on"),
     (re.compile(r"go-ent ps lists those there are"), "engine_status lists those there are"),
 )

@@ -316,9 +316,12 @@ class TestSignals:
         assert row["status"] == "interrupted"
         assert sleepers(shell.folder) == 1
         (shell.folder / "go").touch()
-        assert shell.text("resume", row["id"]) == "2\n"
-        assert (shell.folder / "ran").read_text() == "x\n"
+        asked = shell("resume", row["id"])
+        assert asked.returncode == 12
+        assert b"nobody knows whether it was done" in asked.stderr
         assert sleepers(shell.folder) == 0
+        assert shell.text("resume", row["id"], "--unfinished", "retry") == "2\n"
+        assert (shell.folder / "ran").read_text() == "x\n"
 
 
 def sleepers(folder: Path) -> int:

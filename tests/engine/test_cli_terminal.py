@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from engine.cli.engine import Telling
+from engine.models import Event
 from tests.engine.shell import COMMAND
 from tests.engine.test_cli_run import ECHO, Shell, shell, sleepers
 
@@ -190,3 +192,9 @@ def test_why_a_step_has_failed_is_told_once_on_a_terminal_and_whole_in_a_pipe(sh
         assert quiet.end() == 1
     assert b"BLOCKED: task failed: " + why in quiet.said
     assert b"BLOCKED: task failed: " + why in shell("run", "hello").stderr
+
+
+def test_a_warning_of_no_step_stands_for_itself(capfd: pytest.CaptureFixture[str]) -> None:
+    for step in (None, "a"):
+        Telling(told=True)(Event(kind="warning", execution_id="x", task_id=step, at=1.0, text="go-ent was 9.0.0, and is 1.0.0"))
+    assert capfd.readouterr().err.splitlines() == ["go-ent was 9.0.0, and is 1.0.0", "[a] go-ent was 9.0.0, and is 1.0.0"]

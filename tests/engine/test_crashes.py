@@ -10,6 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from engine import ExecutionConflict, StorageFailed
 from engine.executions import crashing
+from engine.executions.reading import encode
 from engine.executions.store import owner
 from sandbox import Sandbox
 from tests.engine.crashers import work
@@ -94,12 +96,14 @@ MIDDLE = {
     "journal-after-append": 26,
     "journal-before-sync": 3,
     "journal-after-sync": 5,
+    "mark-after-write": 4,
     "state-before-write": 2,
     "state-before-rename": 1,
     "state-after-rename": 2,
     "call-before-dispatch": 4,
     "call-after-dispatch": 6,
 }
+OF_STEPS = {"step-before-start": 2, "step-after-end": 2}  # come only where a runner is asked
 MENDING = {"repair-before-swap"}  # comes only when a damaged journal is mended
 
 
@@ -107,7 +111,7 @@ class TestKilled:
     """At a named place in the commit path."""
 
     def test_these_are_all_the_places(self) -> None:
-        assert set(crashing.NAMES) == MIDDLE.keys() | MENDING
+        assert set(crashing.NAMES) == MIDDLE.keys() | OF_STEPS.keys() | MENDING
 
     @pytest.mark.parametrize("point", MIDDLE)
     def test_code_ends_as_if_it_had_not_been(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str) -> None:
@@ -115,16 +119,15 @@ class TestKilled:
         assert forker.start(world.project, "guest", crash=f"{point}:{MIDDLE[point]}").wait() == KILLED
         whole["guest"].check(world, go_on(world, box, "guest"))
 
-    @pytest.mark.parametrize("point", ["journal-mid-line", "call-after-dispatch"])
+    @pytest.mark.parametrize("point", ["journal-mid-line", "call-after-dispatch", *OF_STEPS])
     def test_a_graph_does_too(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str) -> None:
         world = fresh()
-        assert forker.start(world.project, "graph", crash=f"{point}:{MIDDLE[point]}").wait() == KILLED
+        assert forker.start(world.project, "graph", crash=f"{point}:{(MIDDLE | OF_STEPS)[point]}").wait() == KILLED
         whole["graph"].check(world, go_on(world, box, "graph"))
 
     @pytest.mark.long
     @pytest.mark.timeout(600)
-    @pytest.mark.parametrize("name", BEGIN)
-    @pytest.mark.parametrize("point", MIDDLE)
+    @pytest.mark.parametrize(("name", "point"), [*product(BEGIN, MIDDLE), *product(["graph"], OF_STEPS)])
     def test_every_time_it_comes_there(
         self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], name: str, point: str
     ) -> None:
@@ -317,6 +320,206 @@ def test_killed_at_any_moment_again_and_again_a_graph_ends_as_if_it_had_not_been
     whole.check(world, done)
 
 
+def commands_plan(number: int) -> dict[str, Any]:
+    tasks = [work.command(f"t{i}", *([f"t{i - 4}"] if i >= 4 else [])) for i in range(number)]
+    return {"task": tasks, "concurrency": 3}
+
+
+@pytest.mark.parametrize(("tasks", "kills"), [(12, 5), pytest.param(30, 20, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+def test_commands_of_a_graph_that_is_killed_again_and_again_are_run_once_or_asked_about(
+    fresh: Fresh, forker: Forker, box: Sandbox, tasks: int, kills: int
+) -> None:
+    """It is resumed without a word first: what has no end on record is asked about, and nothing is run over it."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"the seed is {seed}")
+    chance = random.Random(seed)
+    world, plan = fresh(), commands_plan(tasks)
+    child = forker.start(world.project, "graph", plan)
+    for _ in range(kills):
+        before = len(world.lines(work.COMMANDS))
+        wanted = min(tasks, before + chance.randrange(1, 3))
+        until(lambda: len(world.lines(work.COMMANDS)) >= wanted or child.over(), child)  # noqa: B023
+        time.sleep(chance.uniform(0.0, 0.02))  # the moment is what is tried
+        child.kill()
+        left = world.left()
+        assert left is not None
+        if left["status"] == "completed":
+            break
+        decided = world.decide(left["id"])
+        if decided:
+            was = world.lines(work.COMMANDS)
+            again = forker.go_ent(world.project, "resume", left["id"])
+            assert again.wait() == 12, again.stderr
+            assert all(f"step {one.partition('=')[0]}, sh -c " in again.stderr for one in decided)
+            assert world.lines(work.COMMANDS) == was
+        child = forker.start(world.project, "resume", left["id"], decided)
+    child.wait()
+    left = world.left()
+    assert left is not None
+    if left["status"] != "completed":
+        left = work.live(world.project, box, work.resume(left["id"], world.decide(left["id"])))
+    assert left["status"] == "completed"
+    assert Counter(world.lines(work.COMMANDS)) == {f"t{i}": 1 for i in range(tasks)}
+
+
+class TestCutJournal:
+    """What was synced is known to the index, too."""
+
+    @pytest.fixture
+    def killed(self, fresh: Fresh, forker: Forker) -> World:
+        world = fresh()
+        assert forker.start(world.project, "graph", commands_plan(6) | {"concurrency": 1}, crash="step-before-start:6").wait() == KILLED
+        assert world.lines(work.COMMANDS) == [f"t{i}" for i in range(5)]
+        return world
+
+    @staticmethod
+    def journal(world: World) -> Path:
+        (row,) = world.rows()
+        return world.project / ".go-ent" / "executions" / row.id / "journal.jsonl"
+
+    @pytest.mark.parametrize("state", ["as it was", "gone"])
+    @pytest.mark.parametrize(
+        "cut",
+        [
+            lambda data: data[: len(data) // 2],
+            lambda data: b"".join(data.splitlines(keepends=True)[:-1]),
+            lambda data: b"".join(data.splitlines(keepends=True)[:3]),
+        ],
+        ids=["half", "its last record", "an older copy"],
+    )
+    def test_is_told_and_nothing_is_run_again(
+        self, killed: World, forker: Forker, box: Sandbox, cut: Callable[[bytes], bytes], state: str
+    ) -> None:
+        path = self.journal(killed)
+        path.write_bytes(cut(path.read_bytes()))
+        if state == "gone":
+            path.with_name("state.json").unlink()
+        execution_id = path.parent.name
+        looked = forker.go_ent(killed.project, "status", execution_id)
+        assert looked.wait() == 0, looked.stderr
+        assert "lost: the journal was damaged" in looked.stdout
+        doctor = forker.go_ent(killed.project, "doctor")
+        doctor.wait()
+        assert f"the journal of {execution_id} lacks records" in doctor.stdout
+        for _ in range(2):
+            again = forker.go_ent(killed.project, "resume", execution_id, "--unfinished", "retry")
+            assert again.wait() == 12
+            assert "lost: the journal was damaged\nresume with --anyway" in again.stderr
+        assert killed.lines(work.COMMANDS) == [f"t{i}" for i in range(5)]
+        assert work.live(killed.project, box, work.resume(execution_id, ["retry"], anyway=True))["status"] == "completed"
+
+    def test_with_another_record_in_the_place_of_one_is_told(self, killed: World, box: Sandbox) -> None:
+        path = self.journal(killed)
+        lines = path.read_bytes().splitlines(keepends=True)
+        forged = json.loads(lines[3])
+        del forged["crc"]
+        lines[3] = encode(forged.pop("seq"), forged.pop("at") + 1, forged.pop("kind"), forged)
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(ExecutionConflict, match=r"the journal up to record .* is not what was written"):
+            work.live(killed.project, box, work.resume(path.parent.name, ["retry"]))
+
+    def test_can_not_be_known_without_the_index_and_the_state(self, killed: World, box: Sandbox) -> None:
+        path = self.journal(killed)
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+        path.with_name("state.json").unlink()
+        (path.parent.parent / "index.db").unlink()
+        assert work.live(killed.project, box, work.resume(path.parent.name, ["retry"]))["status"] == "completed"
+
+    def test_is_compared_with_what_was_synced_alone(self, killed: World, box: Sandbox) -> None:
+        """What a process has appended since is more than the index knows: that is no damage."""
+        path = self.journal(killed)
+        with killed.store() as store:
+            mark = store.index.kept(path.parent.name)
+        assert mark is not None
+        assert mark.size == path.stat().st_size
+        with path.open("ab") as file:
+            file.write(encode(mark.seq + 1, time.time(), "progress", {"step": "t5", "what": "text", "text": "later"}))
+        assert work.live(killed.project, box, work.resume(path.parent.name, ["retry"]))["status"] == "completed"
+
+    def test_of_which_nothing_is_left_is_not_taken_for_one_that_never_began(self, killed: World) -> None:
+        path = self.journal(killed)
+        path.write_bytes(b"")
+        path.with_name("state.json").unlink()
+        with killed.store() as store:
+            store._forget_unborn(store.index.rows()[0].model_copy(update={"created": 0.0}))
+        assert path.exists()
+
+
+class TestUnfinishedCommand:
+    """A command that was begun and has no end on record."""
+
+    @pytest.fixture
+    def killed(self, fresh: Fresh, forker: Forker) -> World:
+        return self.kill(fresh(), forker)
+
+    @staticmethod
+    def kill(world: World, forker: Forker, **fields: Any) -> World:
+        plan = {"task": [work.command("a") | fields | {"retries": 3}, work.command("b", "a")]}
+        assert forker.start(world.project, "graph", plan, crash="step-after-end").wait() == KILLED
+        assert world.lines(work.COMMANDS) == ["a"]
+        return world
+
+    def resumed(self, world: World, box: Sandbox, *unfinished: str) -> work.Outcome:
+        (row,) = world.rows()
+        return work.live(world.project, box, work.resume(row.id, unfinished))
+
+    def test_is_asked_about_each_time(self, killed: World, forker: Forker) -> None:
+        (row,) = killed.rows()
+        for _ in range(2):
+            child = forker.go_ent(killed.project, "resume", row.id)
+            assert child.wait() == 12
+            assert "step a, sh -c echo a >>commands; echo said a, was begun on cli, and nobody knows" in child.stderr
+            assert "--unfinished retry makes it again" in child.stderr
+        assert killed.lines(work.COMMANDS) == ["a"]
+
+    @pytest.mark.parametrize("word", ["retry", "a=retry"])
+    def test_is_run_again_if_that_is_said(self, killed: World, box: Sandbox, word: str) -> None:
+        assert self.resumed(killed, box, word)["values"] == {"a": "said a", "b": "said b"}
+        assert killed.lines(work.COMMANDS) == ["a", "a", "b"]
+
+    def test_is_taken_as_done(self, killed: World, box: Sandbox) -> None:
+        done = self.resumed(killed, box, "a=skip")
+        assert (done["status"], done["values"]) == ("completed", {"a": "", "b": "said b"})
+        assert killed.lines(work.COMMANDS) == ["a", "b"]
+
+    def test_fails_and_is_asked_about_the_next_time(self, killed: World, box: Sandbox) -> None:
+        assert self.resumed(killed, box, "fail")["status"] == "failed"
+        assert killed.lines(work.COMMANDS) == ["a"], "neither it nor what needs it was run"
+        with pytest.raises(ExecutionConflict, match=r"step a, sh -c .* nobody knows"):
+            self.resumed(killed, box)
+        assert self.resumed(killed, box, "skip")["status"] == "completed"
+
+    def test_of_a_task_that_is_repeatable_is_run_again(self, fresh: Fresh, forker: Forker, box: Sandbox) -> None:
+        world = self.kill(fresh(), forker, repeatable=True)
+        assert self.resumed(world, box)["status"] == "completed"
+        assert world.lines(work.COMMANDS) == ["a", "a", "b"]
+
+    @pytest.mark.parametrize("repeatable", [True, False])
+    def test_of_the_configuration_says_itself_whether_it_is(self, fresh: Fresh, forker: Forker, box: Sandbox, repeatable: bool) -> None:
+        world = fresh()
+        config = f'[commands.leave]\nargv = ["sh", "-c", "echo a >>commands; echo said a"]\nrepeatable = {str(repeatable).lower()}\n'
+        (world.project / ".go-ent" / "config.toml").write_text(config)
+        self.kill(world, forker, command="leave")
+        if repeatable:
+            assert self.resumed(world, box)["status"] == "completed"
+        else:
+            with pytest.raises(ExecutionConflict, match="step a, leave, was begun on cli"):
+                self.resumed(world, box)
+
+    def test_that_answers_a_prompt_is_asked_about_unless_it_can_not_edit(self, fresh: Fresh, forker: Forker, box: Sandbox) -> None:
+        for access, codes in (("edit", ExecutionConflict), ("read", None)):
+            world = fresh()
+            config = '[engine]\ncommand = "llm"\n[commands.llm]\nargv = ["sh", "-c", "cat; echo a >>commands"]\nstdin = true\n'
+            (world.project / ".go-ent" / "config.toml").write_text(config)
+            plan = {"task": [{"id": "a", "prompt": "say it", "runtime": "cli", "access": access}]}
+            assert forker.start(world.project, "graph", plan, crash="step-after-end").wait() == KILLED
+            if codes is not None:
+                with pytest.raises(codes, match="step a, say it, was begun on cli"):
+                    self.resumed(world, box)
+            else:
+                assert self.resumed(world, box)["status"] == "completed"
+
+
 class TestWhoResumes:
     @pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.long), 8])
     def test_of_several_at_the_same_moment_one_wins_and_the_others_are_told_who(self, fresh: Fresh, forker: Forker, number: int) -> None:
@@ -359,7 +562,9 @@ def test_what_outlived_a_killed_owner_is_ended_before_its_task_is_tried_again(fr
     assert ps.wait() == 0, ps.stderr
     (row,) = json.loads(ps.stdout)
     assert (row["status"], row["resumable"]) == ("interrupted", True)
-    done = work.live(world.project, box, work.resume(row["id"]))
+    with pytest.raises(ExecutionConflict, match=r"step a, sh -c .* nobody knows whether it was done\n.*--unfinished retry"):
+        work.live(world.project, box, work.resume(row["id"]))
+    done = work.live(world.project, box, work.resume(row["id"], ["a=retry"]))
     assert done["values"] == {"a": "done"}
     assert len(world.lines("pids")) == 2
     assert world.lines("overlap") == []

@@ -93,9 +93,9 @@ class TestStates:
     def test_a_newer_version_is_refused_by_name(self) -> None:
         import hashlib
 
-        text = fresh().model_dump_json().replace('"version":2', '"version":7', 1)
+        text = fresh().model_dump_json().replace('"version":3', '"version":7', 1)
         packed = f'{{"checksum":"{hashlib.sha256(text.encode()).hexdigest()}","state":{text}}}\n'.encode()
-        with pytest.raises(BadState, match="has version 7, and this go-ent reads versions up to 2: update go-ent"):
+        with pytest.raises(BadState, match="has version 7, and this go-ent reads versions up to 3: update go-ent"):
             unpack(packed, "file")
 
     def test_a_digest_does_not_depend_on_order(self) -> None:

@@ -82,19 +82,15 @@ def test_what_to_do_about_a_call_that_nobody_knows_of(project: Path, box: Sandbo
     serve(project, box, work)
 
 
-def test_what_to_do_about_a_tool_that_has_changed(project: Path, box: Sandbox) -> None:
+def test_a_tool_that_has_changed_is_said_to_go_on_as_it_was(project: Path, box: Sandbox) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         await say(client, "tool_compose", source=PAUSES)
         found, _ = await interrupted(client, engine, slow, "pauses", n=1)
         await say(client, "tool_compose", source=PAUSES.replace("Slow.", "Slower."))
-        failed, text = await say(client, "engine_resume", execution_id=found, unfinished=["retry"])
-        assert failed
-        said = no_commands(text).partition("bring it back: tool_rollback ")[2]
-        failed, _ = await say(client, "tool_rollback", **json.loads(said.partition("}")[0] + "}"))
-        assert not failed
         slow.open.set()
         failed, run = await say(client, "engine_resume", execution_id=found, unfinished=["retry"])
         assert (failed, run["result"]) == (False, 10)
+        assert run["changed"] == ["pauses was version 1, and is version 2: it goes on with version 1"]
 
     serve(project, box, work)
 
@@ -211,3 +207,20 @@ def test_a_search_that_finds_nothing_says_what_there_is_to_do(project: Path, box
             assert "fewer words find more" in (await say(client, "tool_search", namespace="post"))[1]["text"]
 
     asyncio.run(main())
+
+
+def test_a_client_goes_back_to_a_checkpoint_only_if_it_says_so_of_what_is_made_again(project: Path, box: Sandbox) -> None:
+    async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
+        slow.open.set()
+        _, run = await say(client, "code_execute", code="checkpoint('here')\nawait tools.slow(n=4)")
+        found = run["execution_id"]
+        _, status = await say(client, "engine_status", execution_id=found)
+        (mark,) = status["checkpoints"]
+        failed, text = await say(client, "engine_resume", execution_id=found, from_checkpoint="here")
+        assert failed
+        assert 'slow with {"n": 4}, was made after checkpoint here, and may be made again' in text
+        assert "engine_resume with anyway true" in no_commands(text)
+        failed, again = await say(client, "engine_resume", execution_id=found, from_checkpoint=str(mark["number"]), anyway=True)
+        assert (failed, again["result"]) == (False, run["result"])
+
+    serve(project, box, work)

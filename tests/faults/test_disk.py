@@ -297,3 +297,34 @@ def test_a_server_says_it_to_its_clients_lives_and_goes_on_with_room(tmp_path: P
     assert [failed for _, failed, _ in found["last"]] == [False] * 8, found["last"]
     assert found["kept"] == []
     assert "Traceback" not in found["said"]
+
+
+# -- a command whose end can't be recorded
+
+LOUD = '[[task]]\nid = "a"\ncommand = ["sh", "-c", "echo did >>../did; head -c 9000 /dev/zero | tr \'\\\\0\' x"]\n'
+
+
+def unrecorded(place: Path) -> Any:
+    """With ever more room, a command that says more than there is room for; then there is room again."""
+    project = project_of(place, "2m")
+    (place / "loud.toml").write_text(LOUD)
+    found = []
+    for pages in range(8, 30, 2):
+        before, was = rows(project), did(project)
+        fill(project, spare=pages * PAGE)
+        first = go_ent("run", "--plan", "../loud.toml", cwd=project)
+        make_room(project)
+        ran, new = did(project) - was, sorted(rows(project).keys() - before.keys())
+        again = go_ent("resume", new[0], cwd=project) if new and first.returncode else None
+        said = "" if again is None else again.stderr.decode()
+        found.append([first.returncode, ran, None if again is None else again.returncode, did(project) - was, said[-400:]])
+    return found
+
+
+def test_a_command_whose_end_could_not_be_recorded_is_not_run_again_without_a_question(tmp_path: Path) -> None:
+    found = inside(unrecorded, tmp_path)
+    asked = [ran == 1 and again == 12 and "nobody knows whether it was done" in said for _, ran, again, _, said in found]
+    assert any(asked), found
+    for (code, ran, again, in_all, _), is_asked in zip(found, asked, strict=True):
+        assert in_all == (1 if code == 0 or is_asked or again == 0 else 0), found
+        assert ran <= 1, found

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
+
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
 
@@ -34,6 +36,10 @@ class Child:
             self.code = self.forker.ask({"wait": self.pid})
             assert self.code is not None, f"it has not ended within {PATIENCE_S} s: {self.stderr}"
         return self.code
+
+    def over(self) -> bool:
+        """Whether it has ended by itself. Who forked it has not asked yet, so that it is a zombie then."""
+        return self.code is not None or psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
 
     def kill(self) -> int:
         """As if the machine's power were cut, to this process alone."""

@@ -59,7 +59,7 @@ def step(name: str, *after: str) -> dict[str, Any]:
 
 
 def command(name: str, *after: str) -> dict[str, Any]:
-    """Leaves its line before it answers: one that was interrupted in between is run again."""
+    """Leaves its line before it answers: of one that was killed in between, the line tells that it was done."""
     return {"id": name, "command": ["sh", "-c", f"echo {name} >>{COMMANDS}; echo said {name}"], "depends_on": list(after)}
 
 
