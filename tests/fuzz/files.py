@@ -163,7 +163,14 @@ STATE = ExecutionState(
 )
 
 
-@target(STATE.model_dump_json().encode(), b'{"version":3,"id":"x"}', b'{"version":2,"id":"x"}', b'{"version":1}', b'{"version":99}', refuses=(BadState,))
+@target(
+    STATE.model_dump_json().encode(),
+    b'{"version":3,"id":"x"}',
+    b'{"version":2,"id":"x"}',
+    b'{"version":1}',
+    b'{"version":99}',
+    refuses=(BadState,),
+)
 def state(data: bytes) -> None:
     """An execution's state whose checksum is right, whatever is in it."""
     text = data.rstrip(b"\n")
