@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any, TextIO
 
@@ -173,6 +174,7 @@ class _Log(logging.StreamHandler[TextIO]):
 
 def main() -> None:
     """The console script. Exit codes: docs/reference/exit-codes.md."""
+    sys.path[:] = filter(os.path.isabs, sys.path)  # nothing is imported from the current folder, whoever put it there
     not_strict()
     log = _Log(sys.stderr)
     log.setFormatter(logging.Formatter("%(name)s: %(message)s"))

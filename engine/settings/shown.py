@@ -18,6 +18,7 @@ from engine.settings.whole import whole
 from sandbox.layers import AS_WRITTEN, Layers, dotted, shown
 
 DEFAULT = "default"
+WITHHELD = "default, until go-ent trust"
 HIDDEN = "(hidden)"
 # Lengths are bounded: a file of somebody else's must not make looking take long.
 _SECRET_FLAG = re.compile(
@@ -46,9 +47,14 @@ def settings_in_force(project: Path) -> list[Setting]:
     layers = read_engine_settings(project)
     tools = read_config(project, layers=layers)
     read_engine_config(project, layers=layers)
-    found = list(_walk((), whole().model_validate(layers.table), layers))
+    defaults = {one.name: one.value for one in _walk((), whole()(), layers)} if tools.withheld else {}
+    withheld = {dotted(path) for path in tools.withheld}
+    found = [
+        Setting(one.name, defaults[one.name], WITHHELD) if one.name in withheld else one
+        for one in _walk((), whole().model_validate(layers.table), layers)
+    ]
     own = {dotted(("servers", name)) for name in layers.table.get("servers", {})}
-    for file in _mcp_files(layers):
+    for file in () if ("mcp_json",) in tools.withheld else _mcp_files(layers):
         source = shown(project / file)
         for name, server in servers_from_mcp_json(project / file).items():
             path = ("servers", name)
