@@ -132,22 +132,27 @@ def read_settings(project: Path, names: Names | None = None, environ: Mapping[st
         raise ConfigError(str(error)) from None
 
 
-def read_config(project: Path, also: frozenset[str] = OTHERS, layers: Layers | None = None, trusted: bool | None = None) -> Config:
+def read_config(
+    project: Path, also: frozenset[str] = OTHERS, layers: Layers | None = None, trusted: bool | None = None, *, look: bool = False
+) -> Config:
     """The project's settings for its tools, or `ConfigError` with all that is wrong with them. *also* are sections that others read.
 
-    What a folder may not say before it is *trusted* (by default: whether `go-ent trust` was said) is not in force.
+    What a folder may not say before it is *trusted* (by default: whether `go-ent trust` was said) is not in force, and files that
+    it names are not opened; but they are for a person who wants to *look* at what it says.
     """
-    config, wrong = read_partly(project, layers or read_settings(project), also, trusted)
+    config, wrong = read_partly(project, layers or read_settings(project), also, trusted, look=look)
     if wrong:
         raise ConfigError(*wrong)
     return config
 
 
-def read_partly(project: Path, layers: Layers, also: frozenset[str] = OTHERS, trusted: bool | None = None) -> tuple[Config, list[str]]:
+def read_partly(
+    project: Path, layers: Layers, also: frozenset[str] = OTHERS, trusted: bool | None = None, *, look: bool = False
+) -> tuple[Config, list[str]]:
     """What can be used of the settings, and all that is wrong with the rest."""
     if (layers.of_file.keys() & STARTS) and not trusts_all():
         _check_owner(layers.file)
-    return _Reading(layers, project, trusted).config(also)
+    return _Reading(layers, project, trusted, look=look).config(also)
 
 
 def _check_owner(path: Path) -> None:
@@ -164,8 +169,8 @@ def _check_owner(path: Path) -> None:
 class _Reading:
     """Each section by itself, so that all that is wrong is told at once."""
 
-    def __init__(self, layers: Layers, project: Path, trusted: bool | None) -> None:
-        self._layers, self._project, self._trusted = layers, project, trusted
+    def __init__(self, layers: Layers, project: Path, trusted: bool | None, *, look: bool) -> None:
+        self._layers, self._project, self._trusted, self._look = layers, project, trusted, look
         self._table, self._where = layers.table, layers.where
         self._wrong: list[str] = []
         self._withheld: dict[tuple[str, ...], str] = {}
@@ -222,7 +227,7 @@ class _Reading:
         except ConfigError as error:
             self._wrong += error.problems
         for at, name in enumerate(self._files()):
-            if self._withhold(("mcp_json",), f"{', '.join(self._files())} is not read"):
+            if self._withhold(("mcp_json",), f"servers of {', '.join(self._files())} are not there") and not self._look:
                 break
             try:
                 found = servers_from_mcp_json(self._project / name)

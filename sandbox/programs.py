@@ -14,8 +14,8 @@ from pathlib import Path
 
 
 def without_relative(path: str) -> str:
-    """A `PATH` with its absolute elements alone."""
-    return os.pathsep.join(element for element in path.split(os.pathsep) if os.path.isabs(element))
+    """A `PATH` with its absolute elements alone; the system's own if there are none, for an empty one is the current folder."""
+    return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath
 
 
 def with_safe_path(environment: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from engine.cli.signals import all_are_interrupts
 from engine.cli.texts import aside, is_rich, not_strict, plain, say
+from sandbox.programs import without_relative
 
 # Beside the codes of a run's statuses, which are in engine.outcomes.
 USAGE_ERROR = 2
@@ -174,7 +175,7 @@ class _Log(logging.StreamHandler[TextIO]):
 
 def main() -> None:
     """The console script. Exit codes: docs/reference/exit-codes.md."""
-    sys.path[:] = filter(os.path.isabs, sys.path)  # nothing is imported from the current folder, whoever put it there
+    _leave_folder()
     not_strict()
     log = _Log(sys.stderr)
     log.setFormatter(logging.Formatter("%(name)s: %(message)s"))
@@ -205,6 +206,13 @@ def main() -> None:
         say(f"go-ent: {said}", err=True)
         raise SystemExit(code) from None
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _leave_folder() -> None:
+    """Nothing is imported from the current folder, and no program is looked up in it, whichever library does: not by a relative name."""
+    sys.path[:] = filter(os.path.isabs, sys.path)
+    if "PATH" in os.environ:
+        os.environ["PATH"] = without_relative(os.environ["PATH"])
 
 
 def _explained(error: Exception) -> tuple[str, int] | None:

@@ -45,16 +45,16 @@ class Setting:
 def settings_in_force(project: Path) -> list[Setting]:
     """Every setting of a project, or `ConfigError` with what is wrong with them."""
     layers = read_engine_settings(project)
-    tools = read_config(project, layers=layers)
+    tools = read_config(project, layers=layers, look=True)
     read_engine_config(project, layers=layers)
     defaults = {one.name: one.value for one in _walk((), whole()(), layers)} if tools.withheld else {}
-    withheld = {dotted(path) for path in tools.withheld}
+    withheld = {dotted(path) for path in tools.withheld} - {"mcp_json"}  # whose servers are shown, as are others that are not started
     found = [
         Setting(one.name, defaults[one.name], WITHHELD) if one.name in withheld else one
         for one in _walk((), whole().model_validate(layers.table), layers)
     ]
     own = {dotted(("servers", name)) for name in layers.table.get("servers", {})}
-    for file in () if ("mcp_json",) in tools.withheld else _mcp_files(layers):
+    for file in _mcp_files(layers):
         source = shown(project / file)
         for name, server in servers_from_mcp_json(project / file).items():
             path = ("servers", name)
