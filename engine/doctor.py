@@ -32,6 +32,7 @@ from engine.errors import EngineError
 from engine.prompts import all_skills
 from engine.wants import wants
 from sandbox import SandboxError
+from sandbox.images.cache import cache_path
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -85,14 +86,8 @@ def machine(project: Path) -> list[Check]:
         Check("platform", linux, f"{platform.system()} {platform.machine()}", None if linux else "use Linux: nothing else is supported"),
         Check("python", fits, f"{made} {platform.python_version()}", None if fits else "install CPython 3.11 or newer"),
     ]
-    cache = _cache_path()
+    cache = cache_path()
     return [*checks, *_folder("cache", cache, size=True), *_folder("user data", user_data()), *_disk(cache, project), _isolation()]
-
-
-def _cache_path() -> Path:
-    """Where the cache is, without making or mending it."""
-    chosen = os.environ.get("GO_ENT_CACHE")
-    return (Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-ent").absolute()
 
 
 def _folder(name: str, folder: Path, *, size: bool = False) -> Iterator[Check]:
@@ -255,7 +250,7 @@ def _ledger(project: Path) -> Check:
 def _locks(project: Path) -> Iterator[Check]:
     """A lock dies with its process, so one that is held is held by a process that lives."""
     held = []
-    folders = [project / STATE, project / STATE / "executions", _cache_path() / "images"]
+    folders = [project / STATE, project / STATE / "executions", cache_path() / "images"]
     for path in (one for folder in folders if folder.is_dir() for one in folder.iterdir() if one.name.endswith((".lock", ".filling"))):
         with contextlib.suppress(OSError), open(path, "rb") as file:
             try:
@@ -277,13 +272,13 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
 
     try:
         key = await asyncio.to_thread(partial(wanted_key, project, trusted=engine.trusted))
-        folder = _cache_path() / "images" / key
+        folder = cache_path() / "images" / key
         image = await asyncio.to_thread(Image.load, folder) if folder.is_dir() else None
     except SandboxError as error:
         return [Check("image", False, str(error), "mend [image] in .go-ent/config.toml")]
     if image is None:
         return [Check("image", False, "not built yet: the first run builds it, in about half a minute", "go-ent image build", needed=False)]
-    compiled = _cache_path() / "compiled" / image.digest / f"plain-{target()}.cwasm"
+    compiled = cache_path() / "compiled" / image.digest / f"plain-{target()}.cwasm"
     size = sum(path.stat().st_size for path in (image.component, compiled) if path.exists()) / 1e6
     packages = ", ".join(image.packages) or "standard library only"
     checks = [Check("image", True, f"{image.digest[:12]}, built {_age(image.built)}, {size:,.0f} MB, {packages}")]

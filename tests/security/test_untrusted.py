@@ -13,6 +13,7 @@ import pytest
 
 from composer import Composer
 from composer.config import read_config
+from composer.folders import user_data
 from composer.transports import child_environment as server_environment
 from composer.trust import set_trust
 from engine.config import RunnerConfig
@@ -23,6 +24,7 @@ from engine.runners.process import ChildLimits, Command, NotStarted, run_child
 from engine.wants import wants
 from sandbox import Limits
 from sandbox.children import run_python
+from sandbox.images.cache import cache_path
 from sandbox.images.ensure import source_key
 from sandbox.images.project import project_image, project_packages, wanted_key
 from sandbox.programs import find_program, program_to_start, without_relative
@@ -211,6 +213,28 @@ class TestPath:
         monkeypatch.setenv("PATH", "bin:/nowhere")
         assert go_ent_command().is_absolute()
         assert not go_ent_command().is_relative_to(folder)
+
+
+class TestUsersFolders:
+    @pytest.mark.parametrize("name", ["GO_ENT_DATA", "GO_ENT_CACHE"])
+    @attack("folder", "a relative folder of the user's, which is the folder's own: its trust, its compiled code")
+    def test_a_relative_one_is_refused(self, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        write(folder, PACKAGES)
+        (folder / "mine").mkdir(mode=0o700)
+        (folder / "mine" / "trust.json").write_text(json.dumps({"version": 1, "projects": {str(folder): 1.0}}))
+        monkeypatch.setenv(name, "mine")
+        done = go_ent("exec", "-c", "1")
+        assert (done.returncode, done.stdout) == (12, b"")
+        assert f"{name} is 'mine', which is another folder in each place" in said(done)
+
+    @attack("folder", "a relative base folder of XDG's")
+    def test_a_relative_base_does_not_count(self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for name in ("GO_ENT_DATA", "GO_ENT_CACHE"):
+            monkeypatch.delenv(name, raising=False)
+        for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+            monkeypatch.setenv(name, "mine")
+        assert (user_data(), cache_path()) == (tmp_path / ".local" / "share" / "go-ent", tmp_path / ".cache" / "go-ent")
 
 
 class TestPython:
