@@ -113,7 +113,14 @@ class Composer:
         self.catalogue.learned.update(self.learned.load())
         self.grants: Grants = self.config.grants
         self.catalogue.project_grants = self.grants
-        self.code = CodeMode(self.catalogue, self.box, grants=self.grants, journal=self.journal, approver=approver)
+        self.code = CodeMode(
+            self.catalogue,
+            self.box,
+            grants=self.grants,
+            journal=self.journal,
+            approver=approver,
+            packages_hint=self.config.withheld.get(("image", "packages")),
+        )
 
     @classmethod
     def open(cls, folder: Path | str = ".", **options: Any) -> Composer:

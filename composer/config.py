@@ -65,7 +65,9 @@ class ImageSection(_Section):
     """What the sandbox's Python has beside its standard library."""
 
     packages: tuple[Requirement, ...] = Field(
-        default=(), description="pure-Python packages that code may import", examples=[["attrs==25.3.0"]]
+        default=(),
+        description="pure-Python packages that code may import, downloaded once the project is trusted",
+        examples=[["attrs==25.3.0"]],
     )
 
 
@@ -84,7 +86,7 @@ class GrantsSection(_Section):
 LimitsSection: type[BaseModel] = create_model(
     "LimitsSection",
     __config__=ConfigDict(extra="forbid", strict=True),
-    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit.",
+    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit; one that is wider than the default takes `go-ent trust`.",
     **{name: (field.annotation, field) for name, field in Limits.model_fields.items()},  # type: ignore[call-overload]
 )
 

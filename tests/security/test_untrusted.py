@@ -66,6 +66,12 @@ class TestPackages:
         done = go_ent("exec", "-c", "1")
         assert b"image.packages: attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)" in done.stderr
 
+    def test_code_that_imports_one_hears_why_it_is_not_there(self, folder: Path) -> None:
+        write(folder, PACKAGES)
+        run = json.loads(go_ent("exec", "--json", "-c", "import attr").stdout)
+        assert (run["status"], run["error"]["message"]) == ("refused", "module 'attr' is not in the sandbox's image")
+        assert run["error"]["hint"].endswith("attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)")
+
     def test_building_them_says_what_to_do(self, folder: Path) -> None:
         write(folder, PACKAGES)
         done = go_ent("image", "build")
