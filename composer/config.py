@@ -66,7 +66,7 @@ class ImageSection(_Section):
 
     packages: tuple[Requirement, ...] = Field(
         default=(),
-        description="pure-Python packages that code may import, downloaded once the project is trusted",
+        description="pure-Python packages that code may import; they need trust",
         examples=[["attrs==25.3.0"]],
     )
 
@@ -86,7 +86,7 @@ class GrantsSection(_Section):
 LimitsSection: type[BaseModel] = create_model(
     "LimitsSection",
     __config__=ConfigDict(extra="forbid", strict=True),
-    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit; one that is wider than the default takes `go-ent trust`.",
+    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit. Wider ones than the defaults need trust.",
     **{name: (field.annotation, field) for name, field in Limits.model_fields.items()},  # type: ignore[call-overload]
 )
 

@@ -161,6 +161,25 @@ def test_no_command_opens_runs_or_obeys_what_is_in_the_folder(place: Place, driv
     assert place.started.read_text().count("claude") == 1
 
 
+@pytest.mark.long
+@attack("folder", "every command, in a process of its own, below a folder full of traps")
+def test_nor_does_a_command_that_is_started_in_a_folder_below(place: Place, driver: Driver, tmp_path: Path) -> None:
+    workflow = tmp_path / "workflow.toml"
+    workflow.write_text(WORKFLOW.replace("one", "another"))
+    assert driver.ask("run", ["exec", "-c", "1"])[0] == 0
+    wrong: list[str] = []
+    for path in driver.ask("tree"):
+        command = " ".join(path)
+        allowed, _ = OPENS.get(command, (set(), ""))
+        arguments = arguments_of(command, driver, workflow)[0] if command != "serve" else []
+        place.wrong()
+        argv = [str(place.install.bin / "go-ent"), *path, *arguments]
+        where = place.folder if command == "init" else place.folder / "src"  # which it would make a project of
+        subprocess.run(argv, cwd=where, env=place.env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        wrong += [f"{command}: {told}" for told in place.wrong(allowed)]
+    assert wrong == []
+
+
 @attack("folder", "a library that is opened in it")
 @pytest.mark.parametrize(("code", "said"), [(SANDBOX, 4), (COMPOSER, [4, False, 128, []]), (ENGINE, ["claude-code", "cli", "open-code"])])
 def test_a_program_that_opens_the_library_there(place: Place, driver: Driver, code: str, said: Any) -> None:

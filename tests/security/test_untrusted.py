@@ -24,6 +24,7 @@ from engine.runners.process import ChildLimits, Command, NotStarted, run_child
 from engine.wants import wants
 from sandbox import Limits
 from sandbox.children import run_python
+from sandbox.images import packages
 from sandbox.images.cache import cache_path
 from sandbox.images.ensure import source_key
 from sandbox.images.project import project_image, project_packages, wanted_key
@@ -258,6 +259,19 @@ class TestPython:
         assert (cwd, isolated) == ("/", 1)
         assert set(environ) <= {"LC_CTYPE"}
         assert "pip" in run_python(["-m", "pip", "--version"], env={}, timeout_s=60).stdout
+
+    @attack("folder", "a pip.py beside a project whose packages are baked")
+    def test_pip_is_the_installed_one_also_for_a_trusted_folder(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("pip", "runpy", "json", "setuptools", "sitecustomize"):
+            (folder / f"{name}.py").write_text("raise SystemExit(f'{__file__} ran')\n")
+        (folder / "pip.conf").write_text("[global]\nindex-url = http://127.0.0.1:9\n")
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+        monkeypatch.setenv("PIP_CONFIG_FILE", "pip.conf")
+        done = packages._run("-m", "pip", "config", "list")
+        assert (done.returncode, "127.0.0.1:9" in done.stdout) == (0, False), done.stderr
+        code = "import os, sys; print(os.getcwd(), os.listdir('.'), sys.flags.isolated)"
+        where, *rest = packages._run("-c", code).stdout.split()
+        assert (Path(where).parent, rest) == (cache_path() / "scratch", ["[]", "1"])
 
 
 class TestFastmcp:
