@@ -11,7 +11,6 @@ from cyclopts import App, CycloptsError, Parameter
 
 from engine.cli.signals import all_are_interrupts
 from engine.cli.texts import aside, is_rich, not_strict, plain, say
-from sandbox.programs import without_relative
 
 # Beside the codes of a run's statuses, which are in engine.outcomes.
 USAGE_ERROR = 2
@@ -211,8 +210,8 @@ def main() -> None:
 def _leave_folder() -> None:
     """Nothing is imported from the current folder, and no program is looked up in it, whichever library does: not by a relative name."""
     sys.path[:] = filter(os.path.isabs, sys.path)
-    if "PATH" in os.environ:
-        os.environ["PATH"] = without_relative(os.environ["PATH"])
+    if "PATH" in os.environ:  # as sandbox.programs has it, whose import would be for nothing when help is all that is wanted
+        os.environ["PATH"] = os.pathsep.join(filter(os.path.isabs, os.environ["PATH"].split(os.pathsep))) or os.defpath
 
 
 def _explained(error: Exception) -> tuple[str, int] | None:
