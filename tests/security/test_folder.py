@@ -158,7 +158,10 @@ def test_no_command_opens_runs_or_obeys_what_is_in_the_folder(place: Place, driv
         assert "--help" not in err, f"{command} needs arguments here: {err}"
     assert [f"{command}: {told}" for command, lines in wrong.items() for told in lines] == []
     assert {name: codes[name] for name in WORKS if codes[name]} == {}, codes
-    assert place.started.read_text().count("claude") == 1
+    for line in place.started.read_text().splitlines():  # the user's own agents, asked for their versions
+        name, where, path = line.split(" ", 2)
+        assert (name in ("claude", "opencode"), where) == (True, "/")
+        assert all(map(os.path.isabs, path.split(os.pathsep))), path
 
 
 @pytest.mark.long
