@@ -95,13 +95,16 @@ class CodeMode:
         journal: Journal | None = None,
         approver: Approver | None = None,
         max_result_chars: int = MAX_RESULT_CHARS,
+        packages_hint: str | None = None,
     ) -> None:
+        """*packages_hint* is said of a module that is not in the image: why packages that were asked for are not there."""
         self.catalogue = catalogue
         self.box = sandbox
         self.grants = grants if grants is not None else Grants(top_level=True)
         self.max_result_chars = max_result_chars
         self._journal = journal
         self._approver = approver
+        self._packages_hint = packages_hint
         self._results = next((source for source in catalogue.sources if isinstance(source, Results)), None) or Results()
         if self._results not in catalogue.sources:
             catalogue.add(self._results)
@@ -145,6 +148,8 @@ class CodeMode:
                 run = await box.run(code, inputs, limits=narrowed, run_id=run_id, tools=tools, cut_result=cut, tape=recording)
         finally:
             allowance.leave(run_id, 0.0)
+        if self._packages_hint and run.error is not None and run.error.message.endswith("is not in the sandbox's image"):
+            run.error.hint = self._packages_hint
         if self._journal is not None:
             entry = record(
                 "code",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -41,6 +42,8 @@ from sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
 from sandbox.images import cache_folder, find_image
 from sandbox.images.project import project_image, ready_image
 
+log = logging.getLogger("composer")
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:
@@ -74,20 +77,23 @@ class Composer:
         trusted: bool | None = None,
         build: bool = True,
     ) -> None:
-        """*trusted* is whether the configuration's servers are reached: by default, whether `go-ent trust` was said.
+        """*trusted* is whether what the configuration names is reached, baked or widened: by default, whether `go-ent trust` was said.
 
         An image that this machine does not have is built now; without *build* not before it is needed.
         """
         self.project = project
         self.state = project / STATE
-        self.config = config if config is not None else read_config(project)
         self.trusted = is_trusted(project) if trusted is None else trusted
+        self.config = config if config is not None else read_config(project, trusted=self.trusted)
+        for line in self.config.withheld.values():
+            log.warning("%s", line)
         self.approver = approver
         self._own_box = box is None
         self._boxes: dict[tuple[str, str], Sandbox] = {}
         options: dict[str, Any] = {} if workers is None else {"workers": workers}
         if box is None:
-            image = project_image(project) if build else ready_image(project) or partial(project_image, project)
+            later = partial(project_image, project, trusted=self.trusted)
+            image = later() if build else ready_image(project, trusted=self.trusted) or later
             box = Sandbox(limits=self.config.limits, in_process=in_process, image=image, **options)
         self.box = box
         self.stores = [Store(self.state / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
@@ -107,7 +113,14 @@ class Composer:
         self.catalogue.learned.update(self.learned.load())
         self.grants: Grants = self.config.grants
         self.catalogue.project_grants = self.grants
-        self.code = CodeMode(self.catalogue, self.box, grants=self.grants, journal=self.journal, approver=approver)
+        self.code = CodeMode(
+            self.catalogue,
+            self.box,
+            grants=self.grants,
+            journal=self.journal,
+            approver=approver,
+            packages_hint=self.config.withheld.get(("image", "packages")),
+        )
 
     @classmethod
     def open(cls, folder: Path | str = ".", **options: Any) -> Composer:

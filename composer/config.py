@@ -23,7 +23,7 @@ from pydantic import (
 from composer.errors import ConfigError
 from composer.grants import Grants, check_pattern
 from composer.problems import problem, problems, unknown
-from composer.trust import trusts_all
+from composer.trust import is_trusted, trusts_all
 from sandbox import Limits
 from sandbox.layers import CONFIG, Layers, Names, UnreadableSettings, read_layers
 
@@ -65,7 +65,9 @@ class ImageSection(_Section):
     """What the sandbox's Python has beside its standard library."""
 
     packages: tuple[Requirement, ...] = Field(
-        default=(), description="pure-Python packages that code may import", examples=[["attrs==25.3.0"]]
+        default=(),
+        description="pure-Python packages that code may import; they need trust",
+        examples=[["attrs==25.3.0"]],
     )
 
 
@@ -84,7 +86,7 @@ class GrantsSection(_Section):
 LimitsSection: type[BaseModel] = create_model(
     "LimitsSection",
     __config__=ConfigDict(extra="forbid", strict=True),
-    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit.",
+    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit. Wider ones than the defaults need trust.",
     **{name: (field.annotation, field) for name, field in Limits.model_fields.items()},  # type: ignore[call-overload]
 )
 
@@ -116,6 +118,8 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     servers: dict[str, ServerConfig] = field(default_factory=dict)
     apis: dict[str, OpenApiConfig] = field(default_factory=dict)
+    withheld: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Settings of a folder that nobody has trusted which are not in force, and what to say of each."""
 
     @property
     def grants(self) -> Grants:
@@ -130,19 +134,27 @@ def read_settings(project: Path, names: Names | None = None, environ: Mapping[st
         raise ConfigError(str(error)) from None
 
 
-def read_config(project: Path, also: frozenset[str] = OTHERS, layers: Layers | None = None) -> Config:
-    """The project's settings for its tools, or `ConfigError` with all that is wrong with them. *also* are sections that others read."""
-    config, wrong = read_partly(project, layers or read_settings(project), also)
+def read_config(
+    project: Path, also: frozenset[str] = OTHERS, layers: Layers | None = None, trusted: bool | None = None, *, look: bool = False
+) -> Config:
+    """The project's settings for its tools, or `ConfigError` with all that is wrong with them. *also* are sections that others read.
+
+    What a folder may not say before it is *trusted* (by default: whether `go-ent trust` was said) is not in force, and files that
+    it names are not opened; but they are for a person who wants to *look* at what it says.
+    """
+    config, wrong = read_partly(project, layers or read_settings(project), also, trusted, look=look)
     if wrong:
         raise ConfigError(*wrong)
     return config
 
 
-def read_partly(project: Path, layers: Layers, also: frozenset[str] = OTHERS) -> tuple[Config, list[str]]:
+def read_partly(
+    project: Path, layers: Layers, also: frozenset[str] = OTHERS, trusted: bool | None = None, *, look: bool = False
+) -> tuple[Config, list[str]]:
     """What can be used of the settings, and all that is wrong with the rest."""
     if (layers.of_file.keys() & STARTS) and not trusts_all():
         _check_owner(layers.file)
-    return _Reading(layers, project).config(also)
+    return _Reading(layers, project, trusted, look=look).config(also)
 
 
 def _check_owner(path: Path) -> None:
@@ -159,22 +171,45 @@ def _check_owner(path: Path) -> None:
 class _Reading:
     """Each section by itself, so that all that is wrong is told at once."""
 
-    def __init__(self, layers: Layers, project: Path) -> None:
-        self._layers, self._project = layers, project
+    def __init__(self, layers: Layers, project: Path, trusted: bool | None, *, look: bool) -> None:
+        self._layers, self._project, self._trusted, self._look = layers, project, trusted, look
         self._table, self._where = layers.table, layers.where
         self._wrong: list[str] = []
+        self._withheld: dict[tuple[str, ...], str] = {}
+
+    def _withhold(self, path: tuple[str, ...], said: str) -> bool:
+        """Whether a setting is not in force because it is the folder's own, and nobody has trusted the folder."""
+        if self._layers.variable(path) is None and self._trusted is None:
+            self._trusted = is_trusted(self._project)
+        if self._trusted or self._layers.variable(path) is not None:
+            return False
+        self._withheld[path] = problem(path, f"{said}: nobody has trusted this folder (go-ent trust)", self._where)
+        return True
 
     def config(self, also: frozenset[str]) -> tuple[Config, list[str]]:
         for name in sorted(set(self._table) - SECTIONS - also):
             self._wrong.append(problem((name,), unknown((name,), SECTIONS | also), self._where))
-        self._section("image", ImageSection())
+        image = self._section("image", ImageSection())
+        if image.packages:
+            self._withhold(("image", "packages"), f"{', '.join(image.packages)} are not in the sandbox")
         grants, limits = self._section("grants", GrantsSection()), self._section("limits", LimitsSection())
-        chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
+        chosen = self._allowed(limits)
         for section in self._layers.of_file.keys() & {"servers", "openapi"}:
             from composer.secrets import spelled_out
 
             self._wrong += [problem(path, said, self._where) for path, said in spelled_out(self._layers.of_file, section)]
-        return Config(grants.allow, grants.approve, Limits(**chosen), self._servers(), self._apis()), self._wrong
+        found = Config(grants.allow, grants.approve, Limits(**chosen), self._servers(), self._apis(), self._withheld)
+        return found, self._wrong
+
+    def _allowed(self, limits: BaseModel) -> dict[str, Any]:
+        """The limits that are said, without those that are wider than the defaults and not for this folder to say."""
+        chosen = {}
+        for name in limits.model_fields_set:
+            value, default = getattr(limits, name), getattr(Limits(), name)
+            wider = default is not None and (value is None or value > default)
+            if not (wider and self._withhold(("limits", name), f"{value} is wider than the default {default}, which holds")):
+                chosen[name] = value
+        return chosen
 
     def _section(self, name: str, default: Section) -> Section:
         try:
@@ -194,6 +229,8 @@ class _Reading:
         except ConfigError as error:
             self._wrong += error.problems
         for at, name in enumerate(self._files()):
+            if self._withhold(("mcp_json",), f"servers of {', '.join(self._files())} are not there") and not self._look:
+                break
             try:
                 found = servers_from_mcp_json(self._project / name)
             except ConfigError as error:

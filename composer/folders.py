@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from sandbox.paths import users_folder
+
 STATE = ".go-ent"
 TEMPORARY = ".tmp-"
 
@@ -25,10 +27,7 @@ def find_project(start: Path | str = ".") -> Path:
 
 def user_data() -> Path:
     """The user's own folder, for what is not a project's."""
-    base = os.environ.get("GO_ENT_DATA")
-    if base:
-        return Path(base)
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "go-ent"
+    return users_folder("GO_ENT_DATA", "XDG_DATA_HOME", ".local/share")
 
 
 # Of a state folder, what is not to be committed with its project: everything but tools, settings, prompts and skills.

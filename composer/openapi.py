@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from composer.answers import MAX_ERROR, cut
 from composer.errors import ConfigError
+from composer.fastmcp_loading import load_fastmcp
 from composer.links import Link, words
 from composer.problems import Where
 from composer.servers import Referring, Scrubber, SourceOptions, configs_from_table, kept_back, read_text, referred, resolve
@@ -115,6 +116,7 @@ async def _connect(
 
 
 def _server(document: dict[str, Any], client: httpx2.AsyncClient) -> Any:
+    load_fastmcp()
     from fastmcp import FastMCP
     from mcp_types import ToolAnnotations
 
@@ -129,6 +131,7 @@ def _server(document: dict[str, Any], client: httpx2.AsyncClient) -> Any:
 
 
 def _client_class() -> type[httpx2.AsyncClient]:
+    load_fastmcp()
     import httpx2
     from fastmcp.exceptions import ToolError
 

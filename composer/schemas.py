@@ -12,13 +12,13 @@ import json
 import logging
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import sandbox
 from composer.errors import alike, did_you_mean
 from composer.spec import Schema
+from sandbox.children import run_python
 
 log = logging.getLogger("composer")
 MAX_PROBLEMS = 5
@@ -103,8 +103,8 @@ class Checker:
         """In a process of its own. What can't be found out in time does not fit."""
         try:
             order = json.dumps([self._schema, value, MAX_PROBLEMS])
-            command = [sys.executable, "-I", "-c", ASIDE, PACKAGES]
-            done = subprocess.run(command, input=order, capture_output=True, text=True, timeout=ASIDE_S, check=True, env={}, cwd="/")
+            done = run_python(["-c", ASIDE, PACKAGES], env={}, timeout_s=ASIDE_S, text=order)
+            done.check_returncode()
             return [_phrase(path, message) for path, message in json.loads(done.stdout)]
         except subprocess.TimeoutExpired:
             return [f"whether it fits its schema could not be found out within {ASIDE_S:g} s"]

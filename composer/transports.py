@@ -9,11 +9,14 @@ import signal
 import time
 import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from composer.fastmcp_loading import load_fastmcp
 from composer.links import GRACE_S, Connector, Link, session_class, statuses_met
 from composer.owner import VARIABLE, own_identity
 from composer.servers import INHERITED, Scrubber, ServerConfig, SourceOptions, kept_back, referred, resolve
+from sandbox.programs import program_to_start, with_safe_path
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
     import httpx2
@@ -34,6 +37,7 @@ def connector(config: SourceOptions, environ: Mapping[str, str] | None) -> Conne
 
 @contextlib.asynccontextmanager
 async def in_memory(server: Any, link: Link, secrets: Iterable[str]) -> AsyncIterator[ClientSession]:
+    load_fastmcp()
     from fastmcp.client.transports import FastMCPTransport
     from fastmcp.client.transports.base import TransportOptions
 
@@ -77,6 +81,7 @@ async def _over_http(
 
 
 def _login(url: str) -> httpx2.Auth:
+    load_fastmcp()
     from fastmcp.client.auth import OAuth
 
     with warnings.catch_warnings():
@@ -131,7 +136,7 @@ def bounded_client(
 def child_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """What a server's process finds in its environment: what any program needs, and what its configuration says."""
     kept = {name: value for name, value in environ.items() if name in INHERITED or name.startswith("LC_")}
-    return {**kept, **own}
+    return with_safe_path({**kept, **own})
 
 
 @contextlib.asynccontextmanager
@@ -152,12 +157,14 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
     texts = [config.command, *config.args, config.cwd or "", *config.env.values()]
     link.scrub, link.hide = Scrubber(referred(texts, environ) | written), kept_back(texts, environ)
 
+    env = {**child_environment(environ, own), VARIABLE: own_identity()}
     child = await asyncio.create_subprocess_exec(
-        *command,
+        program_to_start(command[0], env.get("PATH"), Path(cwd or ".")),
+        *command[1:],
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**child_environment(environ, own), VARIABLE: own_identity()},
+        env=env,
         cwd=cwd,
         limit=MAX_MESSAGE,
         start_new_session=True,  # a group of its own: it ends with all that it started, and no Ctrl-C reaches it

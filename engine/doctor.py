@@ -15,9 +15,10 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,11 +28,11 @@ from composer.config import read_config
 from composer.errors import ComposerError, ConfigError
 from composer.folders import STATE, user_data
 from composer.trust import VARIABLE, is_trusted
-from engine.config import read_engine_config
 from engine.errors import EngineError
-from engine.obeyed import obeyed
 from engine.prompts import all_skills
+from engine.wants import wants
 from sandbox import SandboxError
+from sandbox.images.cache import cache_path
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -86,14 +87,8 @@ def machine(project: Path) -> list[Check]:
         Check("platform", linux, f"{platform.system()} {platform.machine()}", None if linux else "use Linux: nothing else is supported"),
         Check("python", fits, f"{made} {platform.python_version()}", None if fits else "install CPython 3.11 or newer"),
     ]
-    cache = _cache_path()
+    cache = cache_path()
     return [*checks, *_folder("cache", cache, size=True), *_folder("user data", user_data()), *_disk(cache, project), _isolation()]
-
-
-def _cache_path() -> Path:
-    """Where the cache is, without making or mending it."""
-    chosen = os.environ.get("GO_ENT_CACHE")
-    return (Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-ent").absolute()
 
 
 def _folder(name: str, folder: Path, *, size: bool = False) -> Iterator[Check]:
@@ -192,6 +187,7 @@ def settings(project: Path) -> list[Check]:
     checks = [Check("project", writable, said, mend)]
     config = read_config(project)
     checks.append(Check("configuration", True, "valid" if (project / STATE / "config.toml").exists() else "none: the defaults"))
+    checks += [Check("withheld", False, line, "go-ent trust", needed=False) for line in config.withheld.values()]
     granted = ", ".join(config.allow) or "composed tools and functions only"
     asked = f"; approval is asked for {', '.join(config.approve)}" if config.approve else ""
     checks.append(Check("grants", True, granted + asked))
@@ -199,46 +195,12 @@ def settings(project: Path) -> list[Check]:
         if skill.problem:
             said = f"{skill.name} can't be used: {skill.problem}"
             checks.append(Check("skill", False, said, f"edit .go-ent/skills/{skill.name}", needed=False))
-    if things := wants(project):
-        trusted = is_trusted(project)
+    trusted = is_trusted(project)
+    if things := wants(project, look=trusted):
         by = f" by {VARIABLE}" if os.environ.get(VARIABLE) else ""
         said = f"trusted{by}" if trusted else f"not trusted, so {len(things)} things are not started or used"
         checks.append(Check("trust", trusted, said, None if trusted else "go-ent trust (it lists them, and asks)", needed=False))
     return checks
-
-
-def wants(project: Path) -> list[str]:
-    """What a project gets to start or to say once it is trusted, for a person to see. Of variables the names alone."""
-    tools, engine = read_config(project), read_engine_config(project)
-    lines = []
-    for name, server in tools.servers.items():
-        what = server.url or " ".join([str(server.command), *server.args])
-        lines.append(f"server {name}: {what}{_named('sets', server.env)}{_named('headers', server.headers)}")
-    for name, api in tools.apis.items():
-        lines.append(f"API {name}: {api.base_url or api.document}{_named('headers', api.headers)}")
-    for name, command in engine.commands.items():
-        lines.append(f"command {name}: {' '.join(command.argv)}{_named('sees', command.env)}{_named('sets', command.set)}")
-    for name, runner in engine.runners.items():
-        if runner.starts:
-            argv = " ".join([*(runner.command or (name,)), *runner.args])
-            lines.append(f"runtime {name}: {argv}{_named('sees', runner.env)}{_named('sets', runner.set)}")
-    for name, client in engine.serve.clients.items():
-        further = [word for word, may in (("composes", client.compose), ("runs agents", client.engine)) if may]
-        token = f"its token is in {f'${client.token_env}' if client.token_env else client.token_file}"
-        lines.append(f"client {name} over HTTP: {'; '.join([', '.join(client.allow) or 'no tools', *further, token])}")
-    lines += [f"served over HTTP as {host}" for host in engine.serve.hosts]
-    lines += [f"pages of {origin} may call over HTTP" for origin in engine.serve.origins]
-    lines += [f"role {name} tells agents: {role.prompt}" for name, role in engine.roles.items() if role.prompt]
-    if "summarizers" in engine.context.model_fields_set:
-        lines += [f"summarizer {name}" for name in engine.context.summarizers if name != "deterministic"]
-    lines += [f"skill {skill.path.relative_to(project)}" for skill in all_skills(project) if skill.scope == "project"]
-    lines += [f"prompt {path.relative_to(project)}" for path in sorted((project / STATE / "prompts").glob("*.j2"))]
-    lines += [f"agents obey {name}" for name in obeyed(project)]
-    return lines
-
-
-def _named(word: str, names: Collection[str]) -> str:
-    return f" ({word} {', '.join(names)})" if names else ""
 
 
 def recorded(project: Path) -> list[Check]:
@@ -294,7 +256,7 @@ def _ledger(project: Path) -> Check:
 def _locks(project: Path) -> Iterator[Check]:
     """A lock dies with its process, so one that is held is held by a process that lives."""
     held = []
-    folders = [project / STATE, project / STATE / "executions", _cache_path() / "images"]
+    folders = [project / STATE, project / STATE / "executions", cache_path() / "images"]
     for path in (one for folder in folders if folder.is_dir() for one in folder.iterdir() if one.name.endswith((".lock", ".filling"))):
         with contextlib.suppress(OSError), open(path, "rb") as file:
             try:
@@ -315,13 +277,14 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
     from sandbox.images.project import wanted_key
 
     try:
-        folder = _cache_path() / "images" / await asyncio.to_thread(wanted_key, project)
+        key = await asyncio.to_thread(partial(wanted_key, project, trusted=engine.trusted))
+        folder = cache_path() / "images" / key
         image = await asyncio.to_thread(Image.load, folder) if folder.is_dir() else None
     except SandboxError as error:
         return [Check("image", False, str(error), "mend [image] in .go-ent/config.toml")]
     if image is None:
         return [Check("image", False, "not built yet: the first run builds it, in about half a minute", "go-ent image build", needed=False)]
-    compiled = _cache_path() / "compiled" / image.digest / f"plain-{target()}.cwasm"
+    compiled = cache_path() / "compiled" / image.digest / f"plain-{target()}.cwasm"
     size = sum(path.stat().st_size for path in (image.component, compiled) if path.exists()) / 1e6
     packages = ", ".join(image.packages) or "standard library only"
     checks = [Check("image", True, f"{image.digest[:12]}, built {_age(image.built)}, {size:,.0f} MB, {packages}")]

@@ -7,7 +7,6 @@ import difflib
 import json
 import os
 import re
-import shutil
 import stat
 import sysconfig
 import tempfile
@@ -21,6 +20,7 @@ from composer.folders import TEMPORARY, read_bounded, sync_folder
 from engine.errors import EngineError
 from engine.jsonedit import NotEditable, drop, put, read
 from engine.settings.shown import HIDDEN, masked_arguments
+from sandbox.programs import find_program
 
 Client: TypeAlias = Literal["claude", "opencode", "cursor", "vscode"]
 Scope: TypeAlias = Literal["project", "user"]
@@ -109,10 +109,10 @@ def command() -> Path:
     beside = Path(sysconfig.get_path("scripts")) / "go-ent"
     if os.access(beside, os.X_OK):
         return beside
-    found = shutil.which("go-ent")
+    found = find_program("go-ent", os.environ.get("PATH"), beside.parent)
     if found is None:
         raise CannotInstall(f"there is no go-ent command in {beside.parent} or on PATH: install the package first (pip install go-ent)")
-    return Path(found).absolute()
+    return Path(found)
 
 
 def entry_for(client: Client, program: Path, project: Path) -> Json:

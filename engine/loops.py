@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -48,6 +47,7 @@ from engine.statefiles import MAX_STATE, Listing, StateFiles
 from engine.texts import shortened
 from engine.threads import to_the_end
 from engine.workflows import carry_out, completed, was_interrupted
+from sandbox.programs import find_program
 
 MAX_ITERATIONS = 10
 SAME_FAILURES = 3
@@ -499,7 +499,7 @@ def _check_program(check: CommandCheck) -> None:
     """Refuse a program that is not there before an iteration is paid for. One with a path may be what the task is to make."""
     program = check.argv[0]
     path = child_environment(os.environ, allow=check.env).get("PATH")
-    if "/" not in program and shutil.which(program, path=path) is None:
+    if "/" not in program and find_program(program, path, Path("/")) is None:
         raise BadTask(f"there is no program {program} on the PATH: the check {check.title} could never pass")
 
 

@@ -1,11 +1,11 @@
-"""The files of a folder that agent programs take hooks, plugins and servers from, and start without a question."""
+"""The files of a folder that agent programs take hooks, plugins, servers and variables from, and start or use without a question."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-OBEYED = (".claude", ".mcp.json", ".opencode", "opencode.json", "opencode.jsonc")
+OBEYED = (".claude", ".mcp.json", ".opencode", "opencode.json", "opencode.jsonc", "bunfig.toml", ".env", ".env.local", ".env.production")
 
 
 def obeyed(project: Path) -> list[str]:

@@ -11,7 +11,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from sandbox import wire
+from sandbox.children import start_python
 from sandbox.end import End
 from sandbox.errors import SandboxClosed
 from sandbox.flight import Connect, Flight, Job, Landing
@@ -66,16 +66,7 @@ class Zygote:
         ours, theirs = socket.socketpair()
         path = worker_path()
         order = json.dumps([theirs.fileno(), self.fuel, self.artefact, path, self._wanted])
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT, order],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
+        self._process = start_python(["-S", "-c", _BOOT, order], pass_fds=[theirs.fileno()])
         theirs.close()
         self._control = ours
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any, TextIO
 
@@ -173,6 +174,7 @@ class _Log(logging.StreamHandler[TextIO]):
 
 def main() -> None:
     """The console script. Exit codes: docs/reference/exit-codes.md."""
+    _leave_folder()
     not_strict()
     log = _Log(sys.stderr)
     log.setFormatter(logging.Formatter("%(name)s: %(message)s"))
@@ -203,6 +205,13 @@ def main() -> None:
         say(f"go-ent: {said}", err=True)
         raise SystemExit(code) from None
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _leave_folder() -> None:
+    """Nothing is imported from the current folder, and no program is looked up in it, whichever library does: not by a relative name."""
+    sys.path[:] = filter(os.path.isabs, sys.path)
+    if "PATH" in os.environ:  # as sandbox.programs has it, whose import would be for nothing when help is all that is wanted
+        os.environ["PATH"] = os.pathsep.join(filter(os.path.isabs, os.environ["PATH"].split(os.pathsep))) or os.defpath
 
 
 def _explained(error: Exception) -> tuple[str, int] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import Parameter
 
@@ -43,15 +44,12 @@ def install_command(
 
 
 def _shell() -> str:
-    from cyclopts.completion.detect import ShellDetectionError, detect_shell
-
-    try:
-        found = detect_shell()
-    except ShellDetectionError:
-        found = None
-    if found not in ("bash", "zsh", "fish"):
-        raise UsageError("which shell this is can't be seen: say go-ent completion install bash, zsh or fish")
-    return str(found)
+    """The shell that this is started from, else the user's own. Cyclopts would start `ps` to find that out."""
+    parent = (_read(Path(f"/proc/{os.getppid()}/comm")) or b"").decode(errors="replace").strip()
+    for name in (parent.removeprefix("-"), os.path.basename(os.environ.get("SHELL", ""))):
+        if name in get_args(Shell):
+            return name
+    raise UsageError("which shell this is can't be seen: say go-ent completion install bash, zsh or fish")
 
 
 def _startup(shell: str) -> dict[Path, bytes | None]:

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from composer.folders import find_project
+from composer.trust import is_trusted
 from engine.cli import UsageError
 from engine.cli.progress import QuietFlag, image_ready
 from engine.cli.tables import table
@@ -28,10 +29,16 @@ def _record(image: Image) -> dict[str, object]:
         "packages": list(image.packages),
         "memory_bytes": image.memory_bytes,
         "built": image.built,
-        "current": image.key == wanted_key(Path.cwd()),
+        "current": image.key == _wanted(),
         "component": str(image.component),
         "component_bytes": image.component.stat().st_size,
     }
+
+
+def _wanted() -> str:
+    """The key of the image that this folder uses."""
+    project = find_project()
+    return wanted_key(project, trusted=is_trusted(project))
 
 
 def list_command(*, json_: Json = False) -> int:
@@ -63,7 +70,7 @@ def _local(built: str) -> str:
 
 def info_command(digest: str | None = None, /, *, json_: Json = False) -> int:
     """One image: the one that this folder uses, or the one whose digest starts with *digest*."""
-    wanted = wanted_key(Path.cwd())
+    wanted = _wanted()
     found = [image for image in list_images() if (image.digest.startswith(digest) if digest else image.key == wanted)]
     if len(found) != 1:
         if digest:
@@ -82,12 +89,18 @@ def info_command(digest: str | None = None, /, *, json_: Json = False) -> int:
 
 
 def build_command(*, quiet: QuietFlag = False, json_: Json = False) -> int:
-    """Build this folder's image now, with the packages that `.go-ent/config.toml` names under [image]."""
-    image = image_ready(Path.cwd(), quiet=quiet or json_, kinds=("plain",))
+    """Build this folder's image now, with the packages that `.go-ent/config.toml` names under [image].
+
+    Packages are downloaded for a project that is trusted.
+    """
+    project = find_project()
+    if named := set(project_packages(project)) - set(project_packages(project, trusted=is_trusted(project))):
+        raise UsageError(f"nobody has trusted {project}, so {', '.join(sorted(named))} can't be downloaded: say go-ent trust there")
+    image = image_ready(project, quiet=quiet or json_, kinds=("plain",))
     if json_:
         show_json(_record(image))
     else:
-        packages = ", ".join(project_packages(Path.cwd())) or "standard library only"
+        packages = ", ".join(image.packages) or "standard library only"
         say(f"{image.digest[:12]}  {packages}")
     return 0
 
@@ -102,7 +115,7 @@ def prune_command(
     from sandbox.images.ensure import source_key
 
     needed = set() if resumable else {image.key for image in list_images() if _is_needed(image)}
-    used = set() if all_ else {source_key(), wanted_key(Path.cwd())}
+    used = set() if all_ else {source_key(), _wanted()}
     removed, freed = prune_images(used | needed)
     if json_:
         show_json({"removed": removed, "bytes": freed, "kept_resumable": len(needed - used), "cache": str(cache_folder())})

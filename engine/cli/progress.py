@@ -122,7 +122,12 @@ def _width() -> int:
 
 
 def image_ready(folder: Path, *, quiet: bool = False, kinds: tuple[str, ...] = ()) -> Image:
-    """The image for code of *folder*, built now if it must be, with progress. Blocks; Ctrl-C ends the build."""
+    """The image for code of *folder*, built now if it must be, with progress. Blocks; Ctrl-C ends the build.
+
+    Of a project that nobody has trusted it is the standard one: its packages are not downloaded.
+    """
+    from composer.folders import find_project
+    from composer.trust import is_trusted
     from sandbox.images.project import project_image
 
     with Progress("looking for the sandbox image", quiet=quiet) as progress:
@@ -134,7 +139,8 @@ def image_ready(folder: Path, *, quiet: bool = False, kinds: tuple[str, ...] = (
             else:
                 progress.tell(line.partition(" … ")[0])
 
-        image = project_image(folder, told)
+        project = find_project(folder)
+        image = project_image(project, told, trusted=is_trusted(project))
         for kind in kinds:
             image.artefact(kind, told)
     return image

@@ -48,7 +48,7 @@ def trust_command(
     project = find_project(folder or ".")
     if not (project / STATE).is_dir():
         raise UsageError(f"{project} is no project: it has no {STATE} folder")
-    from engine.doctor import wants
+    from engine.wants import wants
 
     wanted = [] if remove else wants(project)
     before = str(project.resolve()) in trusted_projects()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -17,6 +15,8 @@ from composer.schemas import BadSchema, Checker
 from engine.models import FailureKind, RunRequest, RunResult
 from engine.runners.base import Availability, Emit
 from engine.runners.process import ChildLimits, Command, NotStarted, run_child
+from sandbox.children import NOWHERE
+from sandbox.programs import find_program
 
 VERSION_S = 30.0
 TAIL_CHARS = 300
@@ -134,13 +134,16 @@ class AgentProgram(ABC):
 
     async def _look(self) -> Availability:
         program = self._program[0]
-        if shutil.which(program, path=self._host.get("PATH", os.defpath)) is None:
+        where = find_program(program, self._host.get("PATH"), self._project)
+        if where is None:
             fix = f"install it ({self._install}), or name it in [runners.{self.name}] command"
             return Availability(False, reason=f"there is no program {program}", fix=fix)
         said: list[bytes] = []
         limits = ChildLimits(timeout_s=VERSION_S, line_bytes=4096, total_bytes=64 << 10, grace_s=0.5)
         try:
-            command = Command((*self._program, "--version"), self._project, self._own_environment())
+            # Not in the project, whose files it might obey; but what a command says after its program may be one of them.
+            folder = NOWHERE if len(self._program) == 1 else self._project
+            command = Command((where, *self._program[1:], "--version"), folder, self._own_environment())
             ended = await run_child(command, said.append, limits=limits, tag=f"version/{secrets.token_hex(8)}")
         except (NotStarted, Refused) as error:
             return Availability(False, reason=self._hide(str(error)))

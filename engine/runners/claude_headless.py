@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import tempfile
 import time
 import uuid
@@ -20,6 +19,7 @@ from engine.runners.base import Emit
 from engine.runners.claude_stream import MAX_OUTPUT, Transcript, relative
 from engine.runners.claude_verdict import Verdict, verdict
 from engine.runners.process import ChildLimits, Command, NotStarted, run_child
+from sandbox.children import python_command
 
 SERVER = "go-ent"  # the name of this project's MCP server
 READING = frozenset({"Read", "Glob", "Grep"})
@@ -136,9 +136,9 @@ def flags(asked: Asked, folder: Path) -> list[str]:
         made.append(f"--json-schema={json.dumps(_shape(request))}")
     allowed = EDITING if request.access == "edit" else ""
     if request.serve_tools:
-        # -P: a folder `engine` of the project is not taken for ours. It starts where the agent works, and goes to the project.
-        argv = ["-P", "-c", SERVE, str(asked.project), "serve"]
-        server = {"type": "stdio", "command": sys.executable, "args": argv, "env": dict(asked.server_env)}
+        # It starts where the agent works, and goes to the project.
+        python, *argv = python_command(["-c", SERVE, str(asked.project), "serve"])
+        server = {"type": "stdio", "command": python, "args": argv, "env": dict(asked.server_env)}
         file = _write(folder / "mcp.json", json.dumps({"mcpServers": {SERVER: server}}))
         made.append(f"--mcp-config={file}")
         allowed = f"{allowed},mcp__{SERVER}".strip(",")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from composer.servers import Scrubber
+from sandbox.programs import with_safe_path
 
 USUAL = frozenset(
     "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR COLORTERM NO_COLOR SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS".split()
@@ -21,7 +22,8 @@ def child_environment(host: Mapping[str, str], *, allow: Iterable[str] = (), set
     """The whole environment of a child: what any program needs of the host's, what `allow` names, and `set`.
 
     A name in `allow` that ends in `*` is a prefix. A proxy with a password in its address is not passed on by itself, and
-    variables of go-ent's own never are: `set` is the way to give one. `ValueError` for a name that can't be one.
+    variables of go-ent's own never are: `set` is the way to give one. Of PATH relative elements are left out.
+    `ValueError` for a name that can't be one.
     """
     allow = tuple(allow)
     for name in allow:
@@ -31,7 +33,7 @@ def child_environment(host: Mapping[str, str], *, allow: Iterable[str] = (), set
         if "\0" in value:
             raise ValueError(f"the value of the environment variable {name} holds a NUL")
     passed = {name: value for name, value in host.items() if _usual(name, value) or _allowed(name, allow)}
-    return passed | dict(set)
+    return with_safe_path(passed | dict(set))
 
 
 def secrets_of(host: Mapping[str, str], *, allow: Iterable[str] = (), set: Mapping[str, str] = NOTHING) -> frozenset[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -14,6 +13,7 @@ from engine.config import RunnerConfig
 from engine.models import Access, RunRequest
 from engine.runners.agent import Refused
 from engine.runners.environment import LEAST_SECRET, NOTHING, secrets_of
+from sandbox.children import python_command
 
 CONTENT = "OPENCODE_CONFIG_CONTENT"
 OWN = "OPENCODE_"
@@ -174,8 +174,7 @@ def content(
         ours = {agent_for(access, mark): {"mode": "primary", "permission": rules} for access, rules in PERMISSIONS.items()}
         made["agent"] = {**as_dict(made.get("agent")), **ours}
     if tools_in is not None:
-        # -P: a folder `engine` of the project is not taken for ours.
-        argv = [sys.executable, "-P", "-c", "from engine.cli import main; main()", "serve"]
+        argv = python_command(["-c", "from engine.cli import main; main()", "serve"])
         environment = dict.fromkeys(hidden, "") | dict(settings)
         server: Json = {"type": "local", "command": argv, "environment": environment, "enabled": True, "timeout": TOOLS_TIMEOUT_MS}
         if Path(cwd) != tools_in:

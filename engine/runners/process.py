@@ -22,6 +22,7 @@ import anyio
 from composer.owner import VARIABLE as OWNER
 from composer.owner import own_identity
 from engine.runners import trees
+from sandbox.programs import program_to_start, with_safe_path
 
 CHUNK = 64 << 10
 PIPE_BYTES = 1 << 20  # the most that the kernel holds in a pipe, unless an administrator raised it
@@ -119,12 +120,12 @@ def _start(command: Command, tag: str) -> subprocess.Popen[bytes]:
         raise NotStarted("there is no program to start: the command is empty")
     if not os.path.isdir(command.cwd):
         raise NotStarted(f"the folder {command.cwd} is not there")
+    env = with_safe_path({name: value for name, value in command.env.items() if name not in (trees.TAG, OWNER)})
     try:
         return subprocess.Popen(
-            command.argv,
+            (program_to_start(program, env.get("PATH"), command.cwd), *command.argv[1:]),
             cwd=command.cwd,
-            env={trees.TAG: tag, OWNER: own_identity()}
-            | {name: value for name, value in command.env.items() if name not in (trees.TAG, OWNER)},
+            env={trees.TAG: tag, OWNER: own_identity()} | env,
             stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

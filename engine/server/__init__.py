@@ -5,11 +5,15 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from composer.fastmcp_loading import load_fastmcp
+
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
     from composer import Composer
     from engine.engine import Engine
+
+load_fastmcp()  # before a module of this package does
 
 
 def make_server(composer: Composer, engine: Engine) -> FastMCP:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from engine.prompts.roles import find_role, roles
 from engine.prompts.templating import Templates
 from sandbox import SandboxError
 from sandbox.layers import Layers, shown
+from sandbox.programs import find_program
 
 
 @dataclass(slots=True)
@@ -64,11 +64,11 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
     checked.counts["sections"] = len(layers.table)
     checked.counts["variables"] = len(layers.variables)
     try:
-        tools, wrong = read_partly(project, layers)
+        tools, wrong = read_partly(project, layers, look=True)
         checked.problems += wrong
         checked.problems += _servers(tools, layers, project)
         checked.problems += _apis(tools, layers)
-        checked.notes += _others_secrets(tools, layers)
+        checked.notes += [*tools.withheld.values(), *_others_secrets(tools, layers)]
     except ConfigError as error:
         checked.problems += error.problems
     try:
@@ -159,8 +159,7 @@ def _programs(config: EngineConfig, layers: Layers, project: Path) -> Iterator[s
 
 
 def _program(path: Setting, program: str, folder: Path, search: str | None, layers: Layers) -> Iterator[str]:
-    where = str(folder / program) if "/" in program else program
-    if shutil.which(where, path=search) is None:
+    if find_program(program, os.environ.get("PATH") if search is None else search, folder) is None:
         said = "is no program here" if "/" in program else "is not found on PATH"
         yield problem(path, f"{program[:200]!r} {said}: install it, or correct the name", layers.where)
 
@@ -265,7 +264,7 @@ async def _tools(project: Path, config: Config, checked: Checked) -> None:
         checked.counts["composed tools"] = 0
         return
     try:
-        composer = await asyncio.to_thread(Composer, project, config=Config(limits=config.limits), trusted=False, workers=1)
+        composer = await asyncio.to_thread(Composer, project, config=Config(limits=config.limits), workers=1)
         async with composer:
             await composer.composed.load()
             checked.counts["composed tools"] = len(composer.composed.found)

@@ -18,6 +18,7 @@ from engine.settings.whole import whole
 from sandbox.layers import AS_WRITTEN, Layers, dotted, shown
 
 DEFAULT = "default"
+WITHHELD = "default, until go-ent trust"
 HIDDEN = "(hidden)"
 # Lengths are bounded: a file of somebody else's must not make looking take long.
 _SECRET_FLAG = re.compile(
@@ -44,9 +45,14 @@ class Setting:
 def settings_in_force(project: Path) -> list[Setting]:
     """Every setting of a project, or `ConfigError` with what is wrong with them."""
     layers = read_engine_settings(project)
-    tools = read_config(project, layers=layers)
+    tools = read_config(project, layers=layers, look=True)
     read_engine_config(project, layers=layers)
-    found = list(_walk((), whole().model_validate(layers.table), layers))
+    defaults = {one.name: one.value for one in _walk((), whole()(), layers)} if tools.withheld else {}
+    withheld = {dotted(path) for path in tools.withheld} - {"mcp_json"}  # whose servers are shown, as are others that are not started
+    found = [
+        Setting(one.name, defaults[one.name], WITHHELD) if one.name in withheld else one
+        for one in _walk((), whole().model_validate(layers.table), layers)
+    ]
     own = {dotted(("servers", name)) for name in layers.table.get("servers", {})}
     for file in _mcp_files(layers):
         source = shown(project / file)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import platform
 import re
 import shutil
@@ -23,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from sandbox.images.seals import foreign, fresh_folder, lock, log, private_folder, read_record, seal, sealed, write_atomically
-from sandbox.paths import installed_version
+from sandbox.paths import installed_version, users_folder
 
 Progress = Callable[[str], None]
 KEY = re.compile(r"[0-9a-f]{32}")
@@ -33,9 +32,12 @@ KINDS = {"plain": (False, False), "epochs": (False, True), "fuel": (True, False)
 
 def cache_folder() -> Path:
     """`$GO_ENT_CACHE`, or `go-ent` in the user's cache folder. Made if it is not there, mode 0700."""
-    chosen = os.environ.get("GO_ENT_CACHE")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-ent"
-    return private_folder(base.absolute())
+    return private_folder(cache_path())
+
+
+def cache_path() -> Path:
+    """Where the cache is, without making or mending it."""
+    return users_folder("GO_ENT_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
 @cache

@@ -16,6 +16,7 @@ import zlib
 from functools import cache
 from pathlib import Path
 
+from sandbox.children import run_python
 from sandbox.errors import ImageError
 from sandbox.images.cache import KINDS, Image, Progress, images_folder, scratch_folder
 from sandbox.images.immortal import make_immortal
@@ -112,8 +113,9 @@ def _zones() -> dict[str, bytes]:
 def _componentize(stage: Path, component: Path) -> None:
     nothing = stage.parent / "no-packages"  # or componentize-py would offer this environment's own packages
     nothing.mkdir()
-    command = [sys.executable, "-I", "-c", "import componentize_py; componentize_py.script()"]
     arguments = [
+        "-c",
+        "import componentize_py; componentize_py.script()",
         "-d",
         str(stage / "guest" / "world.wit"),
         "-w",
@@ -125,7 +127,8 @@ def _componentize(stage: Path, component: Path) -> None:
         "-o",
         str(component),
     ]
-    _call(command + arguments, "componentize-py", {"VIRTUAL_ENV": str(nothing), "PATH": os.defpath, "HOME": str(nothing)})
+    environment = {"VIRTUAL_ENV": str(nothing), "PATH": os.defpath, "HOME": str(nothing)}
+    _call(arguments, "componentize-py", environment, nothing)
 
 
 def compile_component(component: Path, artefact: Path, kind: str, progress: Progress | None) -> None:
@@ -140,7 +143,7 @@ def compile_component(component: Path, artefact: Path, kind: str, progress: Prog
         path = worker_path()
         order = json.dumps([path, str(component), str(made), fuel, epochs])
         with Ticker(progress or to_stderr, f"compiling the sandbox image for this machine ({kind})"):
-            _call([sys.executable, "-I", "-S", "-c", code, order], "wasmtime", {})
+            _call(["-S", "-c", code, order], "wasmtime", {}, Path(temporary))
         made.chmod(0o600)
         os.replace(made, artefact)
 
@@ -152,14 +155,12 @@ def _memory_of(artefact: Path) -> int:
         "from sandbox.machine import Machine; guest = Machine(artefact).guest(); guest.touch(); print(guest.memory_size())"
     )
     path = worker_path()
-    return int(_call([sys.executable, "-I", "-S", "-c", code, json.dumps([path, str(artefact)])], "wasmtime", {}))
+    return int(_call(["-S", "-c", code, json.dumps([path, str(artefact)])], "wasmtime", {}, artefact.parent))
 
 
-def _call(command: list[str], what: str, environment: dict[str, str]) -> str:
+def _call(arguments: list[str], what: str, environment: dict[str, str], folder: Path) -> str:
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
-        )
+        done = run_python(arguments, env=environment, timeout_s=BUILD_TIMEOUT_S, cwd=folder)
     except subprocess.TimeoutExpired:
         raise ImageError(f"{what} did not finish within {BUILD_TIMEOUT_S} s") from None
     if done.returncode:

@@ -19,9 +19,11 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandbox.children import run_python
 from sandbox.errors import PackageError
 from sandbox.images.cache import Image, cache_folder, images_folder, scratch_folder
 from sandbox.images.seals import lock, private_folder
+from sandbox.programs import with_safe_path
 
 _VERSION = r"(?:==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
 # Each space has one place where it fits: a project's file must not make looking at it take for ever.
@@ -86,7 +88,7 @@ def _download(packages: tuple[str, ...], folder: Path) -> list[Path]:
     options = ["--only-binary", ":all:", "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(folder)]
     # The guest's own Python and platform: a wheel that does not fit it is not looked at.
     target = ["--platform", "any", "--python-version", "3.14", "--implementation", "py", "--abi", "none"]
-    done = _run([sys.executable, "-m", "pip", "download", *options, *target, "--", *packages])
+    done = _run("-m", "pip", "download", *options, *target, "--", *packages)
     if done.returncode:
         raise PackageError(_why_not(packages, done.stderr, options))
     wheels = sorted(folder.iterdir())
@@ -102,9 +104,7 @@ def _why_not(packages: tuple[str, ...], said: str, options: list[str]) -> str:
     wanted = re.findall(r"requirement ([A-Za-z0-9._-]+)", " ".join(errors)) or [re.split(r"[^A-Za-z0-9._-]", packages[0])[0]]
     name = wanted[-1]
     with tempfile.TemporaryDirectory() as folder:
-        done = _run(
-            [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet", "--dest", folder, "--", name]
-        )
+        done = _run("-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet", "--dest", folder, "--", name)
         found = [path.name for path in Path(folder).iterdir()]
     if done.returncode == 0 and found and not found[0].endswith("-none-any.whl"):
         return f"{name} has native code ({found[0]}): only pure-Python packages can be baked into an image"
@@ -135,7 +135,7 @@ def inspect_wheel(wheel: Path) -> None:
 def _unpack(wheels: list[Path], target: Path) -> list[str]:
     target.mkdir()
     python = _helper_environment()
-    done = _run([str(python), "-I", "-c", _HELPER, json.dumps([[str(wheel) for wheel in wheels], str(target)])])
+    done = _run("-c", _HELPER, json.dumps([[str(wheel) for wheel in wheels], str(target)]), python=python)
     if done.returncode:
         raise PackageError(f"the packages can't be unpacked: {done.stderr[-1000:]}")
     names: list[str] = json.loads(done.stdout.splitlines()[-1])
@@ -160,17 +160,21 @@ def _helper_environment() -> Path:
     with lock(folder.with_name(f".{folder.name}.lock")):
         done_mark = folder / "complete"
         if not done_mark.exists():
-            venv.create(folder, with_pip=True, clear=True)
-            done = _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", HELPER_PACKAGE, *HELPER_EXTRAS])
-            if done.returncode:
-                raise PackageError(f"{HELPER_PACKAGE}, which unpacks packages, can't be installed: {done.stderr[-1000:]}")
+            venv.create(folder, with_pip=False, clear=True)  # which would start a Python of its own
+            installing = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", HELPER_PACKAGE, *HELPER_EXTRAS]
+            for step in (["-m", "ensurepip", "--default-pip"], installing):
+                done = _run(*step, python=python)
+                if done.returncode:
+                    raise PackageError(f"{HELPER_PACKAGE}, which unpacks packages, can't be installed: {done.stderr[-1000:]}")
             done_mark.touch()
     return python
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {name: os.environ[name] for name in INDEX_SETTINGS if name in os.environ}
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, stdin=subprocess.DEVNULL, check=False)
-    except subprocess.TimeoutExpired:
-        raise PackageError(f"{command[2] if len(command) > 2 else command[0]} did not finish within 600 s") from None
+def _run(*arguments: str, python: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A Python with what pip takes from the user's environment, in an empty folder of its own: pip and setuptools look around."""
+    environment = with_safe_path({name: os.environ[name] for name in INDEX_SETTINGS if name in os.environ})
+    with tempfile.TemporaryDirectory(prefix="cwd-", dir=scratch_folder()) as folder:
+        try:
+            return run_python(arguments, env=environment, timeout_s=600, cwd=Path(folder), python=python)
+        except subprocess.TimeoutExpired:
+            raise PackageError(f"{arguments[1][:100]} did not finish within 600 s") from None

@@ -1,4 +1,8 @@
-"""A project's own image: the standard one with the pure-Python packages that its config names baked in."""
+"""A project's own image: the standard one with the pure-Python packages that its config names baked in.
+
+To bake packages is to download and to start pip. What a folder names is baked only if the folder is trusted; what this user's own
+environment names always is.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,14 @@ from sandbox.layers import CONFIG, UnreadableSettings, dotted, read_layers
 SECTION = "image"
 
 
-def project_packages(folder: Path) -> tuple[str, ...]:
-    """The requirements under `[image] packages` of the nearest `.go-ent/config.toml` or the environment, sorted."""
-    path = next((at / CONFIG for at in (folder, *folder.parents) if (at / CONFIG).is_file()), folder / CONFIG)
+def project_packages(folder: Path, *, trusted: bool = True) -> tuple[str, ...]:
+    """The requirements under `[image] packages` of the project that *folder* is in, or of the environment, sorted.
+
+    Of a folder that is not *trusted*, those of the environment alone.
+    """
+    project = next((at for at in (folder, *folder.parents) if (at / CONFIG).parent.is_dir()), folder)
     try:
-        layers = read_layers(path)
+        layers = read_layers(project / CONFIG)
     except UnreadableSettings as error:
         raise PackageError(str(error)) from None
     section = layers.table.get(SECTION, {})
@@ -30,22 +37,23 @@ def project_packages(folder: Path) -> tuple[str, ...]:
     where = layers.where((SECTION, "packages"))
     if not isinstance(packages, list) or not all(isinstance(item, str) for item in packages):
         raise PackageError(f'{where}: image.packages must be a list of requirements like ["attrs==25.3.0"]')
-    return tuple(sorted(check_requirements(packages, where)))
+    checked = tuple(sorted(check_requirements(packages, where)))
+    return checked if trusted or layers.variable((SECTION, "packages")) else ()
 
 
-def wanted_key(folder: Path) -> str:
+def wanted_key(folder: Path, *, trusted: bool) -> str:
     """The key of the image that *folder* uses."""
-    return source_key("\n".join(project_packages(folder)))
+    return source_key("\n".join(project_packages(folder, trusted=trusted)))
 
 
-def ready_image(folder: Path) -> Image | None:
+def ready_image(folder: Path, *, trusted: bool) -> Image | None:
     """The image for code of *folder*, if it is in the cache."""
-    return Image.load(images_folder() / wanted_key(folder))
+    return Image.load(images_folder() / wanted_key(folder, trusted=trusted))
 
 
-def project_image(folder: Path, progress: Progress | None = None) -> Image:
-    """The image for code of *folder*: from the cache, or built now."""
-    packages = project_packages(folder)
+def project_image(folder: Path, progress: Progress | None = None, *, trusted: bool = False) -> Image:
+    """The image for code of *folder*: from the cache, or built now. Without the folder's packages, if it is not *trusted*."""
+    packages = project_packages(folder, trusted=trusted)
     if not packages:
         return ensure_image(progress)
     key = source_key("\n".join(packages))

@@ -346,8 +346,8 @@ class TestSecrets:
         assert example.call("variable", name="API_KEY") == "[secret]", "it has it, and does not hand it on"
 
     def test_setting_a_variable_takes_none_away(self) -> None:
-        ours = {"PATH": "p", "HOME": "h", "LC_ALL": "C", "AWS_SECRET": "s", "PYTHONPATH": "x"}
-        assert child_environment(ours, {"A": "1", "HOME": "other"}) == {"PATH": "p", "HOME": "other", "LC_ALL": "C", "A": "1"}
+        ours = {"PATH": "/p:bin::/q", "HOME": "h", "LC_ALL": "C", "AWS_SECRET": "s", "PYTHONPATH": "x"}
+        assert child_environment(ours, {"A": "1", "HOME": "other"}) == {"PATH": "/p:/q", "HOME": "other", "LC_ALL": "C", "A": "1"}
 
     def test_no_message_holds_one(self, example: Example) -> None:
         with pytest.raises(CallError, match=r"refused with \[secret\]$"):

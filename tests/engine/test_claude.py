@@ -316,7 +316,7 @@ def test_our_server_is_attached_by_a_file_that_nobody_else_reads(scene: Scene) -
     file = scene.started["files"]["--mcp-config"]
     server = json.loads(file["text"])["mcpServers"]["go-ent"]
     assert server["command"] == sys.executable
-    assert server["args"][0] == "-P"
+    assert server["args"][0] == "-I"
     assert server["args"][-2:] == [str(scene.project), "serve"]
     assert server["env"] == {"GO_ENT_DATA": "/data", **settings}  # what its user grants, and no secret
     assert file["mode"] == "0o600"

@@ -818,7 +818,7 @@ class TestServe:
         result = scene.one(scene.runner("serve_write"), scene.request(access="read", serve_tools=True))
         assert result.ok
         server = json.loads(scene.started["env"][CONTENT])["mcp"]["go-ent"]
-        assert server["command"] == [sys.executable, "-P", "-c", "from engine.cli import main; main()", "serve"]
+        assert server["command"] == [sys.executable, "-I", "-c", "from engine.cli import main; main()", "serve"]
         assert (server["type"], server["enabled"]) == ("local", True)
         (message,) = scene.http("/message")
         assert message["body"]["agent"].startswith("go-ent-read-")

@@ -239,7 +239,7 @@ class TestBuild:
         config = tmp_path / ".go-ent" / "config.toml"
         config.parent.mkdir()
         config.write_text('[image]\npackages = ["tabulate==0.9.0"]\n')
-        image = project_image(tmp_path)
+        image = project_image(tmp_path, trusted=True)
         assert image.packages == ("tabulate==0.9.0",)
         assert image.digest != ensure_image().digest
         with Sandbox(image=image) as box:
@@ -254,7 +254,7 @@ class TestBuild:
         config.parent.mkdir()
         config.write_text('[image]\npackages = ["numpy"]\n')
         with pytest.raises(PackageError, match="numpy has native code"):
-            project_image(tmp_path)
+            project_image(tmp_path, trusted=True)
 
 
 def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ FAMILIES = {
     "records": "Forged, edited, swapped and damaged records: executions, journals, budgets, indexes, trust",
     "upstream": "Hostile MCP servers and APIs: what they list, answer, ask and refer to",
     "worker": "A worker process that was taken over, and what the kernel holds it to; the cache that its code comes from",
+    "folder": "A folder that nobody has trusted: what lies in it, and what its settings name",
     "grants": "Tools that were not granted: budgets, approvals, schemas, names of tools",
 }
 NOT_RUN = frozenset(("skip", "xfail"))  # and so not counted; those that only some kernels can run are

@@ -18,11 +18,11 @@ import pytest
 from composer.errors import ConfigError
 from engine import Engine
 from engine.config import ClientConfig, ServeConfig
-from engine.doctor import wants
 from engine.server.callers import LOCAL, NOBODY, current
 from engine.server.http import RESERVE, SHARE, connections, listen, parse_address, read_rules
 from engine.server.peers import is_own
 from engine.server.tokens import read_tokens
+from engine.wants import wants
 from tests.engine.serving import Served, ask, serving
 from tests.security.corpus import attack
 from tests.security.wire import (

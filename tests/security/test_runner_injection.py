@@ -19,7 +19,6 @@ from pydantic import ValidationError
 from composer.trust import is_trusted
 from engine import Engine
 from engine.config import CommandConfig, EngineConfig, RunnerConfig
-from engine.doctor import wants
 from engine.errors import BadTask, NeedsApproval
 from engine.models import RunRequest, RunResult, Task
 from engine.prompts import FilePart, Prompts
@@ -37,6 +36,7 @@ from engine.runners.opencode_events import Transcript as OpenCodeTranscript
 from engine.runners.opencode_events import last_json
 from engine.runners.process import ChildLimits, Command, Ended, EndedBy, run_child
 from engine.strategies.step import Output, Step
+from engine.wants import wants
 from tests.engine.scripted import Scripted, engine_of
 from tests.security.corpus import attack
 
