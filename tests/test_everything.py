@@ -157,6 +157,7 @@ tokens_in = "in"
 tokens_out = "out"
 cost_usd = "usd"
 max_cost_usd = 0.10
+repeatable = true
 model = "stand-in"
 env = ["PYTHONPATH"]
 
