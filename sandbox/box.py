@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 DEFAULT_WORKERS = 32
 RUN = Way()
 EXAMINING = -1  # a depth of its own: whoever runs may have code looked at
+COMPILING = -2  # and another: its workers never run what they compile, so that no run could have broken them
+COMPILE = Way(None, "code")
 
 ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 
@@ -82,6 +84,7 @@ class Sandbox:
         self._finding = threading.Lock()
         self._background: BackgroundLoop | None = None
         self._closed = False
+        self._process = os.getpid()
 
     # -- opening and closing
 
@@ -100,8 +103,21 @@ class Sandbox:
 
     def open(self) -> Sandbox:
         """Get ready: the image, and the first workers."""
+        self._check_process()
         self._berths_for(self.limits).prepare()
         return self
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that made it."""
+        return os.getpid() == self._process
+
+    def _check_process(self) -> None:
+        """A forked child has the sandbox's memory, but not its threads, and its workers are the parent's."""
+        if not self.is_ours:
+            raise SandboxClosed(
+                f"this sandbox was made by process {self._process}, and this is a fork of it: make a sandbox of its own in the child"
+            )
 
     def _berths_for(self, limits: Limits, depth: int = 0) -> Berths:
         """The berths of the kind that *limits* need. May take long, so nothing else waits for the lock it holds.
@@ -135,11 +151,13 @@ class Sandbox:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
                 warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
-                self._berths[kind, depth] = Berths(make, most=self.workers, warm=warm)
+                self._berths[kind, depth] = Berths(make, most=1 if depth == COMPILING else self.workers, warm=warm)
             return self._berths[kind, depth]
 
     def close(self) -> None:
-        """End every run and worker. Idempotent."""
+        """End every run and worker. Idempotent; in a forked child nothing is its to end."""
+        if not self.is_ours:
+            return
         with self._lock:
             if self._closed:
                 return
@@ -225,6 +243,7 @@ class Sandbox:
 
     def session(self, *, limits: Limits | Mapping[str, Any] | None = None) -> Session:
         """A guest that keeps its state between runs, under the same limits."""
+        self._check_process()
         return Session(self, self.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits))
 
     def interrupt(self, run_id: str) -> None:
@@ -266,6 +285,7 @@ class Sandbox:
         return next((zygote.walls for zygote in list(self._zygotes.values()) if zygote.walls is not None), ())
 
     def _loop(self) -> BackgroundLoop:
+        self._check_process()
         with self._lock:
             if self._closed:
                 raise SandboxClosed("the sandbox is closed")
@@ -286,6 +306,7 @@ class Sandbox:
         depth: int = 0,
         tape: Tape | None = None,
     ) -> Run:
+        self._check_process()
         started = time.perf_counter()
         base = session.limits if session is not None else self.limits
         limits = base if narrower is None else base.narrowed(dict(narrower) if isinstance(narrower, Mapping) else narrower)
@@ -313,25 +334,23 @@ class Sandbox:
             try:
                 source = encode_source(code)
                 key = hashlib.sha256(source).digest()
-                # Fuel is counted from the source, always: a cached run would cost less.
-                cached = None if limits.fuel is not None else self._codes.get(key)
-                if before is not None and limits.fuel is None:
-                    cached = await self._code_as_before(before, source, key, limits)
-                # Code is kept only from a guest that has run nothing else: another could hand in what it likes.
-                keep = cached is None and limits.fuel is None and not again and way.examine in (None, "code")
-                fresh, kept = not again, session is not None
-                request = encode_request(source, cached, keep, inputs, files, limits, tools, seed, fresh=fresh, session=kept, way=way)
+                compiled = await self._compiled(source, key, limits, way, before)
+                request = encode_request(
+                    source, compiled, inputs, files, limits, tools, seed, fresh=not again, session=session is not None, way=way
+                )
             except BadRequest as bad:
                 return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
-            job = Job(request, seed, limits, keep=keep, session=session is not None, again=again)
+            job = Job(request, seed, limits, keep=way is COMPILE, session=session is not None, again=again)
             start = None
             if tape is not None:
                 wall_ns = 0 if before is None else before.wall_ns
-                start = Start(seed, wall_ns, cached is not None, self.image.digest, key.hex())
+                start = Start(seed, wall_ns, compiled is not None, self.image.digest, key.hex())
             landing, broker = await self._fly(job, run_id, queued, tools, session, berths, tape, start)
             if landing.kept is not None:
                 self._codes.put(key, landing.kept)
-            run = outcome.build(run_id, landing, broker, job, files or {}, self.image, (time.perf_counter() - started) * 1e3)
+            wall_ms = (time.perf_counter() - started) * 1e3
+            answer = run_id, landing, broker, job, files or {}, self.image, wall_ms
+            run = await asyncio.to_thread(outcome.build, *answer) if outcome.is_large(landing) else outcome.build(*answer)
             if session is not None:
                 session.note(run.status)
             return run
@@ -339,11 +358,16 @@ class Sandbox:
             with self._lock:
                 self._flights.pop(run_id, None)
 
-    async def _code_as_before(self, before: Start, source: bytes, key: bytes, limits: Limits) -> bytes | None:
-        """The compiled code for a replay, if the recorded run had it: made now, by a guest that does nothing else, if it is not there."""
-        if before.compiled and self._codes.get(key) is None:
-            await self._run(source, None, None, limits, None, Toolset(), None, Way(None, "code"), EXAMINING)
-        return self._codes.get(key) if before.compiled else None
+    async def _compiled(self, source: bytes, key: bytes, limits: Limits, way: Way, before: Start | None) -> bytes | None:
+        """The compiled code of a source that has come before, made now if it is not there; for a replay, if the recorded run had it."""
+        # Fuel is counted from the source, always: a run of compiled code would cost less.
+        if limits.fuel is not None or way.examine is not None or (before is not None and not before.compiled):
+            return None
+        code = self._codes.get(key)
+        if code is None and (before is not None or self._codes.wanted(key)):
+            await self._run(source, None, None, limits, None, Toolset(), None, COMPILE, COMPILING)
+            code = self._codes.get(key)
+        return code
 
     def _kind(self, limits: Limits) -> str:
         # Fuel runs have an artefact of their own, and always a process: deterministic, and needed by few.

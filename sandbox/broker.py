@@ -16,17 +16,20 @@ from pydantic_core import to_json, to_jsonable_python
 
 from sandbox.errors import ApprovalRequired
 from sandbox.limits import Limits
-from sandbox.outside import parse
+from sandbox.outside import holds_at_most, parse
 from sandbox.run import Pending, ToolCall
 from sandbox.tape import Diverged, Tape
 from sandbox.threads import Threads
 from sandbox.tools import CallFailed, Granted, HostTool, encode_result, failure
+from sandbox.wire import message_room
 
 MAX_CALLS = 1024  # in one message
+CANCELLED_S = 0.05  # in which a run that is being cancelled itself ends
 PAUSE_S = 30.0  # that calls under way have when the run is to be paused
-MESSAGE_SLACK = 1 << 16
+MESSAGE_VALUES = 1024  # of a message, besides those of its calls
 MAX_UNDELIVERED = 64 << 20  # bytes of results that a guest has not read yet
 MAX_PLAIN_CALLS = 64  # of one run at a time; more of them wait
+GOT_SO_FAR = [0]  # no call, but a taped guest's word that it has got so far
 CHECKPOINT = "<checkpoint>"  # what a guest's checkpoints come under: no tool can have that name
 MAX_CHECKPOINTS = 10_000  # of one run
 MAX_LABEL = 200
@@ -68,6 +71,7 @@ class Broker:
         self.pending: list[Pending] = []
         self.made = 0
         self.pausing = False  # a call waits for approval: nothing new is begun, and the run ends when nothing is under way
+        self._broken = False  # it does not speak our language any more
         self._last = 0  # the number of the newest call
         self._cancelled: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -92,10 +96,12 @@ class Broker:
 
     def parse(self, body: bytes) -> tuple[list[Any], list[Any]] | None:
         """The calls and cancellations of a crossing, or None for what is not our guest's language."""
-        limit, last = self.limits.max_call_bytes, self._last
+        most, last = self.limits.max_call_values, self._last
+        if most is not None and not holds_at_most(body, most + MESSAGE_VALUES):
+            return None
         try:
-            calls, cancelled = parse(body, None if limit is None else limit + MESSAGE_SLACK)
-            if len(calls) > MAX_CALLS or not isinstance(cancelled, list):
+            calls, cancelled = parse(body, message_room(self.limits.max_call_bytes))
+            if len(calls) > MAX_CALLS or type(cancelled) is not list or not (calls or cancelled):
                 return None
             for call_id, name, args, kwargs in calls:
                 typed = type(call_id) is int and type(name) is str and type(args) is list and type(kwargs) is dict
@@ -105,20 +111,26 @@ class Broker:
                 last = call_id
         except (ValueError, TypeError):
             return None
-        return calls, cancelled
+        if cancelled == GOT_SO_FAR and self.tape is not None:
+            return calls, cancelled
+        # Our guest gives a call up once, and only one that it has made.
+        if any(type(call_id) is not int or not 0 < call_id <= last or call_id in self._cancelled for call_id in cancelled):
+            return None
+        return (calls, cancelled) if len(set(cancelled)) == len(cancelled) else None
 
     def receive(self, body: bytes, heard: bytes = b"") -> None:
         """Start what a crossing asks for; a taped run's guest has *heard* something before it."""
-        if self.problem is not None:
-            return  # it is being stopped, and may not go on from where the tape said no
+        if self.problem is not None or self._broken:
+            return  # it is being stopped, and may not go on from where the tape, or we, said no
         parsed = self.parse(body)
         if parsed is None:
+            self._broken = True
             self.stop("protocol")
             return
         calls, cancelled = parsed
         if calls:
             self._last = calls[-1][0]
-        cancelled = self._given_up(cancelled)
+        self._cancelled.update(call_id for call_id in cancelled if call_id)
         recorded = repeat(None) if self.tape is None else self._recorded(self.tape, calls, cancelled, heard)
         if recorded is None:
             return
@@ -131,12 +143,6 @@ class Broker:
                 return
         if cancelled:
             self.loop.call_soon_threadsafe(self._cancel, [call_id for call_id in cancelled if call_id in self._under_way])
-
-    def _given_up(self, cancelled: list[Any]) -> list[int]:
-        """The calls that the guest gives up now. Each is given up once; 0 is no call, but says that the guest has got so far."""
-        found = [one for one in cancelled if type(one) is int and 0 <= one <= self._last and one not in self._cancelled]
-        self._cancelled.update(one for one in found if one)
-        return list(dict.fromkeys(found))
 
     def _recorded(self, tape: Tape, calls: list[Any], cancelled: list[int], heard: bytes) -> list[bytes | None] | None:
         """What the tape says to a message; None when the run has just been stopped."""
@@ -172,18 +178,26 @@ class Broker:
 
     def _cancel(self, call_ids: list[int]) -> None:
         for call_id in call_ids:
-            task = self._tasks.get(call_id)
-            if task is not None and call_id in self._under_way:
-                name, size, started = self._under_way[call_id]
+            if (task := self._tasks.get(call_id)) is not None:
                 task.cancel()
-                task.add_done_callback(functools.partial(self._never_began, call_id, name, size, started))
 
-    def _never_began(self, call_id: int, name: str, size: int, started: float, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step says nothing of itself."""
-        if task.cancelled():
-            self._tasks.pop(call_id, None)
-            self._failed(call_id, name, CallFailed("Cancelled", "cancelled"), size, started)
-            self._finish(call_id, None, cancelled=True)
+    def _ended(self, call_id: int, task: asyncio.Task[None]) -> None:
+        """A task is over. Of one that was cancelled, maybe before its first step, nobody has said yet how its call ended."""
+        self._tasks.pop(call_id, None)
+        if call_id in self._cancelled:
+            self._finish_cancelled(call_id)
+        elif task.cancelled():  # not at once: if the run itself is being cancelled, nothing is known of the call
+            self.loop.call_later(CANCELLED_S, self._finish_cancelled, call_id)
+
+    def _finish_cancelled(self, call_id: int) -> None:
+        """A call that was given up by the guest, which waits for no answer then; or by somebody here, and the guest is told."""
+        with self._lock:
+            left = self._under_way.get(call_id)
+        if left is not None:
+            name, size, started = left
+            completion = self._failed(call_id, name, CallFailed("Cancelled", "cancelled"), size, started)
+            given_up = call_id in self._cancelled
+            self._finish(call_id, None if given_up else completion, cancelled=given_up)
 
     def admit(self, name: str, call_id: int) -> HostTool | CallFailed | None:
         """The tool of that name if it may be called now; None when the run has just been stopped."""
@@ -195,15 +209,15 @@ class Broker:
             return None
         try:
             tool = self.tools.find(name, call_id)
-        except CallFailed as refused:
-            return refused
+        except Exception as error:
+            return failure(error)
         return tool if tool is not None else CallFailed("UnknownTool", "there is no such tool")
 
     def is_plain(self, name: str, call_id: int) -> bool:
         """Whether it is a plain function's name, and may be called."""
         try:
             tool = self.tools.find(name, call_id)
-        except CallFailed:
+        except Exception:
             return False
         return tool is not None and not tool.is_async
 
@@ -281,45 +295,47 @@ class Broker:
             bound_args, bound_kwargs = tool.bind(args, kwargs)
             data = encode_result(self._context.copy().run(tool.function, *bound_args, **bound_kwargs), self.limits.max_call_bytes)
         except ApprovalRequired as error:
-            self._pause(tool, args, kwargs, error, size, started)
-            return None
+            return self._pause(call_id, tool, args, kwargs, error, size, started)
         except BaseException as error:  # SystemExit included: a tool never ends its host
             return self._failed(call_id, tool.name, failure(error), size, started)
         return self._succeeded(call_id, tool.name, data, size, started)
 
     def _start_task(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
         if not self._closed:
-            self._tasks[call_id] = self.loop.create_task(self._run_task(tool, call_id, args, kwargs, size))
+            self._tasks[call_id] = task = self.loop.create_task(self._run_task(tool, call_id, args, kwargs, size))
+            task.add_done_callback(functools.partial(self._ended, call_id))
 
     async def _run_task(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
         started = time.perf_counter()
         completion: bytes | None
-        cancelled = False
         try:
             bound_args, bound_kwargs = tool.bind(args, kwargs)
             data = encode_result(await tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
             completion = self._succeeded(call_id, tool.name, data, size, started)
         except ApprovalRequired as error:
-            self._pause(tool, args, kwargs, error, size, started)
-            completion = None
-        except asyncio.CancelledError as error:
-            cancelled = (task := asyncio.current_task()) is not None and task.cancelling() > 0
-            cause = CallFailed("Cancelled", "cancelled") if cancelled else failure(error)
-            completion = self._failed(call_id, tool.name, cause, size, started)
-            completion = None if cancelled else completion
+            completion = self._pause(call_id, tool, args, kwargs, error, size, started)
+        except asyncio.CancelledError:
+            if call_id not in self._cancelled:
+                raise  # by the tool itself, or by whoever ends all that runs here: `_ended` sees to it
+            self._finish_cancelled(call_id)
+            return
         except BaseException as error:
             completion = self._failed(call_id, tool.name, failure(error), size, started)
-        finally:
-            self._tasks.pop(call_id, None)
-        self._finish(call_id, completion, cancelled=cancelled)
+        self._finish(call_id, completion)
 
-    def _pause(self, tool: HostTool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired, size: int, started: float) -> None:
-        named = tool.named(args, kwargs)
+    def _pause(
+        self, call_id: int, tool: HostTool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired, size: int, started: float
+    ) -> bytes | None:
+        """Have the call wait for approval; its completion if it can't even be shown to whoever would approve it."""
+        try:
+            named = to_jsonable_python(tool.named(args, kwargs))
+            own = Pending(tool=tool.name, arguments=named, reason=str(error.reason))
+        except BaseException as problem:
+            return self._failed(call_id, tool.name, failure(problem), size, started)
         ms = (time.perf_counter() - started) * 1e3
         with self._lock:
             if self._closed:
-                return
-            own = Pending(tool=tool.name, arguments=to_jsonable_python(named), reason=str(error.reason))
+                return None
             self.pending += error.pending or (own,)
             self._audited.append((tool.name, ms, False, size, 0, "waits for approval"))
             self.pausing = self.tape is not None
@@ -328,6 +344,7 @@ class Broker:
             self.loop.call_soon_threadsafe(self.loop.call_later, PAUSE_S, self.stop, "paused")
         else:
             self.stop("paused")
+        return None
 
     def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:
         self._finish(call_id, self._failed(call_id, name, error, size, time.perf_counter()))

@@ -1,4 +1,8 @@
-"""Compiled code by source: made in guests, loaded only in guests; to the host it is base64 text."""
+"""Compiled code by source: made in guests, loaded only in guests; to the host it is base64 text.
+
+A guest that is given compiled code runs it as it is, so it must come from where nobody could forge it: from workers that
+compile and do nothing else. They never run any code, and none that does is believed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import threading
 from collections import OrderedDict
 
 BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
+MAX_SEEN = 10_000
 
 
 class CodeCache:
@@ -14,6 +19,7 @@ class CodeCache:
 
     def __init__(self, most_bytes: int = 32 << 20) -> None:
         self._codes: OrderedDict[bytes, bytes] = OrderedDict()
+        self._seen: OrderedDict[bytes, bool] = OrderedDict()  # and whether it was wanted already
         self._size = 0
         self._most = most_bytes
         self._lock = threading.Lock()
@@ -25,6 +31,16 @@ class CodeCache:
                 self._codes.move_to_end(key)
             return code
 
+    def wanted(self, key: bytes) -> bool:
+        """Whether it is time to compile a source that is not here: when it comes for the second time. Most come only once."""
+        with self._lock:
+            tried = self._seen.get(key)
+            self._seen[key] = tried is not None
+            self._seen.move_to_end(key)
+            if len(self._seen) > MAX_SEEN:
+                self._seen.popitem(last=False)
+            return tried is False
+
     def put(self, key: bytes, code: bytes) -> None:
         if len(code) > self._most // 8 or not BASE64.fullmatch(code):
             return
@@ -33,4 +49,6 @@ class CodeCache:
                 self._codes[key] = code
                 self._size += len(code)
             while self._size > self._most:
-                self._size -= len(self._codes.popitem(last=False)[1])
+                evicted, text = self._codes.popitem(last=False)
+                self._size -= len(text)
+                self._seen.pop(evicted, None)

@@ -59,6 +59,7 @@ class Flight(ABC):
         self.broker: Broker | None = None
         self._deadline: Deadline | None = None
         self._due: float | None = None
+        self._served_ns = 0
 
     # What a kind of worker does in its own way:
     @abstractmethod
@@ -74,16 +75,21 @@ class Flight(ABC):
     def abandon(self) -> None:
         """Nobody waits for the run any more."""
 
+    def charge(self, ns: int) -> None:
+        """CPU time that the host spent on what the guest sent: the run's, like the guest's own. One thread at a time."""
+        self._served_ns += ns
+
     def watch(self) -> None:
         """Start the clocks."""
         limits = self.job.limits
         self._due = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
-        soonest = min((limit for limit in (limits.timeout_s, limits.cpu_s) if limit is not None), default=None)
+        cpu = None if limits.cpu_s is None else limits.cpu_s / 2
+        soonest = min((limit for limit in (limits.timeout_s, cpu) if limit is not None), default=None)
         if soonest is not None:
             self._deadline = watchdog.after(soonest, self._check)
 
     def _check(self) -> None:
-        """CPU time never runs faster than the wall's: what is left of it is the soonest it can be used up."""
+        """The guest and the host's work for it never use more than two seconds of CPU time in one of the wall's."""
         limits = self.job.limits
         with self.lock:
             if self.over or self.reason is not None:
@@ -95,8 +101,8 @@ class Flight(ABC):
                     self.stop("timeout")
                     return
             if limits.cpu_s is not None:
-                waits.append(limits.cpu_s - self.cpu_used())
-                if waits[-1] <= 0.001:
+                waits.append((limits.cpu_s - self.cpu_used()) / 2)
+                if waits[-1] <= 0.0005:
                     self.stop("cpu_limit")
                     return
             self._deadline = watchdog.after(max(min(waits), 0.002), self._check)

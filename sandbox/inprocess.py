@@ -122,6 +122,7 @@ class ThreadFlight(Flight):
         self.worker = worker
         self.output = bytearray()
         self._room = wire.OutputRoom(job.limits.max_stdout_bytes)
+        self._message_room = wire.message_room(job.limits.max_call_bytes)
         self.kept: bytes | None = None
         self._may_keep = job.keep
         self._completions: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -153,7 +154,7 @@ class ThreadFlight(Flight):
             self._running = False
 
     def exchange(self, message: bytes) -> bytes:
-        wait, body = wire.split_exchange(message)
+        wait, body = wire.split_exchange(message, self._message_room)
         broker, guest = self.broker, self._guest
         assert broker is not None
         assert guest is not None
@@ -189,8 +190,7 @@ class ThreadFlight(Flight):
             parsed = broker.parse(body)
             if parsed is not None and len(parsed[0]) == 1 and not parsed[1]:
                 call_id, name, args, kwargs = parsed[0][0]
-                limit = broker.limits.max_call_bytes
-                if broker.is_plain(name, call_id) and (limit is None or len(body) <= limit):
+                if broker.is_plain(name, call_id):
                     tool = broker.admit(name, call_id)
                     if tool is None or isinstance(tool, CallFailed):
                         return None

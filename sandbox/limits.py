@@ -12,6 +12,8 @@ from sandbox.errors import LimitError
 MIB = 1 << 20
 MIN_MEMORY_MB = 40
 MAX_MEMORY_MB = 4096
+BYTES_PER_VALUE = 200  # of max_call_bytes, for each value that a call's arguments may hold
+MIN_CALL_VALUES = 10_000
 
 
 class Limits(BaseModel):
@@ -20,7 +22,7 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
     memory_mb: int | None = Field(128, ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="linear memory, the image's own included")
-    cpu_s: float | None = Field(30.0, gt=0, allow_inf_nan=False, description="CPU time really used by the guest")
+    cpu_s: float | None = Field(30.0, gt=0, allow_inf_nan=False, description="CPU time of the guest, and of the host on its messages")
     timeout_s: float | None = Field(60.0, gt=0, allow_inf_nan=False, description="wall time, also while a tool is awaited")
     fuel: int | None = Field(None, gt=0, lt=1 << 62, description="deterministic instruction cap")
     max_tool_calls: int | None = Field(1000, ge=0, description="tool calls of one run")
@@ -37,6 +39,11 @@ class Limits(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise LimitError(_explain(error)) from None
+
+    @property
+    def max_call_values(self) -> int | None:
+        """How many values the arguments of a call may hold: the host builds and checks each of them."""
+        return None if self.max_call_bytes is None else max(MIN_CALL_VALUES, self.max_call_bytes // BYTES_PER_VALUE)
 
     def narrowed(self, narrower: Limits | dict[str, Any] | None) -> Limits:
         """These limits with those that *narrower* sets; it may not widen any."""

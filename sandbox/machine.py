@@ -152,6 +152,12 @@ class Guest:
             self._run(b"")
             self._meter.size()
 
+    def wake(self) -> None:
+        """Write to the descriptors that go nowhere. WASI makes threads for the first write of a process: a worker may make none."""
+        self.machine.port, self.machine.seam = None, self.seam
+        self._arm()
+        self._run(b"wake")
+
     def run(self, request: bytes, port: Port, *, memory_bytes: int | None, fuel: int | None = None) -> End:
         machine = self.machine
         machine.port, machine.seam = port, self.seam

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +12,21 @@ from sandbox.flight import Job, Landing
 from sandbox.images import Image
 from sandbox.limits import Limits
 from sandbox.names import FILE_NAME, MAX_FILES, MAX_NAME
-from sandbox.outside import parse
+from sandbox.outside import holds_at_most, parse, parse_gently
 from sandbox.run import Run, RunError, Status, Usage
+from sandbox.wire import ANSWER_HEAD, ANSWER_INDEX, answer_room
 
 MARKER = b"\n[output cut: more than "
-GUEST_STATUSES = frozenset(("completed", "error", "refused", "memory_limit", "result_limit"))
+# What a guest may say of itself, and what it then says besides: an error is told by one that has failed, and by no other.
+GUEST_STATUSES: dict[str, tuple[frozenset[str], ...]] = {
+    "completed": (frozenset(), frozenset(("size",))),
+    "error": (frozenset(("error",)),),
+    "refused": (frozenset(("error",)),),
+    "memory_limit": (frozenset(),),
+    "result_limit": (frozenset(("size",)),),
+}
+LARGE = 1 << 17  # what takes a while to read
+PIECE = 1 << 20  # of base64
 # Why the host stopped a guest, and the status that is.
 REASONS: dict[str, Status] = {
     "timeout": "timeout",
@@ -43,6 +54,11 @@ def status_of(landing: Landing) -> Status:
     return "completed"
 
 
+def is_large(landing: Landing) -> bool:
+    """Whether `build` is for a thread."""
+    return len(landing.end.answer or b"") + len(landing.stdout) > LARGE
+
+
 def build(
     run_id: str,
     landing: Landing,
@@ -53,11 +69,10 @@ def build(
     wall_ms: float,
 ) -> Run:
     """The `Run`. What a guest answered is text from outside: read with care, and believed only as far as it fits."""
-    limits = job.limits
+    limits, before = job.limits, time.thread_time_ns()
     stdout = landing.stdout.decode("utf-8", "replace")
     usage = Usage(
         wall_ms=round(wall_ms, 3),
-        cpu_ms=round(landing.cpu_ns / 1e6, 3),
         fuel=landing.fuel,
         memory_peak_bytes=landing.memory,
         tool_calls=broker.made if broker is not None else 0,
@@ -78,7 +93,7 @@ def build(
     )
     if landing.end.answer is not None:
         try:
-            _read_answer(run, landing.end.answer, limits, files)
+            _read_answer(run, landing.end.answer, job, files)
         except Exception:  # whatever a broken guest may have written
             run.status, run.result, run.files = "crashed", None, {}
             run.error = RunError(kind="crashed", message="the guest answered with something that is not an answer")
@@ -86,6 +101,7 @@ def build(
         run.status = "memory_limit"
     if run.status != "completed" and run.error is None:
         run.error = _explain(run, landing, limits)
+    run.usage.cpu_ms = round((landing.cpu_ns + time.thread_time_ns() - before) / 1e6, 3)
     return run
 
 
@@ -97,13 +113,19 @@ def _memory_was_full(landing: Landing, job: Job, image: Image) -> bool:
     return landing.memory >= most - (1 << 20) or 4 * len(job.request) > most - image.memory_bytes
 
 
-def _read_answer(run: Run, answer: bytes, limits: Limits, files: Mapping[str, bytes]) -> None:
-    """An answer is three pieces of JSON with NULs between: how it went, the result, the files."""
-    head, _, rest = answer.partition(b"\x00")
-    result, _, left = rest.partition(b"\x00")
-    fields: dict[str, Any] = parse(head, HEAD_BYTES)
+def _read_answer(run: Run, answer: bytes, job: Job, files: Mapping[str, bytes]) -> None:
+    """An answer is JSON of how it went, the result, also JSON, and the files, with NULs between."""
+    limits = job.limits
+    if len(answer) > answer_room(limits.max_result_bytes, limits.max_file_bytes):
+        raise ValueError("more than allowed")
+    first = answer.index(b"\x00")
+    second = answer.index(b"\x00", first + 1)
+    head, result = answer[:first], answer[first + 1 : second]
+    if not holds_at_most(head, MAX_FIELDS):
+        raise ValueError("more than a guest says")
+    fields: dict[str, Any] = parse(head, ANSWER_HEAD)
     status = fields["status"]
-    if status not in GUEST_STATUSES:
+    if fields.keys() - {"status"} not in GUEST_STATUSES[status] or (result and status != "completed"):
         raise ValueError(status)
     run.status = status
     if "error" in fields:
@@ -112,7 +134,7 @@ def _read_answer(run: Run, answer: bytes, limits: Limits, files: Mapping[str, by
         run.result_truncated = "size" in fields  # then the result is the beginning of its JSON text
         run.usage.result_bytes = _size(fields, limits) if run.result_truncated else len(result)
         try:
-            run.result = parse(result, limits.max_result_bytes)
+            run.result = parse_gently(result, limits.max_result_bytes)
         except ValueError as error:
             run.status = "error"
             run.error = RunError(kind="NotEncodable", message=f"result: it can't be read as JSON: {str(error)[:200]}")
@@ -122,8 +144,8 @@ def _read_answer(run: Run, answer: bytes, limits: Limits, files: Mapping[str, by
             message=f"the result is {_size(fields, limits)} bytes of JSON; max_result_bytes={limits.max_result_bytes}",
             hint="return less: a part, a summary, or a file",
         )
-    if left:
-        _read_files(run, left, limits, files)
+    if len(answer) > second + 1:
+        _read_files(run, answer, second + 1, job, files)
 
 
 def _size(fields: Mapping[str, Any], limits: Limits) -> int:
@@ -134,7 +156,7 @@ def _size(fields: Mapping[str, Any], limits: Limits) -> int:
     return size
 
 
-HEAD_BYTES = 1 << 18
+MAX_FIELDS = 1000
 _MOST = {"kind": 200, "message": 5000, "source_line": 1000, "traceback": 25000, "hint": 5000}
 
 
@@ -142,21 +164,39 @@ def _cut(name: str, value: Any) -> Any:
     return value[: _MOST[name]] if isinstance(value, str) and name in _MOST else value
 
 
-def _read_files(run: Run, data: bytes, limits: Limits, files: Mapping[str, bytes]) -> None:
-    most = limits.max_file_bytes
-    changed, kept = parse(data, None if most is None else most * 4 // 3 + (1 << 20))
-    total = 0
-    for name, encoded in changed.items():
-        if not FILE_NAME.fullmatch(name) or len(name) > MAX_NAME or len(run.files) >= MAX_FILES:
-            raise ValueError("not a file of the run's folder")
-        run.files[name] = base64.b64decode(encoded, validate=True)
-        total += len(run.files[name])
-        if most is not None and total > most:
-            raise ValueError("more than allowed")
+def _read_files(run: Run, answer: bytes, at: int, job: Job, files: Mapping[str, bytes]) -> None:
+    """The names: of files that changed, with the length of their base64, and of those that did not. Then the former's base64."""
+    most = job.limits.max_file_bytes
+    end = answer.index(b"\x00", at, at + ANSWER_INDEX)
+    index = answer[at:end]
+    if not holds_at_most(index, 2 * MAX_FILES):
+        raise ValueError("more files than a run may have")
+    changed, kept = parse(index, None)
+    names = [*changed, *kept]
+    if len(names) > MAX_FILES or len(set(names)) != len(names) or not all(map(_is_name, names)) or type(kept) is not list:
+        raise ValueError("not the files of the run's folder")
+    if not job.session and not files.keys() >= set(kept):
+        raise ValueError("files that were not passed")
+    at, total = end + 1, 0
+    with memoryview(answer) as view:
+        for name, size in changed.items():
+            if type(size) is not int or not 0 <= size <= len(answer) - at:
+                raise ValueError("not the length of a file")
+            run.files[name] = b"".join(
+                binascii.a2b_base64(view[piece : min(piece + PIECE, at + size)], strict_mode=True) for piece in range(at, at + size, PIECE)
+            )
+            at += size
+            total += len(run.files[name])
+    if at != len(answer) or (most is not None and total > most):
+        raise ValueError("more than allowed")
     for name in kept:
-        if name in files:
+        if name in files:  # in a session there are others, of earlier runs
             value = files[name]
             run.files[name] = value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and len(name) <= MAX_NAME and FILE_NAME.fullmatch(name) is not None
 
 
 def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:

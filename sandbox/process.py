@@ -41,6 +41,10 @@ main(fd, artefact, fuel, walls)
 log = logging.getLogger("sandbox")
 POLL_READS = 4
 MAX_PID = 10
+MAX_WORD = 1 << 16
+MAX_CODE = 4 << 20
+LARGE = 1 << 16  # a message that is not read on the loop
+NEXT_GUEST_NS = 100_000_000  # what a worker may have used beside a run: it makes its next guest
 
 
 class Zygote:
@@ -141,6 +145,7 @@ class WorkerProcess:
         self._out: deque[bytes] = deque()
         self._out_lock = threading.Lock()
         self._draining = False
+        self._listening: asyncio.AbstractEventLoop | None = None
         self.output = os.memfd_create("go-ent-output", os.MFD_CLOEXEC)
         self.sock, theirs = socket.socketpair()
         try:
@@ -205,10 +210,12 @@ class WorkerProcess:
 
         No longer: a loop that still watches a socket when it is closed takes the next one of that number for it.
         """
+        self._listening = loop
         loop.add_reader(self.sock.fileno(), self.poll, 1)
 
-    def unlisten(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self.alive:
+    def unlisten(self) -> None:
+        loop, self._listening = self._listening, None
+        if loop is not None and self.alive:
             loop.remove_reader(self.sock.fileno())
 
     def poll(self, most: int = POLL_READS) -> None:
@@ -222,18 +229,43 @@ class WorkerProcess:
                 return
             except OSError:
                 data = b""
-            try:
-                self.frames.feed(data)
-                while (found := self.frames.next()) is not None:
-                    self._act(*found)
-            except Exception:
-                log.exception("a worker does not speak our language any more: it is ended")
-                data = b""
-            if not data:
-                flight, self.flight = self.flight, None
-                if flight is not None:
-                    flight.died()
-                self.close()
+            before, flight = time.thread_time_ns(), self.flight
+            self.frames.feed(data)
+            if not self.act_on_frames() or not data:
+                self._lose()
+            elif flight is not None:
+                flight.charge(time.thread_time_ns() - before)
+
+    def act_on_frames(self) -> bool:
+        """Act on what has arrived, unless the run's last message is still being read; False for what is not our language."""
+        try:
+            while (self.flight is None or not self.flight.reading) and (found := self.frames.next(self._room)) is not None:
+                self._act(*found)
+            return True
+        except wire.Closed as error:
+            log.warning("a worker does not speak our language any more: it is ended: %s", error)
+        except Exception:
+            log.exception("a worker does not speak our language any more: it is ended")
+        return False
+
+    def resume(self, loop: asyncio.AbstractEventLoop, understood: bool) -> None:
+        """Go on after a message that was read elsewhere, and with what has arrived behind it."""
+        if not self.alive:
+            return
+        self.listen(loop)
+        if not understood or not self.act_on_frames():
+            self._lose()
+
+    def _lose(self) -> None:
+        flight, self.flight = self.flight, None
+        if flight is not None:
+            flight.died()
+        self.close()
+
+    def _room(self, kind: int) -> int:
+        """How long a frame may be: outside a run a worker says little."""
+        flight = self.flight
+        return flight.room(kind) if flight is not None and kind in (wire.EXCHANGE, wire.KEEP, wire.DONE) else MAX_WORD
 
     def _act(self, kind: int, payload: bytes) -> None:
         if kind == wire.READY:
@@ -316,7 +348,11 @@ class WorkerProcess:
 def _order(limits: Limits, keep: bool, session: bool, again: bool, taped: bool) -> bytes:
     memory = None if limits.memory_mb is None else limits.memory_mb << 20
     order = {"memory": memory, "fuel": limits.fuel, "stdout": limits.max_stdout_bytes, "keep": keep, "session": session, "again": again}
-    return json.dumps({**order, "taped": taped}).encode()
+    rooms = {
+        "message_room": wire.message_room(limits.max_call_bytes),
+        "answer_room": wire.answer_room(limits.max_result_bytes, limits.max_file_bytes),
+    }
+    return json.dumps({**order, **rooms, "taped": taped}).encode()
 
 
 class ProcessFlight(Flight):
@@ -326,6 +362,7 @@ class ProcessFlight(Flight):
         super().__init__(job, loop)
         self.worker = worker
         self.kept: bytes | None = None
+        self.reading = False  # a message that is long is being read elsewhere: what comes after it waits
         self._used: tuple[int, int] | None = None
         self.broker = connect(self, lambda completion: worker.send(wire.COMPLETION, completion), worker.unsent)
         self._cpu_before = worker.cpu_ns()
@@ -337,7 +374,19 @@ class ProcessFlight(Flight):
         self.watch()
 
     def cpu_used(self) -> float:
-        return (self.worker.cpu_ns() - self._cpu_before) / 1e9
+        return self._cpu_ns() / 1e9
+
+    def _cpu_ns(self) -> int:
+        return self.worker.cpu_ns() - self._cpu_before + self._served_ns
+
+    def room(self, kind: int) -> int:
+        """How long what the worker says of this run may be."""
+        limits = self.job.limits
+        if kind == wire.EXCHANGE:
+            return wire.message_room(limits.max_call_bytes) + (0 if self.job.taped is None else wire.MAX_HEARD + 1)
+        if kind == wire.DONE:
+            return wire.DONE_HEAD.size + wire.answer_room(limits.max_result_bytes, limits.max_file_bytes)
+        return MAX_CODE if self.job.keep else 0
 
     def ask_to_stop(self, reason: str) -> None:
         if reason == "cpu_limit":
@@ -347,7 +396,7 @@ class ProcessFlight(Flight):
 
     def force(self) -> None:
         if self._used is None:
-            self._used = self.worker.cpu_ns() - self._cpu_before, self.worker.memory()
+            self._used = self._cpu_ns(), self.worker.memory()
         self.worker.kill()
 
     def abandon(self) -> None:
@@ -361,18 +410,46 @@ class ProcessFlight(Flight):
 
     def act(self, kind: int, payload: bytes) -> None:
         """What the worker says of this run."""
-        if kind == wire.EXCHANGE:
-            assert self.broker is not None
-            if self.job.taped is None:
-                self.broker.receive(payload)
-            else:
-                heard, body = wire.split_heard(payload)
-                self.broker.receive(body, heard)
+        if kind == wire.EXCHANGE and len(payload) > LARGE:
+            self.reading = True
+            self.worker.unlisten()
+            self.worker.threads.start(lambda: self._receive_apart(payload))
+        elif kind == wire.EXCHANGE:
+            self._receive(payload)
         elif kind == wire.KEEP:
             self.kept = self.kept or payload
         elif kind == wire.DONE:
             end, cpu, memory, fuel = wire.decode_done(payload)
-            self._end(Landing(end, cpu, memory, fuel if self.job.limits.fuel is not None else None))
+            used = self._cpu_ns()
+            if used - cpu < NEXT_GUEST_NS:  # else it is not telling the truth
+                used = cpu + self._served_ns
+            self._end(Landing(end, used, memory, fuel if self.job.limits.fuel is not None else None))
+
+    def _receive(self, payload: bytes) -> None:
+        assert self.broker is not None
+        if self.job.taped is None:
+            self.broker.receive(payload)
+        else:
+            heard, body = wire.split_heard(payload)
+            self.broker.receive(body, heard)
+
+    def _receive_apart(self, payload: bytes) -> None:
+        """In a thread: what takes milliseconds to read would keep the loop from everything else."""
+        before = time.thread_time_ns()
+        try:
+            self._receive(payload)
+            understood = True
+        except Exception:
+            log.exception("a worker does not speak our language any more: it is ended")
+            understood = False
+        self.charge(time.thread_time_ns() - before)
+        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(self._go_on, understood)
+
+    def _go_on(self, understood: bool) -> None:
+        self.reading = False
+        if not self.over:
+            self.worker.resume(self.loop, understood)
 
     def died(self) -> None:
         if self.worker.pid is None and (problem := self.worker.zygote.problem()):
@@ -388,7 +465,7 @@ class ProcessFlight(Flight):
                 return
             worker.flight = None
             try:
-                worker.unlisten(self.loop)
+                worker.unlisten()
                 landing.kept = self.kept
                 if worker.alive:
                     landing.stdout = worker.take_output(self.job.limits.max_stdout_bytes)

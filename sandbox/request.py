@@ -111,7 +111,6 @@ def _files(files: Mapping[str, bytes] | None, limits: Limits) -> bytes:
 def encode_request(
     source: bytes,
     code: bytes | None,
-    keep: bool,
     inputs: Mapping[str, Any] | None,
     files: Mapping[str, bytes] | None,
     limits: Limits,
@@ -126,7 +125,7 @@ def encode_request(
     return b'{"source":%b,"code":%b,%b,%b,"fresh":%b,"session":%b,"seed":%d,"inputs":%b,"files":%b,"tools":%b}' % (
         to_json(source.decode()),
         b"null" if code is None else b'"%b"' % code,
-        _limits_json(limits, keep),
+        _limits_json(limits),
         _way_json(way),
         b"true" if fresh else b"false",
         b"true" if session else b"false",
@@ -143,11 +142,11 @@ def _way_json(way: Way) -> bytes:
 
 
 @lru_cache(64)
-def _limits_json(limits: Limits, keep: bool) -> bytes:
+def _limits_json(limits: Limits) -> bytes:
     fields = {
-        "keep": keep,
         "stdout": limits.max_stdout_bytes,
         "call_bytes": limits.max_call_bytes,
+        "call_values": limits.max_call_values,
         "result_bytes": limits.max_result_bytes,
         "file_bytes": limits.max_file_bytes,
     }

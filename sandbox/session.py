@@ -76,7 +76,9 @@ class Session:
         return self.box._loop().call(self.run(code, inputs, **options))
 
     def close(self) -> None:
-        """Throw the guest away; a run under way is interrupted. Idempotent."""
+        """Throw the guest away; a run under way is interrupted. Idempotent; in a forked child nothing is its to end."""
+        if not self.box.is_ours:
+            return
         with self._lock:
             self._over = self._over or "the session is closed"
             flight = self._flight

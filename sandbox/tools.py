@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic_core import PydanticSerializationError, to_json
 
 from sandbox.errors import ToolDefinitionError, ToolError
+from sandbox.outside import parse
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MAX_MESSAGE = 2000
@@ -23,8 +24,8 @@ class CallFailed(Exception):
     """A tool call that did not work, in the words that may reach the guest."""
 
     def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+        super().__init__(_encodable(message))
+        self.kind = _encodable(kind)
 
 
 class HostTool(Protocol):
@@ -199,7 +200,24 @@ def encode_result(value: Any, limit: int | None) -> bytes:
         raise CallFailed("ResultNotEncodable", f"its result can't be encoded as JSON: {scrub(str(error))}") from None
     if limit is not None and len(data) > limit:
         raise CallFailed("ResultTooLarge", _too_large(len(data), limit))
+    if len(data) > MAX_DIGITS and TOO_MANY_DIGITS in data.translate(_DIGITS) and not _readable(data):
+        raise CallFailed("ResultNotEncodable", f"its result holds a number of more than {MAX_DIGITS} digits: return it as a text")
     return data
+
+
+# Python reads no longer number, in the guest as little as here.
+MAX_DIGITS = 4300
+TOO_MANY_DIGITS = b"0" * (MAX_DIGITS + 1)
+_DIGITS = bytes(ord("0") if code in b"0123456789" else ord(" ") for code in range(256))
+
+
+def _readable(data: bytes) -> bool:
+    """Whether those digits stand in a text."""
+    try:
+        parse(data, None)
+    except ValueError:
+        return False
+    return True
 
 
 def _too_large(size: int, limit: int) -> str:
@@ -212,19 +230,26 @@ _PATH = re.compile(r"(?<![\w/.:~+@-])(?:/|[A-Za-z]:\\|~/)(?=[\w.])[^\s'\"<>|,;:(
 
 def scrub(message: str) -> str:
     """A message without paths of the host, cut to a length, and always text that can be encoded."""
-    message = message[: MAX_MESSAGE * 2].encode("utf-8", "backslashreplace").decode("utf-8")
+    message = _encodable(message[: MAX_MESSAGE * 2])
     message = _PATH.sub("<path>", message)
     return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}… [cut]"
 
 
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def failure(error: BaseException) -> CallFailed:
-    """What the guest may know of an exception that a tool raised: never a traceback, never a host path."""
-    if isinstance(error, CallFailed):
-        return error
-    kind = type(error).__name__[:100]
+    """What the guest may know of an exception that a tool raised: never a traceback, never a host path.
+
+    The exception is the tool's own, and so is its class: asking either of them anything may raise.
+    """
+    kind: str = type.__dict__["__name__"].__get__(type(error))[:100]
     try:
+        if isinstance(error, CallFailed):
+            return error
         if isinstance(error, ToolError):
-            return CallFailed("ToolError", str(error)[:MAX_MESSAGE].encode("utf-8", "backslashreplace").decode("utf-8"))
+            return CallFailed("ToolError", str(error)[:MAX_MESSAGE])
         text = scrub(error.strerror if isinstance(error, OSError) and isinstance(error.strerror, str) else str(error))
     except BaseException:  # an exception that can't even say what it is
         text = ""

@@ -9,6 +9,7 @@ import json
 import select
 import socket
 import struct
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -35,9 +36,30 @@ def frame(kind: int, payload: bytes = b"") -> bytes:
 MAX_WAIT_S = 1e6
 
 
-def split_exchange(message: bytes) -> tuple[float | None, bytes]:
+MESSAGE_SLACK = 1 << 16
+
+
+def message_room(call_bytes: int | None) -> int:
+    """The bytes that a message may have: one call as long as it may be, or many short ones."""
+    return MAX_FRAME if call_bytes is None else min(call_bytes + MESSAGE_SLACK, MAX_FRAME)
+
+
+ANSWER_HEAD = 1 << 18  # how a run went
+ANSWER_INDEX = 4 << 20  # the names of its files
+
+
+def answer_room(result_bytes: int | None, file_bytes: int | None) -> int:
+    """The bytes that an answer may have: how the run went, its result, and its files in base64."""
+    if result_bytes is None or file_bytes is None:
+        return MAX_FRAME
+    return min(ANSWER_HEAD + result_bytes + ANSWER_INDEX + 2 * file_bytes, MAX_FRAME)
+
+
+def split_exchange(message: bytes, room: int = MAX_FRAME) -> tuple[float | None, bytes]:
     """What a guest sends at a crossing: how long it can wait (None: for ever), and its calls."""
     head, _, body = message.partition(b"\n")
+    if len(body) > room:
+        raise Stop("protocol")
     try:
         wait = float(head[:32])
     except ValueError:
@@ -125,16 +147,18 @@ class Frames:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def next(self) -> tuple[int, bytes] | None:
+    def next(self, room: Callable[[int], int] = lambda kind: MAX_FRAME) -> tuple[int, bytes] | None:
+        """The next whole frame; *room* says how long one of a kind may be, before any of it is kept."""
         if len(self._buffer) < HEAD.size:
             return None
         size, kind = HEAD.unpack_from(self._buffer)
-        if size > MAX_FRAME:
-            raise Closed(f"a frame of {size} bytes")
+        if size > room(kind):
+            raise Closed(f"a frame of kind {kind} with {size} bytes")
         end = HEAD.size + size
         if len(self._buffer) < end:
             return None
-        payload = bytes(self._buffer[HEAD.size : end])
+        with memoryview(self._buffer) as view:
+            payload = bytes(view[HEAD.size : end])
         del self._buffer[:end]
         return kind, payload
 

@@ -11,9 +11,10 @@ import os
 import socket
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from sandbox import wire
-from sandbox.end import Stop
+from sandbox.end import End, Stop
 from sandbox.hardening.wall import Wall, tell
 from sandbox.machine import Guest, Machine
 from sandbox.seam import SEED_BYTES, Seam, TapedSeam
@@ -22,15 +23,16 @@ from sandbox.seam import SEED_BYTES, Seam, TapedSeam
 class SocketPort:
     """A running guest's imports, carried over the socket."""
 
-    def __init__(self, channel: wire.Channel, guest: Guest, output: int, output_limit: int | None, keep: bool) -> None:
+    def __init__(self, channel: wire.Channel, guest: Guest, output: int, order: dict[str, Any]) -> None:
         self.channel = channel
         self.guest = guest
         self.output = output
-        self.room = wire.OutputRoom(output_limit)
-        self.may_keep = keep
+        self.room = wire.OutputRoom(order["stdout"])
+        self.message_room: int = order["message_room"]
+        self.may_keep: bool = order["keep"]
 
     def exchange(self, message: bytes) -> bytes:
-        wait, body = wire.split_exchange(message)
+        wait, body = wire.split_exchange(message, self.message_room)
         seam = self.guest.seam
         if isinstance(seam, TapedSeam):
             return seam.cross(wait, body, self._send_heard, self._receive)
@@ -107,10 +109,12 @@ class Worker:
             guest.seam = TapedSeam(seed, taped)
         elif not order["again"]:
             guest.seam = Seam(seed)
-        port = SocketPort(self.channel, guest, self.output, order["stdout"], order["keep"])
+        port = SocketPort(self.channel, guest, self.output, order)
         started = time.thread_time_ns()
         end = guest.run(payload[size:], port, memory_bytes=order["memory"], fuel=order["fuel"])
         cpu = time.thread_time_ns() - started
+        if end.answer is not None and len(end.answer) > order["answer_room"]:
+            end = End(reason="protocol")
         fuel = 0 if order["fuel"] is None else order["fuel"] - guest.fuel_left()
         text = (end.reason or end.trap or "").encode()
         kind = 1 if end.reason is not None else 2 if end.trap is not None else 0

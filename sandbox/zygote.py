@@ -41,6 +41,7 @@ def _breed(control: socket.socket, artefact: str, fuel: bool, wanted: Collection
         machine = Machine(artefact, fuel=fuel)
         template = machine.guest()
         template.touch()
+        needless = _wake(machine)
     except Exception as error:
         control.sendall(wire.frame(wire.FAILED, f"{type(error).__name__}: {error}".encode()))
         return
@@ -60,9 +61,30 @@ def _breed(control: socket.socket, artefact: str, fuel: bool, wanted: Collection
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
         if len(fds) == 2 and os.fork() == 0:
+            for fd in needless:
+                os.close(fd)
             become_worker(control, machine, template, fds[0], fds[1], wanted, raised)
         for fd in fds:
             os.close(fd)
+
+
+def _wake(machine: Machine) -> set[int]:
+    """Have WASI make here, once, what it needs for guests that write to descriptors; and which descriptors it has for that.
+
+    Its threads stay here, and their descriptors are no use to a worker: what is written is dropped at once.
+    """
+    before = _descriptors()
+    os.environ["TOKIO_WORKER_THREADS"] = "1"
+    guest = machine.guest()
+    guest.wake()
+    guest.close()
+    del os.environ["TOKIO_WORKER_THREADS"]
+    return _descriptors() - before
+
+
+def _descriptors() -> set[int]:
+    names = os.listdir("/proc/self/fd")  # which has one open itself for as long as it looks
+    return {int(name) for name in names if os.path.exists(f"/proc/self/fd/{name}")}
 
 
 def become_worker(

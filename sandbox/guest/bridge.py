@@ -8,7 +8,8 @@ from typing import Any
 import wit_world
 from guest import encode
 
-BURST = 256
+BURST = 256  # calls, or calls given up, of one message
+PLAIN_BYTES = 50  # that each value may take outside texts, on average: the host takes no more digits
 CHECKPOINT = "<checkpoint>"  # sent like a call, under a name that no tool can have
 MAX_LABEL = 200
 MAX_DEPTH = encode.MAX_DEPTH - 2  # a message is a list of lists of calls
@@ -40,10 +41,12 @@ class Bridge:
     def __init__(self) -> None:
         self.reset(())
 
-    def reset(self, names: Any, limit: int | None = None) -> None:
+    def reset(self, names: Any, limit: int | None = None, values: int | None = None) -> None:
         self.names: Any = names
         self.limit = limit
+        self.values = values
         self.queued = 0
+        self.queued_values = 0
         self.next_id = 0
         self.next_token = 0
         self.calls: list[Any] = []
@@ -53,8 +56,9 @@ class Bridge:
         # Calls that were written but not awaited yet, and in which line: what is left at the end was forgotten.
         self.unawaited: dict[int, tuple[Any, int]] = {}
 
-    def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "") -> tuple[int, str, int]:
-        """A call as it is sent, and how long that is. Done at once: what can't be sent fails at the line that wrote it."""
+    def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "") -> tuple[int, str, int, int]:
+        """A call as it is sent, how long that is, and about how many values. Done at once: what can't be sent fails at the
+        line that wrote it."""
         text = encode.dumps([0, name, args, kwargs], what or f"arguments of tools.{name}", MAX_DEPTH)
         # Numbered only now: encoding may run code of theirs, which may make calls, and numbers go out in their order.
         self.next_id = call_id = self.next_id + 1
@@ -62,11 +66,21 @@ class Bridge:
         size = len(text) if text.isascii() else len(text.encode())
         if self.limit is not None and size > self.limit:
             raise ToolError(f"its arguments are {size} bytes long; max_call_bytes={self.limit}", name, "ArgumentsTooLarge")
-        return call_id, text, size
+        values = text.count(",") + text.count("[") + text.count("{")
+        if self.values is not None and (values > self.values or size > self.values * PLAIN_BYTES):
+            plain = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])  # without what stands in texts
+            values = plain.count(",") + plain.count("[") + plain.count("{")
+            if values > self.values or len(plain) > self.values * PLAIN_BYTES:
+                raise ToolError(
+                    f"its arguments are about {values} values; at most {self.values} are accepted: send them in parts, or as a text",
+                    name,
+                    "ArgumentsTooLarge",
+                )
+        return call_id, text, size, values
 
     def call_alone(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call, and wait for nothing else: what the loop would do when there is nothing else to do, without its detour."""
-        call_id, text, _ = self.encode(name, args, kwargs)
+        call_id, text, _, _ = self.encode(name, args, kwargs)
         message = f"-1\n[[{text}],[]]"
         while True:
             now, _, completions = wit_world.exchange(message).partition("\n")
@@ -83,17 +97,22 @@ class Bridge:
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], loop: asyncio.AbstractEventLoop
     ) -> tuple[int, "asyncio.Future[Any]"]:
         future = loop.create_future()
-        call_id, text, size = self.encode(name, args, kwargs)
-        self.queue(text, size)
+        call_id, text, size, values = self.encode(name, args, kwargs)
+        self.queue(text, size, values)
         self.pending[call_id] = future, name
         return call_id, future
 
-    def queue(self, text: str, size: int) -> None:
+    def queue(self, text: str, size: int, values: int) -> None:
         """Have a call handed over at the next crossing."""
-        if self.calls and (len(self.calls) >= BURST or (self.limit is not None and self.queued + size > self.limit)):
+        if self.calls and (
+            len(self.calls) >= BURST
+            or (self.limit is not None and self.queued + size > self.limit)
+            or (self.values is not None and self.queued_values + values > self.values)
+        ):
             self.cross(0)  # a flood of calls meets its limit early, and no message grows without end
         self.calls.append(text)
         self.queued += size
+        self.queued_values += values
 
     def cancel(self, call_id: int) -> None:
         if self.pending.pop(call_id, None) is not None:
@@ -103,10 +122,12 @@ class Bridge:
         """One crossing: hand over what is queued, then wait up to *wait* seconds for a completion."""
         body = ""
         if self.calls or self.cancelled:
-            body = f"[[{','.join(self.calls)}],{json.dumps(self.cancelled)}]"
+            body = f"[[{','.join(self.calls)}],{json.dumps(self.cancelled[:BURST])}]"
             self.calls.clear()
-            self.cancelled.clear()
-            self.queued = 0
+            del self.cancelled[:BURST]
+            self.queued = self.queued_values = 0
+            if self.cancelled:
+                wait = 0  # the rest goes before anything is waited for
         now, _, completions = wit_world.exchange(f"{-1 if wait is None else wait}\n{body}").partition("\n")
         self.now = float(now)
         if completions:
@@ -138,8 +159,8 @@ def checkpoint(label: str, value: Any = None) -> None:
         raise TypeError(f"a checkpoint's label is text, not {type(label).__name__}")
     if not 1 <= len(label) <= MAX_LABEL:
         raise ValueError(f"a checkpoint's label has 1 to {MAX_LABEL} characters, not {len(label)}")
-    _, text, size = bridge.encode(CHECKPOINT, (label, value), {}, "arguments of checkpoint")
-    bridge.queue(text, size)
+    _, text, size, values = bridge.encode(CHECKPOINT, (label, value), {}, "arguments of checkpoint")
+    bridge.queue(text, size, values)
     bridge.cross(0)
 
 

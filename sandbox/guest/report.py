@@ -36,7 +36,8 @@ def _frames(tb: TracebackType | None) -> list[TracebackType]:
     return found
 
 
-def _message(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """What an exception says, if it can."""
     try:
         return _cut(str(error))
     except BaseException:
@@ -89,7 +90,7 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
     line: int | None = None
     column: int | None = None
     kind = _cut(str(type(error).__name__), 100)
-    message = _message(error)
+    message = text_of(error)
     if isinstance(error, SyntaxError):
         if error.filename in (FILE, None, "<unknown>"):
             line, column = error.lineno, error.offset
@@ -125,7 +126,7 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
         text.append(_cut(str(note), 500))
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions[:10]:
-            text.append(f"  | {type(inner).__name__}: {_message(inner)}")
+            text.append(f"  | {type(inner).__name__}: {text_of(inner)}")
     return {
         "kind": kind,
         "message": message,
@@ -138,10 +139,10 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
 
 
 def safely(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str, Any]:
-    """`report`, also for an exception that was made to break it."""
+    """`report`, also for an exception that was made to break it: whatever its own code raises, exits and interrupts too."""
     try:
         return report(error, source, scope)
-    except Exception:
+    except BaseException:
         kind = type.__dict__["__name__"].__get__(type(error))
         return {"kind": _cut(kind, 100), "message": "(its details can't be shown)"}
 

@@ -27,6 +27,7 @@ RETURN = "<main>"
 json_dumps = json.JSONEncoder().encode  # held here: code may replace the library's own
 _decoder: Any = json.JSONDecoder()
 _scan = _decoder.scan_once  # json.loads without its regular expressions
+NO_ROOM = '{"status":"memory_limit"}\0\0'
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CO_COROUTINE = 0x80
 
@@ -266,8 +267,8 @@ def _result(value: Any) -> str:
 
 def _finish(status: str, source: str, result: str = "", error: BaseException | None = None, **fields: Any) -> str:
     """The answer: how it went, the result and the files, each JSON already, with NULs between them."""
-    if sys.stdout is not output:
-        with contextlib.suppress(Exception):
+    with contextlib.suppress(BaseException):  # a stream of theirs, which does what it likes
+        if sys.stdout is not output:
             sys.stdout.flush()
     output.flush()
     if error is None and not fields and not files.folder.nodes:
@@ -282,15 +283,14 @@ def _finish(status: str, source: str, result: str = "", error: BaseException | N
 
 
 def _hand_over_files(parts: list[str]) -> None:
-    comma = "[{"
-    for name, node in files.folder.nodes.items():
-        if node.changed:
-            parts += comma, json_dumps(name), ':"', base64.b64encode(node.data).decode("ascii"), '"'
-            comma = ","
-            if not keep_files:
-                node.data = bytearray()  # large files need the room
-    parts.append("[{" if comma == "[{" else "")
-    parts += "},", json_dumps([name for name, node in files.folder.nodes.items() if not node.changed]), "]"
+    """First which there are: those that changed with how long they are in base64, and those that did not. Then the former."""
+    changed = {name: node for name, node in files.folder.nodes.items() if node.changed}
+    kept = [name for name, node in files.folder.nodes.items() if not node.changed]
+    parts += json_dumps([{name: (len(node.data) + 2) // 3 * 4 for name, node in changed.items()}, kept]), "\0"
+    for node in changed.values():
+        parts.append(base64.b64encode(node.data).decode("ascii"))
+        if not keep_files:
+            node.data = bytearray()  # large files need the room
 
 
 def start(request: dict[str, Any]) -> None:
@@ -300,7 +300,7 @@ def start(request: dict[str, Any]) -> None:
     sys.stdout = sys.stderr = output
     sys.argv = [report.FILE]
     sys.stdin = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    bridge.reset(request["tools"], request["call_bytes"])
+    bridge.reset(request["tools"], request["call_bytes"], request["call_values"])
     linecache.cache[report.FILE] = 0, None, request["source"].splitlines(True), report.FILE
     if request["fresh"]:
         module = types.ModuleType("__main__")
@@ -334,12 +334,16 @@ def run(text: str) -> str:
         start(request)
         return _run(request)
     except MemoryError as error:
-        report.strip_frames(error)
+        with contextlib.suppress(BaseException):
+            report.strip_frames(error)
         scope.clear()
         files.folder.reset({}, None)
         bridge.reset(())
         gc.collect()
-        return _finish("memory_limit", "")
+        try:
+            return _finish("memory_limit", "")
+        except MemoryError:  # not even room for what was printed last
+            return NO_ROOM
 
 
 def _run(request: dict[str, Any]) -> str:
@@ -352,8 +356,6 @@ def _run(request: dict[str, Any]) -> str:
                 code: types.CodeType = marshal.loads(base64.b64decode(request["code"]))
             else:
                 code = prepare(source)
-                if request["keep"]:
-                    _keep(code)
             result = _result(_execute(code, request["entry"], request["inputs"]))
             if atexit._ncallbacks():
                 atexit._run_exitfuncs()
@@ -368,7 +370,7 @@ def _run(request: dict[str, Any]) -> str:
             return _finish("result_limit", source, size=size)
         return _finish("completed", source, result)
     except MemoryError as error:
-        if "stack" in str(error):  # the parser's own limit, not the memory's
+        if "stack" in report.text_of(error):  # the parser's own limit, not the memory's
             return _finish("error", source, error=error)
         raise
     except policy.Refused as error:

@@ -107,12 +107,12 @@ def calls(data: bytes) -> None:
         assert (type(name), type(args), type(kwargs)) == (str, list, dict)
         assert last < number < 1 << 53
         last = number
-    assert isinstance(found[1], list)
+    assert all(type(number) is int and 0 < number <= last for number in found[1])
 
 
 ANSWERS = (
     b'{"status":"completed"}\x00{"a":[1,2.5,null]}\x00',
-    b'{"status":"completed"}\x00"x"\x00[{"a.txt":"aGk="},["b.txt"]]',
+    b'{"status":"completed"}\x00"x"\x00[{"a.txt":4},["b.txt"]]\x00aGk=',
     b'{"status":"error","error":{"kind":"ValueError","message":"no","line":3}}\x00\x00',
     b'{"status":"result_limit","size":99999999}\x00\x00',
     b'{"status":"completed","size":99999999}\x00"cut"\x00',

@@ -117,7 +117,7 @@ class TestPool:
         async def main() -> None:
             async with Sandbox(workers=3) as box:
                 await asyncio.gather(*(box.run("import time\ntime.sleep(0.05)") for _ in range(12)))
-                assert len(children()) - before <= 4  # three workers and the zygote
+                assert len(children()) - before <= 5  # three workers, one that compiles, and the zygote
 
         before = len(children())
         asyncio.run(main())

@@ -196,6 +196,7 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "abort": lambda: ctypes.CDLL(None).abort(),
 }
 RUN_ORDER = {"memory": None, "fuel": None, "stdout": 10, "keep": False, "session": False, "again": False, "taped": False}
+RUN_ORDER |= {"message_room": 1 << 20, "answer_room": 1 << 20}
 
 
 class TakenOver:

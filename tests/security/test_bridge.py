@@ -35,6 +35,8 @@ class TestMessages:
             "{}",
             "null",
             "[[],[],[]]",
+            "[[],[]]",
+            "[[],[" + " " * 1000 + "]]",
             "[1,2]",
             "[[1],[]]",
             "[[[1,2,3,4]],[]]",
@@ -84,9 +86,11 @@ class TestMessages:
         assert run.usage.tool_calls == 0
 
     @attack("bridge", "calls given up that were never made")
-    def test_unknown_cancellations_are_ignored(self, box: Sandbox) -> None:
-        code = "for n in range(100): door.exchange('0\\n[[],[1,2,3,\"x\",null,-1]]')\nawait tools.add(1, 2)"
-        assert hostile(box, code).result == 3
+    @pytest.mark.parametrize("given_up", ["1", "0", "-1", "null", '"x"', "true", "1.0", "[]", "{}", "1,2,3", "9" * 400])
+    def test_what_was_never_made_can_not_be_given_up(self, box: Sandbox, given_up: str) -> None:
+        run = hostile(box, f"door.exchange('0\\n[[],[{given_up}]]')\ndoor.exchange('1\\n')\nawait tools.add(1, 2)")
+        assert run.error is not None
+        assert (run.status, run.error.message, run.calls) == ("crashed", "the run was lost: the guest broke: protocol", [])
 
     @attack("bridge", "crossings without end")
     def test_a_flood_of_crossings_is_only_cpu(self, box: Sandbox) -> None:
@@ -121,19 +125,32 @@ class TestAnswers:
             '{"status":"interrupted"}',
             '{"status":7}',
             '{"result":1}',
-            '{"status":"completed"}\\0[1\\0[{"../x":"eA=="},[]]',
-            '{"status":"completed"}\\x001\\0[{"/etc/x":"eA=="},[]]',
-            '{"status":"completed"}\\x001\\0[{"a/./b":"eA=="},[]]',
+            '{"status":"completed"}\\0[1\\0[{"../x":4},[]]\\0eA==',
+            '{"status":"completed"}\\x001\\0[{"/etc/x":4},[]]\\0eA==',
+            '{"status":"completed"}\\x001\\0[{"a/./b":4},[]]\\0eA==',
             '{"status":"completed"}\\x001\\0[{"..\\\\\\\\x":"eA=="},[]]',
-            '{"status":"completed"}\\x001\\0[{"":"eA=="},[]]',
-            '{"status":"completed"}\\x001\\0[{"a":"not base64"},[]]',
-            '{"status":"completed"}\\x001\\0[{"a":7},[]]',
+            '{"status":"completed"}\\x001\\0[{"":4},[]]\\0eA==',
+            '{"status":"completed"}\\x001\\0[{"a":8},[]]\\0not!base',
+            '{"status":"completed"}\\x001\\0[{"a":7},[]]\\0eA==eA=',
             '{"status":"completed"}\\x001\\0null',
             '{"status":"completed"}\\x001\\0[[],{}]',
             '{"status":"error","error":5}',
             '{"status":"error","error":{"kind":1,"message":[]}}',
             '{"status":"error","error":{"kind":"a","message":"b","extra":1}}',
             '{"status":"result_limit","size":"many"}',
+            '{"status":"completed","error":{"kind":"a","message":"b"}}\\x001\\0',
+            '{"status":"completed","error":null}\\x001\\0',
+            '{"status":"completed","more":1}\\x001\\0',
+            '{"status":"error"}\\0\\0',
+            '{"status":"refused"}\\0\\0',
+            '{"status":"error","error":{"kind":"a","message":"b"}}\\x001\\0',
+            '{"status":"memory_limit","error":{"kind":"a","message":"b"}}\\0\\0',
+            '{"status":"completed"}\\x001\\0[{"a":4},[]]',
+            '{"status":"completed"}\\x001\\0[{"a":4},[]]\\0eA==eA==',
+            '{"status":"completed"}\\x001\\0[{"a":8},[]]\\0eA==',
+            '{"status":"completed"}\\x001\\0[{"a":-4},[]]\\0eA==',
+            '{"status":"completed"}\\x001\\0[{"a":true},[]]\\0e',
+            '{"status":"completed"}\\x001\\0[{"a":4},["a"]]\\0eA==',
             '{"status":"error","error":{"kind":"a","message":"' + "x" * 400_000 + '"}}',
         ],
     )
@@ -170,6 +187,10 @@ class TestAnswers:
             "class N:\n    def __str__(self): raise OSError\ne = ValueError()\ne.__notes__ = [N()]\nraise e",
             "class E(Exception):\n    def __str__(self): return 5\nraise E",
             "class M(type):\n    @property\n    def __name__(self): raise OSError\nclass E(Exception, metaclass=M): pass\nraise E",
+            "class M(type):\n    @property\n    def __name__(self): raise SystemExit\nclass E(Exception, metaclass=M): pass\nraise E",
+            "class E(Exception):\n    @property\n    def __notes__(self): raise KeyboardInterrupt\nraise E",
+            "class N:\n    def __str__(self): raise GeneratorExit\ne = ValueError()\ne.__notes__ = [N()]\nraise e",
+            "class E(Exception):\n    @property\n    def line(self): raise KeyboardInterrupt\n    __traceback__ = None\nraise E",
             "e = NameError('x')\ne.name = 5\nraise e",
             "e = SyntaxError('x')\ne.lineno = 'a'\nraise e",
             "class A:\n    def __dir__(self): raise OSError\nA().nothing",
@@ -289,5 +310,9 @@ class TestHost:
 
         with Sandbox([ints]) as box:
             run = box.run_sync("await tools.ints(['a'] * 500_000)")
+            few = box.run_sync("await tools.ints(['a'] * 20_000)")
         assert run.error is not None
-        assert "500000 of the values are not valid" in run.error.message
+        assert few.error is not None
+        assert (run.error.line, run.calls) == (1, [])
+        assert "its arguments are about 500006 values; at most 20971 are accepted" in run.error.message
+        assert "20000 of the values are not valid" in few.error.message

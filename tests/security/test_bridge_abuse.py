@@ -79,16 +79,16 @@ class TestNumbers:
 
     @attack("bridge", "a call given up again and again")
     def test_a_call_is_given_up_once(self, box: Sandbox) -> None:
-        code = f"{said(call(1, 'echo', 'a', 9), '0')}\nfor _ in range(50): {said('[[],[1,1,1]]', '0')}\n{said(call(2, 'echo', 'b', 0.02))}"
-        run = broken(box, code)
-        assert run.result == '[[2,1,"b"]]'
-        assert audit(run) == [("echo", False, "Cancelled: cancelled"), ("echo", True, None)]
+        for again in (said("[[],[1,1]]", "0"), f"{said('[[],[1]]', '0')}\n{said('[[],[1]]', '0')}"):
+            run = broken(box, f"{said(call(1, 'echo', 'a', 9), '0')}\n{again}\n{said(call(2, 'echo', 'b', 0.02))}")
+            lost(run, PROTOCOL)
+            assert [(one.name, one.ok) for one in run.calls] == [("echo", False)]
 
     @attack("bridge", "a call given up before it is made")
     def test_a_later_call_can_not_be_given_up(self, box: Sandbox) -> None:
-        run = broken(box, f"{said('[[],[1,2,3]]', '0')}\n{said(call(1, 'echo', 'a'))}")
-        assert run.result == '[[1,1,"a"]]'
-        assert audit(run) == [("echo", True, None)]
+        run = broken(box, f"{said(call(1, 'echo', 'a', 9, given_up=[2]), '0')}\n{said(call(2, 'echo', 'b'))}")
+        lost(run, PROTOCOL)
+        assert run.calls == []
 
 
 class TestText:
@@ -142,10 +142,11 @@ class TestText:
         assert audit(run) == [("add", False, "InvalidArguments: a: Input should be a finite number")]
 
     @attack("bridge", "a mark, a comment or a comma where none belongs")
-    @pytest.mark.parametrize("body", ["\ufeff[[],[]]", "[[],[]] ", "[[],[]]x", "[[],[],]", "/*c*/[[],[]]", "[[],[]][[],[]]", "[[] [],[]]"])
-    def test_nearly_json(self, process_box: Sandbox, body: str) -> None:
+    @pytest.mark.parametrize("form", ["\ufeff[{},[]]", "[{},[]] ", "[{},[]]x", "[{},[],]", "/*c*/[{},[]]", "[{},[]][{},[]]", "[{} [],[]]"])
+    def test_nearly_json(self, process_box: Sandbox, form: str) -> None:
+        body = form.replace("{}", '[[1,"add",[1,2],{}]]')
         run = broken(process_box, f"{said(body, '0')}\n'went on'")
-        if body.strip() == "[[],[]]":
+        if form.strip() == "[{},[]]":
             assert run.result == "went on"  # white space is JSON's
         else:
             lost(run, PROTOCOL)
@@ -222,8 +223,8 @@ class TestNames:
 
 
 class TestArguments:
-    @attack("bridge", "a hundred thousand arguments")
-    @pytest.mark.parametrize(("arguments", "wrong"), [("*range(100_000)", 99_998), ("**{f'k{n}': n for n in range(50_000)}", 50_002)])
+    @attack("bridge", "twenty thousand arguments")
+    @pytest.mark.parametrize(("arguments", "wrong"), [("*range(20_000)", 19_998), ("**{f'k{n}': n for n in range(20_000)}", 20_002)])
     def test_many_arguments_are_counted_not_listed(self, process_box: Sandbox, arguments: str, wrong: int) -> None:
         run = process_box.run_sync(f"await tools.add({arguments})")
         assert run.error is not None
@@ -427,15 +428,22 @@ class TestAnswers:
         lost(self.answered(process_box, '{"status":"completed"}\0001\0[{},[]]\0more'), NOT_AN_ANSWER)
 
     @attack("bridge", "files that the caller passed to nobody")
-    def test_kept_files_are_those_that_were_passed(self, process_box: Sandbox) -> None:
-        code = 'runner._finish = lambda *a, **k: \'{"status":"completed"}\\x001\\x00[{},["mine","other","/etc/passwd"]]\'\n1'
-        run = process_box.run_sync(BREAK_OUT + code, files={"mine": b"passed"})
+    @pytest.mark.parametrize("kept", ['"mine","other"', '"/etc/passwd"', '"mine","mine"', "1", '["mine"]', "long"])
+    def test_kept_files_are_those_that_were_passed(self, process_box: Sandbox, kept: str) -> None:
+        answer = (
+            "if kept == 'long': kept = '\"\",' * 7_000_000 + '\"\"'\n"
+            "runner._finish = lambda *a, **k: '{\"status\":\"completed\"}\\x001\\x00[{},[' + kept + ']]\\x00'\n1"
+        )
+        run = process_box.run_sync(BREAK_OUT + answer, {"kept": kept}, files={"mine": b"passed"})
+        lost(run, NOT_AN_ANSWER)
+        assert run.files == {}
+        run = process_box.run_sync(BREAK_OUT + answer, {"kept": '"mine"'}, files={"mine": b"passed"})
         assert run.files == {"mine": b"passed"}
 
     @attack("bridge", "more files than a run may have")
     def test_a_thousand_files_and_one(self, process_box: Sandbox) -> None:
-        names = ",".join(f'"{n}":""' for n in range(1001))
-        run = self.answered(process_box, f'{{"status":"completed"}}\x001\x00[{{{names}}},[]]')
+        names = ",".join(f'"{n}":0' for n in range(1001))
+        run = self.answered(process_box, f'{{"status":"completed"}}\x001\x00[{{{names}}},[]]\x00')
         lost(run, NOT_AN_ANSWER)
         assert run.files == {}
 

@@ -495,7 +495,7 @@ class TestAWorkerThatDies:
         assert lost.error.message == "the run was lost: its worker died"
         assert [(run.status, run.result) for run in others] == [("completed", "a"), ("completed", "b")]
         assert [run.result for run in after] == list(range(9))
-        assert workers <= 3
+        assert workers <= 4  # three, and one that compiles
 
     def test_costs_one_call_of_an_mcp_client(self, tmp_path: Path) -> None:
         """Two calls are under way on one server. One's worker is killed, as the kernel does where memory is short."""

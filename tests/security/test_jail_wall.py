@@ -137,8 +137,8 @@ def test_a_broken_guest_breaks_only_itself(box: Sandbox, host: Host, code: str, 
 
 
 @attack("jail", "the output of the process it runs in")
-def test_the_standard_streams_lead_nowhere(thread_box: Sandbox, host: Host, capfd: pytest.CaptureFixture[str]) -> None:
-    run = broken(thread_box, host, "[modules['posix'].write(1, b'leak'), modules['posix'].write(2, b'leak'), modules['posix'].read(0, 9)]")
+def test_the_standard_streams_lead_nowhere(box: Sandbox, host: Host, capfd: pytest.CaptureFixture[str]) -> None:
+    run = broken(box, host, "[modules['posix'].write(1, b'leak'), modules['posix'].write(2, b'leak'), modules['posix'].read(0, 9)]")
     assert run.result == [4, 4, ""]
     assert run.stdout == ""
     assert tuple(capfd.readouterr()) == ("", "")
