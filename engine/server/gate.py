@@ -19,7 +19,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server.callers import LOCAL, NOBODY, Caller, become
+from engine.server.callers import NOBODY, REMOTE, Caller, become
 from engine.server.metrics import CONTENT_TYPE, Metrics
 from engine.server.peers import is_own
 from engine.server.tokens import Tokens
@@ -180,7 +180,7 @@ class Gate:
         client, server = scope.get("client"), scope.get("server")
         if client is None or server is None or not await asyncio.to_thread(is_own, tuple(client), tuple(server)):
             raise Refused(403, "without a token this server is for programs of the user who has started it: start it with --token-env")
-        return LOCAL
+        return REMOTE
 
     def _by_token(self, given: list[str]) -> Caller | None:
         """Whose token a request has; of several, none counts."""

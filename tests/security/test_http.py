@@ -19,7 +19,7 @@ from composer.errors import ConfigError
 from engine import Engine
 from engine.config import ClientConfig, ServeConfig
 from engine.doctor import wants
-from engine.server.callers import LOCAL, NOBODY, current
+from engine.server.callers import LOCAL, NOBODY, REMOTE, current
 from engine.server.http import RESERVE, SHARE, connections, listen, parse_address, read_rules
 from engine.server.peers import is_own
 from engine.server.tokens import read_tokens
@@ -219,7 +219,7 @@ class TestThisMachine:
         engine = Engine(tmp_path, trusted=True)
         with pytest.raises(ConfigError, match=r"can be reached from other machines.*--token-env VARIABLE, or name clients"):
             read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {}, None)
-        assert read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {"T": ALICE}, "T").tokens.whose(ALICE) == LOCAL
+        assert read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {"T": ALICE}, "T").tokens.whose(ALICE) == REMOTE
 
     @attack("http", "clients named by a folder that nobody trusts")
     def test_a_folder_that_nobody_trusts_lets_nobody_in(self, tmp_path: Path) -> None:
