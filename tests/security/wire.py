@@ -58,10 +58,10 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextlib.contextmanager
-def guarded(folder: Path, extra: str = "") -> Iterator[Served]:
-    """A project with three tools, served to Alice, Bob, Carol and some more."""
+def guarded(folder: Path, extra: str = "", *, most: int = MOST) -> Iterator[Served]:
+    """A project with three tools, served to Alice, Bob, Carol and some more; of requests up to *most* bytes."""
     (folder / ".go-ent").mkdir(parents=True)
-    (folder / ".go-ent" / "config.toml").write_text(CONFIG + extra)
+    (folder / ".go-ent" / "config.toml").write_text(CONFIG.replace(f"= {MOST}", f"= {most}") + extra)
     (folder.parent / "bob.token").write_text(BOB + "\n")
     (folder.parent / "bob.token").chmod(0o600)
     with serving(folder, env={"ALICE": ALICE, "CAROL": CAROL, **MORE}) as server:
