@@ -126,7 +126,7 @@ class Composer:
         chosen = self.box.limits if fits else Limits(**{**self.box.limits.model_dump(), **(limits or {})})
         key = image, chosen.model_dump_json()
         if key not in self._boxes:
-            self._boxes[key] = Sandbox(limits=chosen, image=found or self.box.image, workers=self.box.workers)
+            self._boxes[key] = Sandbox(limits=chosen, image=found or self.box.image, workers=self.box.workers, callers=self.box.callers)
         return self._boxes[key]
 
     def _add_configured(self) -> None:

@@ -6,13 +6,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from composer import Composer
-from composer.codemode import WHOSE
 from composer.grants import Grants
 from composer.store import StoreScope
 from engine.engine import Engine
 from engine.errors import ExecutionNotFound
 from engine.executions.index import Row
 from engine.executions.state import ExecutionState
+from sandbox.sharing import CALLER
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +86,4 @@ def current() -> Caller:
 def become(caller: Caller) -> None:
     """Make *caller* the one whose request this task, and whatever it starts, works on."""
     _current.set(caller)
-    WHOSE.set(caller.name)
+    CALLER.set(caller.name)

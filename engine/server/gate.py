@@ -12,14 +12,16 @@ import ipaddress
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.server.admission import SMALL, TICKET, Admission, Busy, Ticket
 from engine.server.callers import NOBODY, REMOTE, Caller, become
+from engine.server.connections import Lobby
 from engine.server.metrics import CONTENT_TYPE, Metrics
 from engine.server.peers import is_own
 from engine.server.tokens import Tokens
@@ -89,7 +91,10 @@ class Gate:
     inner: ASGIApp
     rules: Rules
     metrics: Metrics
+    admission: Admission
+    lobby: Lobby
     closing: bool = False
+    _ended: set[asyncio.Task[object]] = field(default_factory=set)  # streams that were closed for another request of their client's
     _under_way: set[asyncio.Task[object]] = field(default_factory=set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,12 +112,13 @@ class Gate:
                 await _drain(request)
             await _say(answer, refused.status, {"error": str(refused)}, scope["method"], connection="close", **refused.headers)
         except asyncio.CancelledError:
-            if not self.closing:
+            if not self.closing and task not in self._ended:
                 raise
             task.uncancel()
             await self._goodbye(answer, scope["method"])
         finally:
             self._under_way.discard(task)
+            self._ended.discard(task)
             self.metrics.answered(answer.status)
 
     async def close(self) -> None:
@@ -145,11 +151,44 @@ class Gate:
             await _say(answer, 200, {"ok": True, "version": self.rules.version}, method)
             return
         caller = await self._caller(scope, headers)
-        if path == "/metrics":
-            await _send(answer, 200, (await self.metrics.text()).encode(), CONTENT_TYPE, method)
-            return
-        body = await self._body(headers, receive)
+        try:
+            with self._admitted(scope, caller) as ticket:
+                if path == "/metrics":
+                    await _send(answer, 200, (await self.metrics.text()).encode(), CONTENT_TYPE, method)
+                else:
+                    await self._serve(scope, headers, receive, answer, caller, ticket)
+        except Busy as busy:
+            raise Refused(429, str(busy), **{"retry-after": "1"}) from None
+
+    @contextlib.contextmanager
+    def _admitted(self, scope: Scope, caller: Caller) -> Iterator[Ticket]:
+        """Count a request as its client's, and its connection."""
+        task = asyncio.current_task()
+        assert task is not None
+
+        def end() -> None:
+            self._ended.add(task)
+            task.cancel()
+
+        ticket = self.admission.enter(caller.name, end if scope["path"] == MCP and scope["method"] == "GET" else None)
+        connection = scope.get("state", {}).get("connection")
+        try:
+            if connection is not None:
+                self.lobby.use(connection, f"client {caller.name}")
+            yield ticket
+        finally:
+            ticket.let_go()
+            if connection is not None:
+                self.lobby.rest(connection)
+
+    async def _serve(
+        self, scope: Scope, headers: dict[bytes, list[str]], receive: Receive, answer: _Answer, caller: Caller, ticket: Ticket
+    ) -> None:
+        body = await self._body(headers, receive, ticket)
+        if len(body) > SMALL:
+            await _unless_gone(ticket.parse(body), receive)
         become(caller)
+        TICKET.set(ticket)
         inside = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"]}
         if self.rules.tokens:  # a session is tied to who has opened it
             inside["user"] = AuthenticatedUser(AccessToken(token="", client_id=f"client {caller.name}", scopes=[]))
@@ -187,7 +226,7 @@ class Gate:
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         return self.rules.tokens.whose(token) if scheme.lower() == "bearer" else None
 
-    async def _body(self, headers: dict[bytes, list[str]], receive: Receive) -> bytes:
+    async def _body(self, headers: dict[bytes, list[str]], receive: Receive, ticket: Ticket) -> bytes:
         """All that a request brings, if it is not too much and comes in time."""
         too_much = Refused(413, f"a request has {self.rules.max_bytes} bytes at the most: [serve] max_request_bytes")
         length = headers.get(b"content-length", [])
@@ -200,9 +239,11 @@ class Gate:
                     message = await receive()
                     if message["type"] != "http.request":
                         raise Refused(400, "the request was cut off")
-                    body += message.get("body", b"")
-                    if len(body) > self.rules.max_bytes:
+                    part = message.get("body", b"")
+                    if len(body) + len(part) > self.rules.max_bytes:
                         raise too_much
+                    ticket.grow(len(part))
+                    body += part
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError:
@@ -237,6 +278,19 @@ def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
         return left.pop() if left else await receive()
 
     return give
+
+
+async def _unless_gone(work: Coroutine[None, None, None], receive: Receive) -> None:
+    """Wait for *work* as long as whoever has sent a request, all of it, is still there."""
+    waiting, gone = asyncio.ensure_future(work), asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait([waiting, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise Refused(400, "the request was cut off")
+        waiting.result()
+    finally:
+        waiting.cancel()
+        gone.cancel()
 
 
 async def _drain(request: _Request) -> None:
