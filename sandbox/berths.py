@@ -71,6 +71,8 @@ class Berths:
             return future
 
     def _hold(self, berth: Berth, caller: str) -> None:
+        if self._shares.shared:
+            berth.place(self._shares.held[caller])
         self._holders[berth] = caller
         self._shares.take(caller)
 
@@ -109,6 +111,8 @@ class Berths:
         with self._lock:
             if (caller := self._holders.pop(berth, None)) is not None:
                 self._shares.give(caller)
+                if self._shares.shared and not berth.place(0):
+                    berth.stuck = True
             if berth.stuck or self._closed or not berth.alive:
                 berth.close()
                 self._all.discard(berth)

@@ -23,6 +23,11 @@ class Shares:
         self.held: Counter[str] = Counter()
 
     @property
+    def shared(self) -> bool:
+        """Whether there are several callers."""
+        return self._callers() > 1
+
+    @property
     def sure(self) -> int:
         """What each caller can have whatever the others do."""
         callers = self._callers()

@@ -2,7 +2,8 @@
 
 A request is counted from the moment when its client is known, and until nothing works on it any more: over the older protocols a call
 runs on when its connection is gone. Its bytes are counted as they come. They are parsed only once there is room for what that costs,
-which may be sixty times as much; until then they wait as bytes, the clients' by turns.
+which may be sixty times as much; until then they wait as bytes, the clients' by turns. Where several clients are active, each one's
+requests begin one after another.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ SMALL = 16 << 10  # bytes that are parsed without waiting: to cancel or to answe
 PARSED_BYTES = 512 << 20  # that all requests under way may cost, parsed
 PER_BYTE, PER_VALUE = 4, 80  # what they are estimated to cost
 VALUES = b",:[{"
-WAIT_S = 60.0
+YOUNG_S = 0.03  # after which a request that has not ended waits for something
+ALONE_S = 2.0  # after which a client that sends nothing is not active
 
 
 class Busy(Exception):
@@ -49,9 +51,15 @@ class Ticket:
         self.admission.held.take(self.caller, count)
         self.size += count
 
-    async def parse(self, body: bytes) -> None:
-        """Wait until there is room for what *body* costs once it is parsed."""
-        await self.admission.make_room(self, min(estimate(body), self.admission.parsed.most))
+    def turn(self) -> asyncio.Future[None] | None:
+        """What to wait for until it may begin, if anything."""
+        return self.admission.turns.take(self)
+
+    def room(self, body: bytes) -> asyncio.Future[None] | None:
+        """What to wait for until there is room for what *body* costs once it is parsed, if anything."""
+        if len(body) <= SMALL:
+            return None
+        return self.admission.make_room(self, min(estimate(body), self.admission.parsed.most))
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -78,12 +86,60 @@ TICKET: ContextVar[Ticket | None] = ContextVar("TICKET", default=None)
 
 
 @dataclass(slots=True)
+class Turns:
+    """Where several clients are active, the requests of each begin one after another.
+
+    One thread serves all of them, and what a request costs of it, it mostly costs at once: the next of the same client begins when it
+    has ended, or is not young any more and so waits for something. Without this, who sends many at once holds up who sends one.
+    """
+
+    _seen: dict[str, float] = field(default_factory=dict)
+    _young: dict[str, Ticket] = field(default_factory=dict)
+    _queues: dict[str, deque[tuple[Ticket, asyncio.Future[None]]]] = field(default_factory=dict)
+
+    def take(self, ticket: Ticket) -> asyncio.Future[None] | None:
+        """What to wait for until *ticket* may begin, if anything."""
+        caller, loop = ticket.caller, asyncio.get_running_loop()
+        self._seen[caller] = loop.time()
+        if caller not in self._young or self._is_alone(caller):
+            self._begin(ticket)
+            return None
+        turn: asyncio.Future[None] = loop.create_future()
+        self._queues.setdefault(caller, deque()).append((ticket, turn))
+        return turn
+
+    def end(self, ticket: Ticket) -> None:
+        """It has ended, or is young no more."""
+        caller = ticket.caller
+        if self._young.get(caller) is not ticket:
+            return
+        del self._young[caller]
+        queue = self._queues.get(caller, deque())
+        while queue and (caller not in self._young or self._is_alone(caller)):
+            waiting, turn = queue.popleft()
+            if not turn.done() and not waiting.closed:
+                self._begin(waiting)
+                turn.set_result(None)
+        if not queue:
+            self._queues.pop(caller, None)
+
+    def _begin(self, ticket: Ticket) -> None:
+        self._young[ticket.caller] = ticket
+        asyncio.get_running_loop().call_later(YOUNG_S, self.end, ticket)
+
+    def _is_alone(self, caller: str) -> bool:
+        now = asyncio.get_running_loop().time()
+        return all(now - seen > ALONE_S for name, seen in self._seen.items() if name != caller)
+
+
+@dataclass(slots=True)
 class Admission:
     """The requests of all clients."""
 
     requests: Shares
     held: Shares  # bytes
     parsed: Shares  # bytes, estimated
+    turns: Turns = field(default_factory=Turns)
     _streams: dict[str, dict[Ticket, None]] = field(default_factory=dict)  # of each client, the oldest first
     _waiting: dict[str, deque[tuple[Ticket, int, asyncio.Future[None]]]] = field(default_factory=dict)  # whose turn it is comes first
 
@@ -109,19 +165,15 @@ class Admission:
             self._streams.setdefault(caller, {})[ticket] = None
         return ticket
 
-    async def make_room(self, ticket: Ticket, cost: int) -> None:
-        """Count *cost* as the ticket's, as soon as its client's turn comes and there is room."""
+    def make_room(self, ticket: Ticket, cost: int) -> asyncio.Future[None] | None:
+        """Count *cost* as the ticket's, as soon as its client's turn comes and there is room; what to wait for, if it is not now."""
         caller = ticket.caller
         if caller not in self._waiting and self.parsed.room(caller) >= cost:
             self._charge(ticket, cost)
-            return
+            return None
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append((ticket, cost, turn))
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await turn
-        except TimeoutError:
-            raise Busy("the server has had no memory for this request for a minute: retry later, or send less at a time") from None
+        return turn
 
     def forget(self, ticket: Ticket) -> None:
         self.requests.give(ticket.caller)
@@ -131,6 +183,7 @@ class Admission:
         streams.pop(ticket, None)
         if not streams:
             self._streams.pop(ticket.caller, None)
+        self.turns.end(ticket)
         self._serve()
 
     def _serve(self) -> None:

@@ -12,7 +12,7 @@ import ipaddress
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-ROOM = 32  # connections that rest, beside all that are in use
+ROOM = 64  # connections that rest, beside all that are in use
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
 

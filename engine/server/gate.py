@@ -12,14 +12,15 @@ import ipaddress
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server.admission import SMALL, TICKET, Admission, Busy, Ticket
+from engine.server.admission import TICKET, Admission, Busy, Ticket
 from engine.server.callers import NOBODY, REMOTE, Caller, become
 from engine.server.connections import Lobby
 from engine.server.metrics import CONTENT_TYPE, Metrics
@@ -32,6 +33,8 @@ METHODS = {MCP: ("GET", "POST", "DELETE"), "/healthz": ("GET", "HEAD"), "/metric
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?")
 DRAIN_BYTES = 256 << 10  # of a refused request: who still sends would not hear why it was refused
 DRAIN_S = 0.5
+BUSY_S = 0.25
+WAIT_S = 60.0
 
 
 class Refused(Exception):
@@ -158,6 +161,7 @@ class Gate:
                 else:
                     await self._serve(scope, headers, receive, answer, caller, ticket)
         except Busy as busy:
+            await asyncio.sleep(BUSY_S)  # who asks again at once has less of it
             raise Refused(429, str(busy), **{"retry-after": "1"}) from None
 
     @contextlib.contextmanager
@@ -185,8 +189,10 @@ class Gate:
         self, scope: Scope, headers: dict[bytes, list[str]], receive: Receive, answer: _Answer, caller: Caller, ticket: Ticket
     ) -> None:
         body = await self._body(headers, receive, ticket)
-        if len(body) > SMALL:
-            await _unless_gone(ticket.parse(body), receive)
+        if (turn := ticket.turn()) is not None:
+            await _wait(turn, receive)
+        if (room := ticket.room(body)) is not None:
+            await _wait(room, receive)
         become(caller)
         TICKET.set(ticket)
         inside = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"]}
@@ -280,16 +286,18 @@ def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
     return give
 
 
-async def _unless_gone(work: Coroutine[None, None, None], receive: Receive) -> None:
-    """Wait for *work* as long as whoever has sent a request, all of it, is still there."""
-    waiting, gone = asyncio.ensure_future(work), asyncio.ensure_future(receive())
+async def _wait(turn: asyncio.Future[None], receive: Receive) -> None:
+    """Wait for a request's turn as long as whoever has sent it, all of it, is still there."""
+    gone: asyncio.Future[Any] = asyncio.ensure_future(receive())
+    either: list[asyncio.Future[Any]] = [turn, gone]
     try:
-        await asyncio.wait([waiting, gone], return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
+        await asyncio.wait(either, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done() and not turn.done():
             raise Refused(400, "the request was cut off")
-        waiting.result()
+        if not turn.done():
+            raise Busy(f"there was no room for this request within {WAIT_S:g} s: retry later, or send less at a time")
     finally:
-        waiting.cancel()
+        turn.cancel()
         gone.cancel()
 
 

@@ -49,7 +49,8 @@ HEAD_BYTES = 64 << 10
 IDLE_S = 30  # that a connection without a request is kept
 LAST_S = 2.0
 RESERVE = 200  # files that everything else may need to have open: records, workers, servers
-AT_ONCE = 64  # connections that wait to be taken, and are then taken in one go
+AT_ONCE = 4  # connections that are taken in one go: what is under way goes on in between
+WAITING = 1024  # connections that the kernel keeps until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def connections(config: ServeConfig) -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return config.max_connections
-    return min(config.max_connections, max(files - RESERVE, files // 4, 1))
+    return min(config.max_connections, max(files - RESERVE - ROOM, files // 4, 1))
 
 
 def url_of(made: socket.socket) -> str:
@@ -255,6 +256,8 @@ class _Web(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(WAITING)
         self._started()
 
     @contextlib.contextmanager

@@ -361,7 +361,7 @@ class TestSizesAndTimes:
     @attack("http", "connections that take all open files")
     def test_connections_leave_files_for_what_runs(self) -> None:
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (RESERVE + 312, before[1]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (RESERVE + ROOM + 312, before[1]))
         try:
             assert connections(ServeConfig(max_connections=100_000)) == 312
             assert connections(ServeConfig(max_connections=10)) == 10
