@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 MODERN = "2026-07-28"
 TOKENS = {"CALM": "calm-has-this-secret-0123456789", "GREEDY": "greedy-has-this-secret-0123456789"}
 CONFIG = "".join(f'[serve.clients.{name.lower()}]\ntoken_env = "{name}"\nallow = ["*"]\n' for name in TOKENS)
-GREEDY = 250  # requests at one time
+GREEDY = 160  # requests at one time: ten more than it may have
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -83,7 +83,7 @@ async def again_and_again(port: int, request: bytes) -> None:
     while True:
         if b" 200 " not in await client.ask(request):
             client.close()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(1)  # as it was told
 
 
 async def streams(port: int) -> None:

@@ -151,9 +151,12 @@ class Admission:
         return cls(Shares(requests, number), Shares(held, number), Shares(PARSED_BYTES, number))
 
     def enter(self, caller: str, end: Callable[[], None] | None = None) -> Ticket:
-        """A ticket for one more request of *caller*; `Busy` if it has as many as it may. A stream of its own makes room for it."""
+        """A ticket for one more request of *caller*; `Busy` if it has as many as it may.
+
+        A stream of its own, which it can open again, makes room for a call; not for another stream: each would close the next.
+        """
         if not self.requests.room(caller):
-            oldest = next(iter(self._streams.get(caller, ())), None)
+            oldest = next(iter(self._streams.get(caller, ())), None) if end is None else None
             if oldest is None or oldest.end is None:
                 held = self.requests.held[caller]
                 raise Busy(f"you have {held} requests under way, as many as you may: retry when one of them has ended")
