@@ -319,7 +319,8 @@ class WorkerProcess:
         nice = min(LAST, os.getpriority(os.PRIO_PROCESS, 0) + NICER * rank)
         if self.pid is not None and nice != self._nice:
             try:
-                os.setpriority(os.PRIO_PROCESS, self.pid, nice)
+                for thread in os.listdir(f"/proc/{self.pid}/task"):  # the kernel means one of them by a process
+                    os.setpriority(os.PRIO_PROCESS, int(thread), nice)
             except PermissionError:  # only some may go back to the front
                 return False
             except OSError:  # it is gone, as whoever uses it will notice

@@ -26,6 +26,7 @@ PER_BYTE, PER_VALUE = 4, 80  # what they are estimated to cost
 VALUES = b",:[{"
 YOUNG_S = 0.03  # after which a request that has not ended waits for something
 ALONE_S = 2.0  # after which a client that sends nothing is not active
+ALONE = 4  # requests that begin at once while no other client is active: the first of another is behind no more of them
 
 
 class Busy(Exception):
@@ -87,21 +88,21 @@ TICKET: ContextVar[Ticket | None] = ContextVar("TICKET", default=None)
 
 @dataclass(slots=True)
 class Turns:
-    """Where several clients are active, the requests of each begin one after another.
+    """Where several clients are active, the requests of each begin one after another; of one that is alone, a few at a time.
 
     One thread serves all of them, and what a request costs of it, it mostly costs at once: the next of the same client begins when it
     has ended, or is not young any more and so waits for something. Without this, who sends many at once holds up who sends one.
     """
 
     _seen: dict[str, float] = field(default_factory=dict)
-    _young: dict[str, Ticket] = field(default_factory=dict)
+    _young: dict[str, set[Ticket]] = field(default_factory=dict)
     _queues: dict[str, deque[tuple[Ticket, asyncio.Future[None]]]] = field(default_factory=dict)
 
     def take(self, ticket: Ticket) -> asyncio.Future[None] | None:
         """What to wait for until *ticket* may begin, if anything."""
         caller, loop = ticket.caller, asyncio.get_running_loop()
         self._seen[caller] = loop.time()
-        if caller not in self._young or self._is_alone(caller):
+        if self._may_begin(caller):
             self._begin(ticket)
             return None
         turn: asyncio.Future[None] = loop.create_future()
@@ -111,11 +112,14 @@ class Turns:
     def end(self, ticket: Ticket) -> None:
         """It has ended, or is young no more."""
         caller = ticket.caller
-        if self._young.get(caller) is not ticket:
+        young = self._young.get(caller, set())
+        if ticket not in young:
             return
-        del self._young[caller]
+        young.remove(ticket)
+        if not young:
+            del self._young[caller]
         queue = self._queues.get(caller, deque())
-        while queue and (caller not in self._young or self._is_alone(caller)):
+        while queue and self._may_begin(caller):
             waiting, turn = queue.popleft()
             if not turn.done() and not waiting.closed:
                 self._begin(waiting)
@@ -124,12 +128,13 @@ class Turns:
             self._queues.pop(caller, None)
 
     def _begin(self, ticket: Ticket) -> None:
-        self._young[ticket.caller] = ticket
+        self._young.setdefault(ticket.caller, set()).add(ticket)
         asyncio.get_running_loop().call_later(YOUNG_S, self.end, ticket)
 
-    def _is_alone(self, caller: str) -> bool:
+    def _may_begin(self, caller: str) -> bool:
         now = asyncio.get_running_loop().time()
-        return all(now - seen > ALONE_S for name, seen in self._seen.items() if name != caller)
+        alone = all(now - seen > ALONE_S for name, seen in self._seen.items() if name != caller)
+        return len(self._young.get(caller, ())) < (ALONE if alone else 1)
 
 
 @dataclass(slots=True)

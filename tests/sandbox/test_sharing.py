@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -15,6 +16,7 @@ import pytest
 from sandbox import Sandbox
 from sandbox.berths import Berths
 from sandbox.flight import Berth, Connect, Flight, Job
+from sandbox.process import ProcessFlight
 from sandbox.sharing import CALLER, Shares
 
 
@@ -172,5 +174,38 @@ def test_a_run_of_another_starts_while_one_caller_s_wait() -> None:
             assert all(not task.done() for task in endless)
             box.interrupt_all()
             assert {run.status for run in await asyncio.gather(*endless)} == {"interrupted"}
+
+    asyncio.run(main())
+
+
+def nice_of(pid: int) -> set[int]:
+    """Of all its threads: a guest runs in one of its own."""
+    return {os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in os.listdir(f"/proc/{pid}/task")}
+
+
+def test_the_more_of_a_caller_s_run_the_nicer_each_is() -> None:
+    async def main() -> None:
+        started: asyncio.Queue[str] = asyncio.Queue()
+
+        async def begun(name: str) -> None:
+            started.put_nowait(name)
+            await asyncio.Event().wait()
+
+        async with Sandbox([begun], workers=8, callers=2) as box:
+
+            async def as_caller(name: str) -> Any:
+                CALLER.set(name)
+                return await box.run("await tools.begun(name=name)", {"name": name}, run_id=f"{name} {len(box.running)}")
+
+            base = os.getpriority(os.PRIO_PROCESS, 0)
+            tasks = []
+            for name in ("greedy", "greedy", "greedy", "other"):
+                tasks.append(asyncio.create_task(as_caller(name)))
+                assert await started.get() == name
+            flights = {run_id: box._flights[run_id] for run_id in box.running}
+            nice = [nice_of(flight.worker.pid or 0) for flight in flights.values() if isinstance(flight, ProcessFlight)]
+            assert nice == [{min(19, base + more)} for more in (0, 5, 10, 0)]
+            box.interrupt_all()
+            await asyncio.gather(*tasks)
 
     asyncio.run(main())

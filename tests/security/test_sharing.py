@@ -22,7 +22,7 @@ import pytest
 from composer.codemode import Results
 from composer.spec import CallContext
 from engine.logs import keep_plain
-from engine.server.admission import PARSED_BYTES, Admission, Busy
+from engine.server.admission import ALONE, PARSED_BYTES, Admission, Busy
 from engine.server.connections import ROOM, Connection, Lobby
 from sandbox import ToolError
 from sandbox.sharing import CALLER
@@ -277,8 +277,8 @@ class TestRequestsThatWait:
     def test_requests_of_one_client_begin_one_after_another_where_others_are_active(self) -> None:
         async def main() -> None:
             admission = Admission.of(100, 1 << 20, 2)
-            alone = [admission.enter("greedy") for _ in range(3)]
-            assert [ticket.turn() for ticket in alone] == [None] * 3, "nobody else is there"
+            alone = [admission.enter("greedy") for _ in range(ALONE)]
+            assert [ticket.turn() for ticket in alone] == [None] * ALONE, "nobody else is there"
             assert admission.enter("other").turn() is None
             waiting = [admission.enter("greedy") for _ in range(3)]
             turns = [turn for ticket in waiting if (turn := ticket.turn()) is not None]
