@@ -6,8 +6,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic import Field
@@ -24,11 +23,11 @@ from composer.scope import Allowance, Approver, Scope
 from composer.spec import NAMESPACE, CallContext, Hints, ToolSpec
 from sandbox import Limits, Run, Sandbox, SandboxClosed, Session
 from sandbox.errors import ToolError
+from sandbox.sharing import CALLER, Shares
 
 MAX_RESULT_CHARS = 20_000
 MAX_KEPT_BYTES = 64 << 20
 MAX_SESSIONS = 16
-WHOSE: ContextVar[str] = ContextVar("WHOSE", default="")  # who calls, where several do: kept results and sessions are theirs alone
 READ = "results.read"
 LESS = "return less: a part, a count or a summary (tools.summarize makes one, where it is granted)"
 
@@ -46,9 +45,9 @@ class Results:
     local = True
     origin = "go-ent's own tools"
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, callers: Callable[[], int] = lambda: 1) -> None:
+        self._kept: dict[str, OrderedDict[str, bytes]] = {}  # by caller, then by run
+        self._shares = Shares(MAX_KEPT_BYTES, callers)
         schema = {
             "type": "object",
             "properties": {"id": {"type": "string", "description": "the run's id, from the marker"}},
@@ -58,20 +57,27 @@ class Results:
         what = "The whole result of an earlier run whose result was cut."
         self._specs = [ToolSpec(READ, what, schema, hints=Hints(read_only=True), origin=self.origin)]
 
-    def keep(self, run_id: str, value: bytes) -> None:
-        """Keep a result, as JSON: as objects it would take many times as much."""
-        before = self._kept.pop((WHOSE.get(), run_id), b"")  # a run that was gone on with has the same id
-        self._kept[WHOSE.get(), run_id] = value
-        self._bytes += len(value) - len(before)
-        while self._bytes > MAX_KEPT_BYTES:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= len(gone)
+    def keep(self, run_id: str, value: bytes) -> bool:
+        """Keep a result of the caller's, as JSON: as objects it would take many times as much. Whether there was room for it.
+
+        Its own older ones make room, and nobody else's.
+        """
+        caller = CALLER.get()
+        kept = self._kept.setdefault(caller, OrderedDict())
+        self._shares.give(caller, len(kept.pop(run_id, b"")))  # a run that was gone on with has the same id
+        while kept and self._shares.room(caller) < len(value):
+            self._shares.give(caller, len(kept.popitem(last=False)[1]))
+        if self._shares.room(caller) < len(value):
+            return False
+        kept[run_id] = value
+        self._shares.take(caller, len(value))
+        return True
 
     async def tools(self) -> list[ToolSpec]:
         return self._specs
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
-        found = self._kept.get((WHOSE.get(), arguments["id"]))
+        found = self._kept.get(CALLER.get(), {}).get(arguments["id"])
         if found is None:
             raise ToolError(f"no result of a run {arguments['id']!r} is kept")
         return from_json(found)
@@ -105,9 +111,12 @@ class CodeMode:
         self._journal = journal
         self._approver = approver
         self._packages_hint = packages_hint
-        self._results = next((source for source in catalogue.sources if isinstance(source, Results)), None) or Results()
+        known = next((source for source in catalogue.sources if isinstance(source, Results)), None)
+        self._results = known or Results(lambda: sandbox.callers)
         if self._results not in catalogue.sources:
             catalogue.add(self._results)
+        most = max(1, min(MAX_SESSIONS, sandbox.workers // 2))  # the rest is for other runs
+        self._shares = Shares(most, lambda: sandbox.callers)
         self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._busy: Counter[tuple[str, str]] = Counter()
 
@@ -173,7 +182,7 @@ class CodeMode:
         tools: GuestTools,
         cut: bool,
     ) -> Run:
-        kept, key = self._session(session), (WHOSE.get(), session)
+        kept, key = self._session(session), (CALLER.get(), session)
         self._busy[key] += 1
         try:
             return await kept.run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
@@ -190,16 +199,15 @@ class CodeMode:
             self._busy[key] -= 1
 
     def _session(self, name: str) -> Session:
-        whose = WHOSE.get()
+        whose = CALLER.get()
         if not NAMESPACE.fullmatch(name):
             raise BadName(f"{name!r:.80} can't be the name of a session: a small letter, then small letters, digits and underscores")
         key = whose, name
         if key not in self._sessions:
-            most = max(1, min(MAX_SESSIONS, self.box.workers // 2))  # the rest is for other runs
-            mine = [one for one in self._sessions if one[0] == whose]
-            if len(self._sessions) >= most or (whose and len(mine) >= max(1, most // 2)):
+            self._shares.held = Counter(owner for owner, _ in self._sessions)
+            if not self._shares.room(whose):
                 # The one that was left alone longest; never another's, and none that is running.
-                idle = next((one for one in mine if not self._busy[one]), None)
+                idle = next((one for one in self._sessions if one[0] == whose and not self._busy[one]), None)
                 if idle is None:
                     raise BadName("as many sessions are open as there can be: wait for one of them, or run without a session")
                 self._sessions.pop(idle).close()
@@ -209,7 +217,7 @@ class CodeMode:
 
     def end_session(self, name: str) -> bool:
         """Forget a session's state; whether there was one."""
-        found = self._sessions.pop((WHOSE.get(), name), None)
+        found = self._sessions.pop((CALLER.get(), name), None)
         if found is not None:
             found.close()
         return found is not None
@@ -233,8 +241,9 @@ class CodeMode:
             text = data.decode()
             if len(text) <= self.max_result_chars:
                 return made
-            self._results.keep(run.id, data)
-            how = f'{LESS}; the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
+            how = LESS
+            if self._results.keep(run.id, data):
+                how += f'; the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
         shown = text[: self.max_result_chars]
         made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {how}]"
         made.result_truncated = True

@@ -20,7 +20,7 @@ from composer.catalogue import NEEDS_APPROVAL, Catalogue
 from composer.codemode import CodeMode
 from composer.composed import Broken, Composed, ComposedTools
 from composer.config import Config, read_config
-from composer.errors import CallError, ComposeRefused, ComposerError, StoreError, ToolNotFound
+from composer.errors import CallError, ComposeRefused, ComposerError, StoreError, ToolNotFound, WrongStore
 from composer.folders import STATE, find_project, user_data
 from composer.functions import FunctionSource
 from composer.grants import Grants
@@ -33,7 +33,7 @@ from composer.recorded import Recordings
 from composer.recording import Recording
 from composer.scope import Allowance, Approver, Scope
 from composer.spec import Source
-from composer.store import Store, StoreScope, Version
+from composer.store import Store, StoreScope, Version, already_there
 from composer.suggest import Suggestion, suggest
 from composer.toolfile import Example, ToolFile
 from composer.trust import Withheld, is_trusted
@@ -139,7 +139,7 @@ class Composer:
         chosen = self.box.limits if fits else Limits(**{**self.box.limits.model_dump(), **(limits or {})})
         key = image, chosen.model_dump_json()
         if key not in self._boxes:
-            self._boxes[key] = Sandbox(limits=chosen, image=found or self.box.image, workers=self.box.workers)
+            self._boxes[key] = Sandbox(limits=chosen, image=found or self.box.image, workers=self.box.workers, callers=self.box.callers)
         return self._boxes[key]
 
     def _add_configured(self) -> None:
@@ -201,18 +201,23 @@ class Composer:
                 return f"{name[:200]} is a tool of {whose}: call it in code as await tools.{name[:200]}(…)"
         return None
 
-    async def compose(self, source: str | bytes, *, scope: StoreScope = "project") -> Saved:
+    async def compose(self, source: str | bytes, *, scope: StoreScope = "project", replace: bool = True) -> Saved:
         """Check a tool, run its examples, save it, and have it in the catalogue. Any failure saves nothing.
 
-        The same content again is a no-op; other content under the same name is a new version.
+        The same content again is a no-op; other content under the same name is a new version. With `replace=False` it is refused
+        instead: for a tool that somebody else has named. That includes one of the user's own that it would hide.
         """
         file, interface = await self.check(source)
+        if not replace and scope == "project":
+            now = self.composed.found.get(file.name) or self.composed.broken.get(file.name)
+            if now is not None and now.scope == "global" and not (isinstance(now, Composed) and now.file.digest == file.digest):
+                raise ComposeRefused(file.name, [already_there("global")])
         outcomes = await self._examples(Composed.of(file, interface, scope, 0))
         failed = [f"example {outcome.number}: {outcome.problem}" for outcome in outcomes if outcome.problem is not None]
         if failed:
             raise ComposeRefused(file.name, failed)
         try:
-            version, created = await asyncio.to_thread(self._store(scope).save, file)
+            version, created = await asyncio.to_thread(self._store(scope).save, file, replace=replace)
         except OSError as error:
             raise StoreError(f"{file.name} can't be saved: {error.strerror or error}") from None
         await self.catalogue.load([self.composed])
@@ -430,11 +435,11 @@ class Composer:
         store = self._holder(name)
         return store.versions(name)
 
-    async def rollback(self, name: str, version: int) -> Version:
-        """Bring an earlier version back, as a new version with its content."""
+    async def rollback(self, name: str, version: int, *, scope: StoreScope | None = None) -> Version:
+        """Bring an earlier version back, as a new version with its content. With a *scope*, only in that store."""
         toolfile.check_name(name)
         await self.composed.load()
-        store = self._holder(name)
+        store = self._holder(name, scope=scope)
         if not isinstance(version, int):
             raise StoreError(f"a version is a number, not {version!r}")
         await self.check(store.version(name, version).source)  # one that could not be saved now is not brought back
@@ -442,26 +447,30 @@ class Composer:
         await self.catalogue.load([self.composed])
         return made
 
-    async def remove(self, name: str) -> StoreScope:
-        """Remove a tool; its versions stay in the history, and rollback brings it back."""
+    async def remove(self, name: str, *, scope: StoreScope | None = None) -> StoreScope:
+        """Remove a tool; its versions stay in the history, and rollback brings it back. With a *scope*, only from that store."""
         toolfile.check_name(name)
         await self.composed.load()
         users = [tool.name for tool in self.composed.found.values() if name in tool.interface.requires]
         if users and not any(tool.name == name for tool in self.composed.shadowed):
             raise StoreError(f"{name} is required by {', '.join(users)}; remove or change them first")
-        store = self._holder(name, now=True)
+        store = self._holder(name, now=True, scope=scope)
         await asyncio.to_thread(store.remove, name)
         await self.catalogue.load([self.composed])
         return store.scope
 
-    def _holder(self, name: str, *, now: bool = False) -> Store:
-        """The store that has the tool, or, unless it must be there now, had it."""
-        for store in self.stores:
+    def _holder(self, name: str, *, now: bool = False, scope: StoreScope | None = None) -> Store:
+        """The store that has the tool, or, unless it must be there now, had it; with a *scope*, none but that one."""
+        stores = [store for store in self.stores if scope in (None, store.scope)]
+        for store in stores:
             if name in store.scan():
                 return store
-        for store in self.stores:
+        for store in stores:
             if not now and store.versions(name):
                 return store
+        for store in self.stores:
+            if store not in stores and (name in store.scan() or store.versions(name)):
+                raise WrongStore(name, store.scope)
         raise ToolNotFound(f"there is no composed tool {name}")
 
     def _store(self, scope: StoreScope) -> Store:

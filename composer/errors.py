@@ -13,6 +13,7 @@ ComposerError
 │   └── Spent                   nothing is left of a limit of the run that made it
 ├── ComposeRefused (ValueError) a composed tool that can't be saved; says what to fix
 └── StoreError                  the store can't be read or written
+    └── WrongStore              the tool is in a store that may not be changed here
 """
 
 from __future__ import annotations
@@ -105,3 +106,12 @@ class ComposeRefused(ComposerError, ValueError):
 
 class StoreError(ComposerError):
     """Raised when the store of composed tools can't be read or written."""
+
+
+class WrongStore(StoreError):
+    """Raised when a tool is in a store that may not be changed here. *scope* is that store's."""
+
+    def __init__(self, name: str, scope: str) -> None:
+        whose = "the user's own store, which every project has" if scope == "global" else "this project's store"
+        super().__init__(f"{name} is in {whose}, and may not be changed here")
+        self.name, self.scope = name, scope

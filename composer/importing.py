@@ -2,7 +2,8 @@
 
 The older form is `{id, name, description, code, scope, created, usage_count, last_used, metadata}`: a description and some
 code, without a signature. Python code that defines the function becomes a tool as it is; other Python code becomes the body
-of a function without parameters. What is not Python is said to be none.
+of a function without parameters. What is not Python is said to be none. Where a tool is saved is for whoever imports it to say: a
+file's `scope` counts for nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from composer import toolfile
-from composer.store import StoreScope
 from composer.toolfile import MAX_BYTES, NAME
 from sandbox import Sandbox
 
@@ -33,7 +33,6 @@ class Imported:
 
     name: str
     source: str = ""
-    scope: StoreScope = "project"
     calls: int = 0
     last_used: float | None = None
     note: str = ""
@@ -46,7 +45,6 @@ class _Older(BaseModel):
     name: str = Field(max_length=500)
     code: str = Field(max_length=MAX_BYTES)
     description: str = Field(default="", max_length=20_000)
-    scope: str = "project"
     usage_count: int = Field(default=0, ge=0, lt=1 << 53)
     last_used: str | float | None = None
     metadata: dict[str, Any] | None = None
@@ -98,9 +96,8 @@ async def _older(entry: Any, box: Sandbox) -> Imported:
     notes = [f"was {older.name!r}"] if name != older.name else []
     if made.result.get("wrapped"):
         notes.append("its code became the body of a function without parameters: give it some")
-    scope: StoreScope = "global" if older.scope in ("global", "user") else "project"
     source = toolfile.write(name, str(made.result.get("source")), examples=[])
-    return Imported(name, source, scope, older.usage_count, _when(older.last_used), "; ".join(notes))
+    return Imported(name, source, older.usage_count, _when(older.last_used), "; ".join(notes))
 
 
 def _when(value: str | float | None) -> float | None:

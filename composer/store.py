@@ -25,6 +25,12 @@ StoreScope = Literal["project", "global"]
 VERSION_FILE = re.compile(r"(\d{6,9})-([0-9a-f]{16})\.py")
 
 
+def already_there(scope: StoreScope) -> str:
+    """Why a tool is not saved that was not to replace another."""
+    whose = "this project" if scope == "project" else "the user's own store"
+    return f"{whose} has another tool of that name: rename one of them, or replace it (--replace; replace=True in a program)"
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One version of a tool, in the history."""
@@ -126,14 +132,19 @@ class Store:
         known = ", ".join(str(version.number) for version in versions) or "none"
         raise StoreError(f"{name} has no version {number}; it has {known}")
 
-    def save(self, file: ToolFile) -> tuple[Version, bool]:
-        """Make *file* the current version of its tool; whether that is a new version. The same content again is none."""
+    def save(self, file: ToolFile, *, replace: bool = True) -> tuple[Version, bool]:
+        """Make *file* the current version of its tool; whether that is a new version. The same content again is none.
+
+        Without *replace*, another tool of that name is left alone, and `ComposeRefused` says so.
+        """
         with self._alone():
             versions = self.versions(file.name)
             try:
                 now = self.read(file.name)
             except ComposeRefused:
                 now = None
+            if not replace and self.find(file.name) is not None and (now is None or now.digest != file.digest):
+                raise ComposeRefused(file.name, [already_there(self.scope)])
             if now is not None and now.digest == file.digest and versions:
                 same = [version for version in versions if version.digest == file.digest[:16]]
                 if same:

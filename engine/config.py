@@ -228,9 +228,14 @@ class ServeConfig(Model):
     read_timeout_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         default=20.0, description="seconds for a request's head, and for its body"
     )
-    max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(default=200, description="connections at one time")
+    max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=200, description="requests and streams at one time, shared out among the clients"
+    )
+    max_waiting_bytes: Annotated[int, Field(ge=1024, le=1 << 40)] = Field(
+        default=64 << 20, description="bytes of all requests under way, shared out among the clients"
+    )
     max_sessions: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1000, description="sessions of clients of the older protocols at one time"
+        default=1000, description="sessions of clients of the older protocols at one time, shared out among them"
     )
 
 

@@ -1,4 +1,4 @@
-"""The bounded set of places where guests run: made when needed, handed out first come first served, given up when idle."""
+"""The bounded set of places where guests run: made when needed, shared out among callers, given up when idle."""
 
 from __future__ import annotations
 
@@ -11,21 +11,28 @@ from collections.abc import Callable
 
 from sandbox.errors import SandboxClosed
 from sandbox.flight import Berth
+from sandbox.sharing import CALLER, Shares
 from sandbox.watchdog import Deadline, watchdog
 
 IDLE_S = 30.0
+Place = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Berth]"]
 
 
 class Berths:
-    """Up to *most* berths; *warm* of them are kept even when idle. Thread-safe."""
+    """Up to *most* berths; *warm* of them are kept even when idle. Thread-safe.
 
-    def __init__(self, make: Callable[[], Berth], *, most: int, warm: int) -> None:
+    Each of several callers is sure of some; those who wait are served by turns, and each one's runs in their order.
+    """
+
+    def __init__(self, make: Callable[[], Berth], *, most: int, warm: int, callers: Callable[[], int] = lambda: 1) -> None:
         self._make = make
         self.most = most
         self.warm = min(warm, most)
         self._idle: list[Berth] = []
         self._all: set[Berth] = set()
-        self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[Berth]]] = deque()
+        self._shares = Shares(most, callers)
+        self._holders: dict[Berth, str] = {}
+        self._waiting: dict[str, deque[Place]] = {}  # whose turn it is next comes first
         self._lock = threading.Lock()
         self._closed = False
         self._retiring: Deadline | None = None
@@ -46,22 +53,44 @@ class Berths:
         return berth
 
     def take(self) -> Berth | asyncio.Future[Berth]:
-        """A berth that is free or may be made, else a place in the queue: the next one, first come first served.
+        """A berth for the caller that is free or may be made, else a place in its queue.
 
         One step, under the lock: a berth that comes free in between would be nobody's.
         """
+        caller = CALLER.get()
         with self._lock:
             if self._closed:
                 raise SandboxClosed("the sandbox is closed")
-            berth = None if self._waiting else self._take_idle()
-            if berth is None and not self._waiting and len(self._all) < self.most:
-                berth = self._new()
-            if berth is not None:
+            if caller not in self._waiting and self._shares.room(caller):
+                berth = self._take_idle() or self._new()
+                self._hold(berth, caller)
                 return berth
             loop = asyncio.get_running_loop()
             future: asyncio.Future[Berth] = loop.create_future()
-            self._waiting.append((loop, future))
+            self._waiting.setdefault(caller, deque()).append((loop, future))
             return future
+
+    def _hold(self, berth: Berth, caller: str) -> None:
+        if self._shares.shared:
+            berth.place(self._shares.held[caller])
+        self._holders[berth] = caller
+        self._shares.take(caller)
+
+    def _next(self) -> tuple[str, Place] | None:
+        """Whoever is to have the next berth: of the callers who may have one, the one whose turn it is."""
+        for caller in list(self._waiting):
+            places = self._waiting[caller]
+            while places and places[0][1].cancelled():
+                places.popleft()
+            if not places:
+                del self._waiting[caller]
+            elif self._shares.room(caller):
+                place = places.popleft()
+                del self._waiting[caller]
+                if places:
+                    self._waiting[caller] = places  # now the last
+                return caller, place
+        return None
 
     def _take_idle(self) -> Berth | None:
         """The most recently used one that has its next guest ready, else any."""
@@ -80,6 +109,10 @@ class Berths:
     def release(self, berth: Berth) -> None:
         """Give a berth back, or what is left of it: a lost one is replaced when it is needed."""
         with self._lock:
+            if (caller := self._holders.pop(berth, None)) is not None:
+                self._shares.give(caller)
+                if self._shares.shared and not berth.place(0):
+                    berth.stuck = True
             if berth.stuck or self._closed or not berth.alive:
                 berth.close()
                 self._all.discard(berth)
@@ -88,10 +121,13 @@ class Berths:
                     return
                 berth = replacement
             berth.idle_since = time.monotonic()
-            while self._waiting:
-                loop, future = self._waiting.popleft()
-                if not future.cancelled() and self._hand_over(loop, future, berth):
+            while (turn := self._next()) is not None:
+                caller, (loop, future) = turn
+                self._hold(berth, caller)
+                if self._hand_over(loop, future, berth):
                     return
+                del self._holders[berth]
+                self._shares.give(caller)
             self._idle.append(berth)
             if len(self._all) > self.warm and self._retiring is None:
                 self._retiring = watchdog.after(IDLE_S, self._retire)
@@ -102,7 +138,10 @@ class Berths:
             try:
                 return self._new()
             except Exception as error:
-                loop, future = self._waiting.popleft()
+                turn = self._next()
+                if turn is None:
+                    return None
+                loop, future = turn[1]
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(_fail, future, error)
         return None
@@ -136,7 +175,8 @@ class Berths:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-            waiting, self._waiting = list(self._waiting), deque()
+            waiting = [place for places in self._waiting.values() for place in places]
+            self._waiting.clear()
             if self._retiring is not None:
                 self._retiring.cancel()
             for berth in idle:

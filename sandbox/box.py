@@ -63,13 +63,18 @@ class Sandbox:
         workers: int = DEFAULT_WORKERS,
         in_process: bool = False,
         image: Image | Callable[[], Image] | None = None,
+        callers: int = 1,
     ) -> None:
-        """*image* may be what finds it, or builds it: asked for when it is first needed, and once."""
+        """*image* may be what finds it, or builds it: asked for when it is first needed, and once.
+
+        Among how many *callers* its workers are shared out is for a server to say, as is who calls: `sandbox.sharing.CALLER`.
+        """
         if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
             raise LimitError(f"workers={workers!r}: at least one is needed")
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self.limits = limits if limits is not None else Limits()
         self.workers = workers
+        self.callers = callers
         self.in_process = in_process
         self._image = image
         self._berths: dict[tuple[str, int], Berths] = {}  # by kind of artefact, and how deep in others a run is
@@ -151,7 +156,8 @@ class Sandbox:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
                 warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
-                self._berths[kind, depth] = Berths(make, most=1 if depth == COMPILING else self.workers, warm=warm)
+                most = 1 if depth == COMPILING else self.workers
+                self._berths[kind, depth] = Berths(make, most=most, warm=warm, callers=lambda: self.callers)
             return self._berths[kind, depth]
 
     def close(self) -> None:

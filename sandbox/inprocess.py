@@ -44,6 +44,9 @@ class WorkerThread:
     def poll(self) -> None:
         pass
 
+    def place(self, rank: int) -> bool:
+        return True
+
     def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight:
         flight = ThreadFlight(self, job, loop, connect)
         self._inbox.put(flight)

@@ -40,6 +40,7 @@ main(fd, artefact, fuel, walls)
 
 log = logging.getLogger("sandbox")
 POLL_READS = 4
+NICER, LAST = 5, 19
 MAX_PID = 10
 MAX_WORD = 1 << 16
 MAX_CODE = 4 << 20
@@ -136,6 +137,8 @@ class WorkerProcess:
         self.threads = threads
         self.pid: int | None = None
         self._pidfd: int | None = None
+        self._rank = 0
+        self._nice: int | None = os.getpriority(os.PRIO_PROCESS, 0)  # its zygote's
         self.alive = True
         self.stuck = False
         self.ready = True  # it starts with the zygote's own guest
@@ -291,6 +294,9 @@ class WorkerProcess:
             os.close(pidfd)
             raise wire.Closed("not a worker of ours")
         self.pid, self._pidfd = pid, pidfd
+        if self._rank:
+            self._nice = None  # what was wished for before it was known
+            self.place(self._rank)
 
     def take_output(self, limit: int | None) -> bytes:
         """What the guest printed. The file is shared with the worker, so its size is only a claim."""
@@ -330,6 +336,20 @@ class WorkerProcess:
 
     def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight:
         return ProcessFlight(self, job, loop, connect)
+
+    def place(self, rank: int) -> bool:
+        """The more of a caller's run at once, the less the kernel gives each: together they get little more than one."""
+        nice = min(LAST, os.getpriority(os.PRIO_PROCESS, 0) + NICER * rank)
+        if self.pid is not None and nice != self._nice:
+            try:
+                for thread in os.listdir(f"/proc/{self.pid}/task"):  # the kernel means one of them by a process
+                    os.setpriority(os.PRIO_PROCESS, int(thread), nice)
+            except PermissionError:  # only some may go back to the front
+                return False
+            except OSError:  # it is gone, as whoever uses it will notice
+                return True
+        self._nice, self._rank = nice, rank
+        return True
 
     def close(self) -> None:
         with self._out_lock:

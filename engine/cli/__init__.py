@@ -10,7 +10,8 @@ from typing import Any, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 from engine.cli.signals import all_are_interrupts
-from engine.cli.texts import aside, is_rich, not_strict, plain, say
+from engine.cli.texts import aside, is_rich, not_strict, say
+from engine.logs import keep_plain
 
 # Beside the codes of a run's statuses, which are in engine.outcomes.
 USAGE_ERROR = 2
@@ -162,20 +163,18 @@ class UsageError(Exception):
 
 
 class _Log(logging.StreamHandler[TextIO]):
-    """What is logged may quote a server or a file, and makes the progress line step aside."""
+    """What is logged makes the progress line step aside."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with aside():
             super().emit(record)
-
-    def format(self, record: logging.LogRecord) -> str:
-        return plain(super().format(record))
 
 
 def main() -> None:
     """The console script. Exit codes: docs/reference/exit-codes.md."""
     _leave_folder()
     not_strict()
+    keep_plain()
     log = _Log(sys.stderr)
     log.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[log], force=True)

@@ -20,9 +20,12 @@ from composer import Composer
 from engine.cli import UsageError
 from engine.cli.signals import on_signals
 from engine.cli.texts import say
+from engine.logs import take_over
 from sandbox import SandboxError
 
 if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
     from engine.engine import Engine
 
 
@@ -48,10 +51,9 @@ Serve = Callable[[Composer, "Engine", asyncio.Event], Awaitable[None]]
 
 
 async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -> None:
-    from engine.server import make_server
     from engine.server.calling import end_calls
 
-    server = make_server(composer, engine)
+    server = _server(composer, engine)
     _settle()
     serving = asyncio.create_task(server.run_async("stdio", show_banner=False))
     stopping = asyncio.create_task(stop.wait())
@@ -68,7 +70,6 @@ async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -
 
 
 async def _over_http(address: str, token_env: str | None, composer: Composer, engine: Engine, stop: asyncio.Event) -> None:
-    from engine.server import make_server
     from engine.server.http import listen, parse_address, read_rules, serve, url_of, who
 
     found = await asyncio.to_thread(parse_address, address)
@@ -84,7 +85,16 @@ async def _over_http(address: str, token_env: str | None, composer: Composer, en
             if not found.is_loopback:
                 say("tokens and answers travel as they are: have something in front of this that speaks TLS", err=True)
 
-        await serve(make_server(composer, engine), composer, engine, made, rules, stop, started)
+        await serve(_server(composer, engine), composer, engine, made, rules, stop, started)
+
+
+def _server(composer: Composer, engine: Engine) -> FastMCP:
+    """The server, with all that its libraries log in the one log: they quote their clients, and have handlers of their own."""
+    from engine.server import make_server
+
+    server = make_server(composer, engine)
+    take_over("fastmcp", "mcp", "uvicorn", "uvicorn.error", "uvicorn.access")
+    return server
 
 
 async def _serve(serve: Serve) -> int:

@@ -416,9 +416,15 @@ def export_command(*names: ToolName, json_: JsonFlag = False) -> int:
 
 
 def import_command(
-    *files: Annotated[str, Parameter(allow_leading_hyphen=True)], global_: GlobalFlag = False, json_: JsonFlag = False
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    global_: GlobalFlag = False,
+    replace: Annotated[bool, Parameter(negative="", help="Replace other tools of the same names: they stay in the history.")] = False,
+    json_: JsonFlag = False,
 ) -> int:
-    """Import tools: documents that `export` wrote, tool files, and JSON files of the older form."""
+    """Import tools: documents that `export` wrote, tool files, and JSON files of the older form.
+
+    They are saved in the project, or with --global in the user's own store, whatever a file says of itself.
+    """
     if not files:
         raise UsageError("import needs files")
 
@@ -426,8 +432,8 @@ def import_command(
         from composer.importing import MAX_IMPORT, Imported, read_import
 
         async def save(item: Imported) -> None:
-            scope: Literal["project", "global"] = "global" if global_ else item.scope
-            saved = await composer.compose(item.source, scope=scope)
+            scope: Literal["project", "global"] = "global" if global_ else "project"
+            saved = await composer.compose(item.source, scope=scope, replace=replace)
             if saved.created and item.calls:
                 composer.usage[scope].set(saved.name, item.calls, item.last_used)
             note = f" ({item.note})" if item.note else ""

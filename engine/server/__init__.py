@@ -22,6 +22,7 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
 
     from engine.server import authoring, changes, code, composed, context, named, resources
     from engine.server import engine as engine_tools
+    from engine.server.admission import Working
     from engine.server.answers import Arguments
     from engine.server.lean import Lean
     from engine.server.unknown import Unknown
@@ -29,6 +30,7 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
 
     offer_summaries(engine, composer)
     server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS, version=version("go-ent"))
+    server.add_middleware(Working())
     server.add_middleware(Arguments())
     server.add_middleware(Unknown(composer))
     server.add_middleware(Lean())

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from composer import ComposeRefused, ComposerError
 from composer.catalogue import GRANT_IT
 from composer.codemode import CodeRun
+from composer.errors import WrongStore
 from composer.schemas import no_such
 from engine.errors import EngineError
 from engine.executions.state import ExecutionState, Request
@@ -124,6 +125,8 @@ def answering(wants: Wants | None = None) -> Callable[[Callable[P, Awaitable[Too
                 return failed(f"{error.name} was not saved:\n" + "\n".join(f"- {problem}" for problem in error.problems))
             except EngineError as error:
                 return failed(for_clients(str(error)))
+            except WrongStore as error:
+                return failed(f"{error}: over HTTP only this project's tools can be changed; their owner does it with go-ent tool")
             except (ComposerError, SandboxError) as error:
                 return failed(str(error))
             except ValidationError as error:

@@ -6,12 +6,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from composer import Composer
-from composer.codemode import WHOSE
 from composer.grants import Grants
+from composer.store import StoreScope
 from engine.engine import Engine
 from engine.errors import ExecutionNotFound
 from engine.executions.index import Row
 from engine.executions.state import ExecutionState
+from sandbox.sharing import CALLER
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,12 @@ class Caller:
     allow: tuple[str, ...] | None = None  # tools, at the most; None: all that the project grants
     may_compose: bool = True  # save, change and delete composed tools
     may_run_agents: bool = True  # the engine_* tools that start or change something
+    ends_with_project: bool = False  # what is the user's own, and so in every project, is not this caller's to change
+
+    @property
+    def scope(self) -> StoreScope | None:
+        """The only store of composed tools that this caller may change; None: any."""
+        return "project" if self.ends_with_project else None
 
     def grants(self, composer: Composer) -> Grants:
         """What code of this caller may call."""
@@ -64,8 +71,9 @@ class Caller:
 
 
 LOCAL = Caller()
+REMOTE = Caller(ends_with_project=True)  # over HTTP, with the token for all that the project may, or on loopback without one
 # Whose requests nobody has let in. What is served over HTTP begins with this one, so that a way past the gate leads nowhere.
-NOBODY = Caller("?", allow=(), may_compose=False, may_run_agents=False)
+NOBODY = Caller("?", allow=(), may_compose=False, may_run_agents=False, ends_with_project=True)
 
 _current: ContextVar[Caller] = ContextVar("go_ent_caller", default=LOCAL)
 
@@ -78,4 +86,4 @@ def current() -> Caller:
 def become(caller: Caller) -> None:
     """Make *caller* the one whose request this task, and whatever it starts, works on."""
     _current.set(caller)
-    WHOSE.set(caller.name)
+    CALLER.set(caller.name)

@@ -42,7 +42,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         caller = current()
         if caller.allow is not None:
             _granted(composer, toolfile.read(source).name)  # whoever may not call a tool does not change what others call
-        saved = await composer.compose(source)
+        saved = await composer.compose(source, scope=caller.scope or "project")
         what = "saved as" if saved.created else "unchanged, still"
         words = f"{saved.name}: {what} version {saved.version}; {saved.examples} {'example' if saved.examples == 1 else 'examples'} passed"
         return said(words, name=saved.name, version=saved.version, created=saved.created, examples=saved.examples)
@@ -124,7 +124,7 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
     async def tool_rollback(name: str, version: int) -> ToolResult:
         """Bring an earlier version of a composed tool back, as a new version with its content."""
         _granted(composer, name)
-        made = await composer.rollback(name, version)
+        made = await composer.rollback(name, version, scope=current().scope)
         return said(f"{name}: version {made.number} has the content of version {version}", name=name, version=made.number, of=version)
 
     @server.tool(annotations={**KEEPS, "destructiveHint": True}, output_schema=shape("name", "scope", name=STRING, scope=STRING))
@@ -132,7 +132,7 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
     async def tool_delete(name: str) -> ToolResult:
         """Remove a composed tool. Its versions stay: tool_rollback brings it back."""
         _granted(composer, name)
-        scope = await composer.remove(name)
+        scope = await composer.remove(name, scope=current().scope)
         return said(f"{name}: removed from the {scope} store", name=name, scope=scope)
 
     @server.tool(annotations=READ_ONLY, output_schema=SUGGESTED)

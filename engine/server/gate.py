@@ -12,14 +12,17 @@ import ipaddress
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server.callers import LOCAL, NOBODY, Caller, become
+from engine.server.admission import TICKET, Admission, Busy, Ticket
+from engine.server.callers import NOBODY, REMOTE, Caller, become
+from engine.server.connections import Lobby
 from engine.server.metrics import CONTENT_TYPE, Metrics
 from engine.server.peers import is_own
 from engine.server.tokens import Tokens
@@ -30,6 +33,8 @@ METHODS = {MCP: ("GET", "POST", "DELETE"), "/healthz": ("GET", "HEAD"), "/metric
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?")
 DRAIN_BYTES = 256 << 10  # of a refused request: who still sends would not hear why it was refused
 DRAIN_S = 0.5
+BUSY_S = 0.25
+WAIT_S = 60.0
 
 
 class Refused(Exception):
@@ -89,7 +94,10 @@ class Gate:
     inner: ASGIApp
     rules: Rules
     metrics: Metrics
+    admission: Admission
+    lobby: Lobby
     closing: bool = False
+    _ended: set[asyncio.Task[object]] = field(default_factory=set)  # streams that were closed for another request of their client's
     _under_way: set[asyncio.Task[object]] = field(default_factory=set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,12 +115,13 @@ class Gate:
                 await _drain(request)
             await _say(answer, refused.status, {"error": str(refused)}, scope["method"], connection="close", **refused.headers)
         except asyncio.CancelledError:
-            if not self.closing:
+            if not self.closing and task not in self._ended:
                 raise
             task.uncancel()
             await self._goodbye(answer, scope["method"])
         finally:
             self._under_way.discard(task)
+            self._ended.discard(task)
             self.metrics.answered(answer.status)
 
     async def close(self) -> None:
@@ -145,11 +154,47 @@ class Gate:
             await _say(answer, 200, {"ok": True, "version": self.rules.version}, method)
             return
         caller = await self._caller(scope, headers)
-        if path == "/metrics":
-            await _send(answer, 200, (await self.metrics.text()).encode(), CONTENT_TYPE, method)
-            return
-        body = await self._body(headers, receive)
+        try:
+            with self._admitted(scope, caller) as ticket:
+                if path == "/metrics":
+                    await _send(answer, 200, (await self.metrics.text()).encode(), CONTENT_TYPE, method)
+                else:
+                    await self._serve(scope, headers, receive, answer, caller, ticket)
+        except Busy as busy:
+            await asyncio.sleep(BUSY_S)  # who asks again at once has less of it
+            raise Refused(429, str(busy), **{"retry-after": "1"}) from None
+
+    @contextlib.contextmanager
+    def _admitted(self, scope: Scope, caller: Caller) -> Iterator[Ticket]:
+        """Count a request as its client's, and its connection."""
+        task = asyncio.current_task()
+        assert task is not None
+
+        def end() -> None:
+            self._ended.add(task)
+            task.cancel()
+
+        ticket = self.admission.enter(caller.name, end if scope["path"] == MCP and scope["method"] == "GET" else None)
+        connection = scope.get("state", {}).get("connection")
+        try:
+            if connection is not None:
+                self.lobby.use(connection, f"client {caller.name}")
+            yield ticket
+        finally:
+            ticket.let_go()
+            if connection is not None:
+                self.lobby.rest(connection)
+
+    async def _serve(
+        self, scope: Scope, headers: dict[bytes, list[str]], receive: Receive, answer: _Answer, caller: Caller, ticket: Ticket
+    ) -> None:
+        body = await self._body(headers, receive, ticket)
+        if (turn := ticket.turn()) is not None:
+            await _wait(turn, receive)
+        if (room := ticket.room(body)) is not None:
+            await _wait(room, receive)
         become(caller)
+        TICKET.set(ticket)
         inside = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"]}
         if self.rules.tokens:  # a session is tied to who has opened it
             inside["user"] = AuthenticatedUser(AccessToken(token="", client_id=f"client {caller.name}", scopes=[]))
@@ -180,14 +225,14 @@ class Gate:
         client, server = scope.get("client"), scope.get("server")
         if client is None or server is None or not await asyncio.to_thread(is_own, tuple(client), tuple(server)):
             raise Refused(403, "without a token this server is for programs of the user who has started it: start it with --token-env")
-        return LOCAL
+        return REMOTE
 
     def _by_token(self, given: list[str]) -> Caller | None:
         """Whose token a request has; of several, none counts."""
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         return self.rules.tokens.whose(token) if scheme.lower() == "bearer" else None
 
-    async def _body(self, headers: dict[bytes, list[str]], receive: Receive) -> bytes:
+    async def _body(self, headers: dict[bytes, list[str]], receive: Receive, ticket: Ticket) -> bytes:
         """All that a request brings, if it is not too much and comes in time."""
         too_much = Refused(413, f"a request has {self.rules.max_bytes} bytes at the most: [serve] max_request_bytes")
         length = headers.get(b"content-length", [])
@@ -200,9 +245,11 @@ class Gate:
                     message = await receive()
                     if message["type"] != "http.request":
                         raise Refused(400, "the request was cut off")
-                    body += message.get("body", b"")
-                    if len(body) > self.rules.max_bytes:
+                    part = message.get("body", b"")
+                    if len(body) + len(part) > self.rules.max_bytes:
                         raise too_much
+                    ticket.grow(len(part))
+                    body += part
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError:
@@ -237,6 +284,21 @@ def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
         return left.pop() if left else await receive()
 
     return give
+
+
+async def _wait(turn: asyncio.Future[None], receive: Receive) -> None:
+    """Wait for a request's turn as long as whoever has sent it, all of it, is still there."""
+    gone: asyncio.Future[Any] = asyncio.ensure_future(receive())
+    either: list[asyncio.Future[Any]] = [turn, gone]
+    try:
+        await asyncio.wait(either, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done() and not turn.done():
+            raise Refused(400, "the request was cut off")
+        if not turn.done():
+            raise Busy(f"there was no room for this request within {WAIT_S:g} s: retry later, or send less at a time")
+    finally:
+        turn.cancel()
+        gone.cancel()
 
 
 async def _drain(request: _Request) -> None:

@@ -9,6 +9,7 @@ import logging
 import re
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,21 +17,24 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import set_http_request
+from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from composer.errors import ConfigError
 from engine.config import ServeConfig
+from engine.server.admission import Admission
 from engine.server.callers import NOBODY, become
 from engine.server.calling import end_calls
+from engine.server.connections import ROOM, Lobby, protocol
 from engine.server.gate import MCP, Gate, Rules
 from engine.server.metrics import Metrics
 from engine.server.tokens import Tokens, names_of, read_tokens
+from sandbox.sharing import Shares
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -45,9 +49,8 @@ HEAD_BYTES = 64 << 10
 IDLE_S = 30  # that a connection without a request is kept
 LAST_S = 2.0
 RESERVE = 200  # files that everything else may need to have open: records, workers, servers
-AT_ONCE = 64  # connections that wait to be taken, and are then taken in one go
-SHARE = 4  # of all sessions, one client may hold one part in so many
-FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+AT_ONCE = 4  # connections that are taken in one go: what is under way goes on in between
+WAITING = 1024  # connections that the kernel keeps until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ def connections(config: ServeConfig) -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return config.max_connections
-    return min(config.max_connections, max(files - RESERVE, files // 4, 1))
+    return min(config.max_connections, max(files - RESERVE - ROOM, files // 4, 1))
 
 
 def url_of(made: socket.socket) -> str:
@@ -153,7 +156,10 @@ async def serve(
     """Serve until *stop* is set. Then nobody is let in any more, executions are interrupted, and who waits is answered."""
     become(NOBODY)
     config = engine.config.serve
+    callers = max(1, len(rules.tokens.known))
+    composer.box.callers = callers
     manager = _Sessions(
+        callers,
         server._mcp_server,
         # The gate has seen to it; and more strictly.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
@@ -171,11 +177,14 @@ async def serve(
 
     if (most := connections(config)) < config.max_connections:
         log.warning("no more than %d connections are kept: this process may not open more files (ulimit -n)", most)
-    gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version))
+    # Of bytes each client is sure of a whole request, however many clients there are.
+    admission = Admission.of(most, max(config.max_waiting_bytes, 2 * callers * rules.max_bytes), callers)
+    lobby = Lobby(most + ROOM, rules.read_s)
+    gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version), admission, lobby)
     web = _Web(
         uvicorn.Config(
             gate,
-            http=_protocol(rules.read_s, most),
+            http=protocol(lobby),
             loop="asyncio",
             ws="none",
             lifespan="off",
@@ -227,9 +236,13 @@ def _accepting(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None
 class _Sessions(StreamableHTTPSessionManager):
     """The library's own, of which no client can hold so many that there are none for the others."""
 
+    def __init__(self, callers: int, app: Server[Any], *, max_sessions: int, **options: Any) -> None:
+        super().__init__(app, max_sessions=max_sessions, **options)
+        self._shares = Shares(max_sessions, lambda: callers)
+
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        held = sum(owner == requestor for owner in self._session_owners.values())
-        if requestor is not None and self.max_sessions is not None and held >= max(1, self.max_sessions // SHARE):
+        self._shares.held = Counter(owner["client_id"] for owner in self._session_owners.values())
+        if requestor is not None and not self._shares.room(requestor["client_id"]):
             return None
         return super()._admit_session(requestor)
 
@@ -243,55 +256,10 @@ class _Web(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(WAITING)
         self._started()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _protocol(head_s: float, most: int) -> type[asyncio.Protocol]:
-    """uvicorn's own, for *most* connections, and with a time for a request's head.
-
-    Without these, who says nothing takes all the files that a process may open, and who sends a byte now and then is never sent away.
-    """
-
-    class Timed(H11Protocol):
-        _deadline: asyncio.TimerHandle | None = None
-        _refused = False
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= most:
-                self._refused = True
-                transport.write(FULL)
-                transport.close()
-                return
-            super().connection_made(transport)
-            self._watch()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._watch()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._unwatch()
-            if not self._refused:
-                super().connection_lost(exc)
-
-        def _watch(self) -> None:
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._unwatch()
-            elif self._deadline is None and self.timeout_keep_alive_task is None:
-                self._deadline = self.loop.call_later(head_s, self._late)
-
-        def _unwatch(self) -> None:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
-
-        def _late(self) -> None:
-            self._deadline = None
-            if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
-                self.transport.close()
-
-    return Timed

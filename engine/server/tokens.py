@@ -17,7 +17,7 @@ from pathlib import Path
 
 from composer.errors import ConfigError
 from engine.config import ClientConfig
-from engine.server.callers import LOCAL, Caller
+from engine.server.callers import REMOTE, Caller
 
 LEAST = 24
 MOST = 1000
@@ -49,7 +49,7 @@ def read_tokens(
     """The tokens of *clients*, and the one in *everything_env*, with which one may what the project may. `ConfigError` if one won't do."""
     found: list[tuple[str, str, Caller]] = []
     if everything_env is not None:
-        found.append(("--token-env", _from_environment(everything_env, environ, "--token-env"), LOCAL))
+        found.append(("--token-env", _from_environment(everything_env, environ, "--token-env"), REMOTE))
     for name, config in clients.items():
         where = f"[serve.clients.{name}]"
         if config.token_env is not None:
@@ -66,7 +66,7 @@ def read_tokens(
 
 
 def caller_of(name: str, config: ClientConfig) -> Caller:
-    return Caller(name, allow=config.allow, may_compose=config.compose, may_run_agents=config.engine)
+    return Caller(name, allow=config.allow, may_compose=config.compose, may_run_agents=config.engine, ends_with_project=True)
 
 
 def names_of(tokens: Tokens) -> Iterable[str]:

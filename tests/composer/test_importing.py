@@ -36,7 +36,7 @@ def read(box: Sandbox, document: Any) -> list[Imported]:
 class TestOlderForm:
     def test_a_function_is_taken_as_it_is(self, shared_box: Sandbox, open_composer: Open) -> None:
         (item,) = read(shared_box, older())
-        assert (item.name, item.scope, item.calls, item.problem, item.note) == ("double", "project", 12, None, "")
+        assert (item.name, item.calls, item.problem, item.note) == ("double", 12, None, "")
         assert item.last_used is not None
 
         async def main() -> None:
@@ -48,7 +48,7 @@ class TestOlderForm:
 
     def test_other_code_becomes_a_body(self, shared_box: Sandbox, open_composer: Open) -> None:
         (item,) = read(shared_box, older(name="Find-Things", code="hits = await tools.search(q='x')\nresult = len(hits)", scope="global"))
-        assert (item.name, item.scope) == ("find_things", "global")
+        assert item.name == "find_things"
         assert "was 'Find-Things'; its code became the body of a function" in item.note
 
         def search(q: str) -> list[str]:

@@ -26,7 +26,7 @@ from engine.budget.ledger import SCHEMA_1
 from engine.config import BudgetConfig, ClientConfig
 from engine.errors import BudgetExceeded
 from engine.models import BudgetLimit, Tokens
-from engine.server.callers import LOCAL
+from engine.server.callers import REMOTE
 from engine.server.http import parse_address
 from engine.server.tokens import read_tokens
 from tests.engine.serving import MODES, Mode, Served, ask, say, serving, talk
@@ -332,7 +332,7 @@ class TestTokens:
         assert (one.name, one.allow, one.may_compose, one.may_run_agents) == ("a", ("x.*",), False, False)
         assert two is not None
         assert (two.name, two.allow, two.may_compose) == ("b", (), True)
-        assert found.whose(PLAIN) == LOCAL
+        assert found.whose(PLAIN) == REMOTE
         assert found.whose("") is None
         assert NARROW not in repr(found)
 

@@ -209,6 +209,30 @@ class TestImporting:
         (row,) = json.loads(go_ent("tool", "list", "--json", cwd=project).stdout)
         assert (row["name"], row["calls"]) == ("t", 3)
 
+    @attack("paths", "an import that says itself where it is saved")
+    @pytest.mark.parametrize("scope", ["global", "user"])
+    def test_a_file_does_not_choose_its_store(self, project: Path, scope: str) -> None:
+        tool = {"name": "t", "source": TOOL.format("t"), "scope": scope}
+        for name, document in (("o", {"name": "o", "code": "1", "scope": scope}), ("t", {"format": "go-ent-tools/1", "tools": [tool]})):
+            (project / "i.json").write_text(json.dumps(document))
+            assert go_ent("tool", "import", "i.json", cwd=project).stdout.startswith(f"{name}: version 1 (project)".encode())
+        assert not list((project.parent / "user").rglob("*.py"))
+
+    @attack("paths", "an import that replaces, or hides, a tool of the same name")
+    @pytest.mark.parametrize("whose", [(), ("--global",)], ids=["project", "user"])
+    def test_an_import_replaces_nothing_unasked(self, project: Path, whose: tuple[str, ...]) -> None:
+        assert go_ent("tool", "add", "-", *whose, stdin=TOOL.format("t").encode(), cwd=project).returncode == 0
+        (project / "i.json").write_text(json.dumps({"name": "t", "code": "'another'"}))
+        before = there(project.parent)
+        done = go_ent("tool", "import", "i.json", cwd=project)
+        assert done.returncode == 1
+        assert b"t was not saved" in done.stderr
+        assert b"has another tool of that name: rename one of them, or replace it (--replace" in done.stderr
+        assert there(project.parent) == before
+        done = go_ent("tool", "import", "i.json", "--replace", cwd=project)
+        assert (done.returncode, done.stdout[:17]) == (0, b"t: version 1 (pro" if whose else b"t: version 2 (pro")
+        assert go_ent("tool", "import", "i.json", cwd=project).returncode == 0, "the same content again is no replacement"
+
 
 class TestConfiguration:
     @attack("paths", "a pipe or a device in place of the configuration")

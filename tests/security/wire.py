@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.server.http import SHARE
 from tests.engine.serving import Served, ask, serving
 
 ALICE, BOB, CAROL = (f"{name}-has-this-secret-0123456789" for name in ("alice", "bob", "carol"))
-MORE = {f"MORE{number}": f"one-more-has-secret-{number}-0123456789" for number in range(SHARE)}
+MORE = {f"MORE{number}": f"one-more-has-secret-{number}-0123456789" for number in range(4)}
+CLIENTS = 3 + len(MORE)
 MOST = 64 << 10
 CONNECTIONS = 40
 SESSIONS = 40
@@ -54,14 +54,13 @@ INITIALIZE = {
 MODERN = "2026-07-28"
 META = {"protocolVersion": MODERN, "clientCapabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextlib.contextmanager
-def guarded(folder: Path, extra: str = "") -> Iterator[Served]:
-    """A project with three tools, served to Alice, Bob, Carol and some more."""
+def guarded(folder: Path, extra: str = "", *, most: int = MOST) -> Iterator[Served]:
+    """A project with three tools, served to Alice, Bob, Carol and some more; of requests up to *most* bytes."""
     (folder / ".go-ent").mkdir(parents=True)
-    (folder / ".go-ent" / "config.toml").write_text(CONFIG + extra)
+    (folder / ".go-ent" / "config.toml").write_text(CONFIG.replace(f"= {MOST}", f"= {most}") + extra)
     (folder.parent / "bob.token").write_text(BOB + "\n")
     (folder.parent / "bob.token").chmod(0o600)
     with serving(folder, env={"ALICE": ALICE, "CAROL": CAROL, **MORE}) as server:
