@@ -116,6 +116,7 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     servers: dict[str, ServerConfig] = field(default_factory=dict)
     apis: dict[str, OpenApiConfig] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)  # servers in files of mcp_json that can't be used, and why
 
     @property
     def grants(self) -> Grants:
@@ -163,6 +164,7 @@ class _Reading:
         self._layers, self._project = layers, project
         self._table, self._where = layers.table, layers.where
         self._wrong: list[str] = []
+        self._unusable: dict[str, str] = {}
 
     def config(self, also: frozenset[str]) -> tuple[Config, list[str]]:
         for name in sorted(set(self._table) - SECTIONS - also):
@@ -174,7 +176,11 @@ class _Reading:
             from composer.secrets import spelled_out
 
             self._wrong += [problem(path, said, self._where) for path, said in spelled_out(self._layers.of_file, section)]
-        return Config(grants.allow, grants.approve, Limits(**chosen), self._servers(), self._apis()), self._wrong
+        servers, apis = self._servers(), self._apis()
+        for name in servers.keys() & apis.keys():
+            said = f"its tools would be called {name}.…, and so would those of the server {name}; rename one"
+            self._wrong.append(problem(("openapi", name), said, self._where))
+        return Config(grants.allow, grants.approve, Limits(**chosen), servers, apis, self._unusable), self._wrong
 
     def _section(self, name: str, default: Section) -> Section:
         try:
@@ -195,7 +201,7 @@ class _Reading:
             self._wrong += error.problems
         for at, name in enumerate(self._files()):
             try:
-                found = servers_from_mcp_json(self._project / name)
+                found = servers_from_mcp_json(self._project / name, self._unusable)
             except ConfigError as error:
                 self._wrong += error.problems
                 continue
