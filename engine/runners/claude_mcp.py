@@ -26,7 +26,7 @@ START_S = 30.0
 DAY_S = 86_400.0
 SHORT = 8  # characters: a shorter value is a switch, and no secret
 ERROR_WORD = re.compile(r"error type (\w+)")
-ERROR_STATUS = re.compile(r"HTTP (\d{3})\b")
+ERROR_STATUS = re.compile(r"HTTP ([0-9]{3})\b")
 
 Fields = dict[str, Any]
 
