@@ -347,7 +347,8 @@ def history_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
 def rollback_command(name: ToolName, version: int, /, *, json_: JsonFlag = False) -> int:
     async def work(composer: Composer) -> int:
         there = [one.number for one in await composer.history(name)]
-        if version not in there:
+        damaged = any(one.number == version for store in composer.stores for one in store.versions(name))
+        if version not in there and not damaged:  # of a damaged one, the composer says so
             raise UsageError(f"{name} has no version {version}; it has {', '.join(map(str, there))}")
         made = await composer.rollback(name, version)
         if json_:
