@@ -24,10 +24,11 @@ from composer.errors import (
     did_you_mean,
 )
 from composer.grants import Grants
+from composer.items import apart
 from composer.schemas import BadSchema, Checker, of_arguments
 from composer.scope import CallRecord, Scope
 from composer.search import Index
-from composer.spec import CallContext, Schema, Source, ToolSpec
+from composer.spec import ANYTHING, CallContext, Schema, Source, ToolSpec
 from sandbox import ApprovalRequired, Pending, ToolError
 from sandbox.spans import span
 
@@ -71,6 +72,11 @@ class Catalogue:
                 raise Collision(source.namespace, other.origin, source.origin)
         self.sources.append(source)
 
+    def namespace_problem(self, name: str) -> str | None:
+        """Why a tool at the top level can't be called that, if a source's tools stand below that name."""
+        owner = next((source for source in self.sources if source.namespace == name), None)
+        return None if owner is None else f"{name} is the namespace of {owner.origin}: choose another name"
+
     async def close(self) -> None:
         for task in list(self._asked.values()):
             task.cancel()
@@ -104,7 +110,11 @@ class Catalogue:
             return self._listed.get(id(source), [])
         try:
             found = task.result()
-            self.problems.pop(source.origin, None)
+            partly: dict[str, str] = getattr(source, "problems", {})
+            if partly:
+                self.problems[source.origin] = "; ".join(f"{name}: {why}" for name, why in partly.items())
+            else:
+                self.problems.pop(source.origin, None)
             return found
         except asyncio.CancelledError:
             self.problems[source.origin] = "it was closed"
@@ -354,8 +364,23 @@ def _within(name: str, namespace: str | None) -> bool:
 
 
 def show(specs: Iterable[ToolSpec], detail: Detail) -> str:
-    """Tools as text for a model: a line each, typed stubs, or everything there is."""
+    """Tools as text for a model: a line each, typed stubs, or everything there is. One that can't be shown is shown without its schemas."""
     specs = list(specs)
+    try:
+        return _shown(specs, detail)
+    except Exception:  # of which spec, and why, is found out one by one
+        return _shown([_showable(spec, detail) for spec in specs], detail)
+
+
+def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:
+    problems: dict[str, str] = {}
+    with apart(spec.name, problems):
+        _shown([spec], detail)
+        return spec
+    return replace(spec, description=f"(Its schemas can't be shown: {problems[spec.name]})", input_schema=ANYTHING, output_schema=None)
+
+
+def _shown(specs: list[ToolSpec], detail: Detail) -> str:
     if detail == "brief":
         return "\n".join(stubs.signature(spec) for spec in specs)
     text = stubs.stubs(specs)

@@ -13,8 +13,6 @@ from composer.grants import Grants
 from composer.scope import MAX_DEPTH
 from composer.toolfile import Example
 
-RESERVED = ("tool_", "engine_")  # how the server's own tools begin, those of other versions too
-
 
 @dataclass(frozen=True, slots=True)
 class ExampleOutcome:
@@ -51,18 +49,10 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
     return problems
 
 
-def is_reserved(name: str) -> bool:
-    """Whether a tool of that name is one that the server offers itself, or could be taken for one."""
-    return name.startswith(RESERVED) or name == "code_execute"
-
-
 def name_problems(name: str, catalogue: Catalogue) -> list[str]:
-    """A composed tool stands at the top level, beside the namespaces, the program's own functions and the server's tools."""
-    if is_reserved(name):
-        return ["its name is the server's own (tool_…, engine_…, code_execute): choose another"]
-    for source in catalogue.sources:
-        if source.namespace == name:
-            return [f"{name} is the namespace of {source.origin}: choose another name"]
+    """A composed tool stands at the top level, beside the namespaces and the program's own functions."""
+    if (taken := catalogue.namespace_problem(name)) is not None:
+        return [taken]
     known = catalogue.known(name)
     if known is not None and not known.origin.startswith("composed tool"):
         return [f"{name} is taken by {known.origin}: choose another name"]

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from composer import stubs
-from composer.errors import CallError, ComposeRefused, Spent, StoreError, ToolNotFound, did_you_mean
+from composer.errors import CallError, ComposerError, Spent, StoreError, ToolNotFound, did_you_mean
 from composer.interface import Inspector, Interface
-from composer.schemas import BadSchema, Checker, of_arguments
+from composer.items import apart
+from composer.schemas import Checker, of_arguments
 from composer.scope import Scope
 from composer.spec import CallContext, ToolSpec
 from composer.store import Found, Store, StoreScope, Version
@@ -79,10 +80,19 @@ class ComposedTools:
     local = True
     origin = "composed tools"
 
-    def __init__(self, stores: list[Store], inspector: Inspector, run: RunTool, elsewhere: Elsewhere | None = None) -> None:
-        """*elsewhere* says of a name that is no composed tool's where the tool is, if it knows."""
+    def __init__(
+        self,
+        stores: list[Store],
+        inspector: Inspector,
+        run: RunTool,
+        elsewhere: Elsewhere = lambda _: None,
+        taken: Elsewhere = lambda _: None,
+    ) -> None:
+        """*elsewhere* says of a name that is no composed tool's where the tool is, if it knows; *taken* why a tool can't have a name."""
         self.stores = stores
-        self._elsewhere = elsewhere
+        self.problems: dict[str, str] = {}  # of stores that can't be looked at, by their folders
+        self._elsewhere, self._taken = elsewhere, taken
+        self._refused: dict[str, str] = {}
         self._inspector = inspector
         self._run = run
         self._lock = asyncio.Lock()
@@ -96,18 +106,21 @@ class ComposedTools:
         """Look at the stores. A file that has changed is read again; a valid edit becomes a version."""
         async with self._lock:
             seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]] = {}
+            problems: dict[str, str] = {}
             for store in self.stores:
-                for name, found in store.scan().items():
-                    key = store.scope, name
-                    before = self._seen.get(key)
-                    if before is not None and before[0].stamp == found.stamp:
-                        seen[key] = before
-                    else:
-                        made = await self._look(store, name)
-                        if made is not None:
-                            seen[key] = _as_read(store, found, made), made
-            changed = {key: entry[1] for key, entry in seen.items()} != {key: entry[1] for key, entry in self._seen.items()}
-            self._seen = seen
+                with apart(str(store.folder), problems):
+                    for name, found in store.scan().items():
+                        key = store.scope, name
+                        before = self._seen.get(key)
+                        if before is not None and before[0].stamp == found.stamp:
+                            seen[key] = before
+                        else:
+                            tool = await self._look(store, name)
+                            if tool is not None:
+                                seen[key] = _as_read(store, found, tool), tool
+            refused = {name: why for _, name in seen if (why := self._taken(name)) is not None}
+            changed = refused != self._refused or _tools(seen) != _tools(self._seen)
+            self._seen, self._refused, self.problems = seen, refused, problems
             if changed:
                 self._sort()
 
@@ -119,15 +132,18 @@ class ComposedTools:
                     continue
                 if name in self.found or name in self.broken:
                     self.shadowed.append(tool)
-                elif isinstance(tool, Composed):
+                elif isinstance(tool, Composed) and name not in self._refused:
                     self.found[name] = tool
+                elif isinstance(tool, Composed):
+                    self.broken[name] = Broken(name, scope, self._refused[name], None)
                 else:
                     self.broken[name] = tool
         self._specs = [tool.spec for _, tool in sorted(self.found.items())]
 
     async def _look(self, store: Store, name: str) -> Composed | Broken | None:
         versions: list[Version] = []
-        try:
+        problems: dict[str, str] = {}
+        with apart(name, problems):
             versions = store.versions(name)
             file = store.read(name)
             if file is None:
@@ -135,14 +151,9 @@ class ComposedTools:
             interface = await self._inspector.interface(file)
             same = [version for version in versions if version.digest == file.digest[:16]]
             is_latest = bool(same) and versions[-1] is same[-1]
-            version = same[-1] if is_latest else store.adopt(file)
+            version = same[-1] if is_latest else _adopted(store, file)
             return Composed.of(file, interface, store.scope, version.number)
-        except ComposeRefused as error:
-            return Broken(name, store.scope, "; ".join(error.problems), versions[-1].number if versions else None)
-        except (BadSchema, StoreError) as error:
-            return Broken(name, store.scope, str(error), versions[-1].number if versions else None)
-        except OSError as error:
-            return Broken(name, store.scope, f"the store can't be written: {error.strerror}", versions[-1].number if versions else None)
+        return Broken(name, store.scope, problems[name], versions[-1].number if versions else None)
 
     async def tools(self) -> list[ToolSpec]:
         await self.load()
@@ -150,14 +161,15 @@ class ComposedTools:
 
     async def get(self, name: str) -> Composed:
         """The tool of that name; says why, if there is a file and it is no tool."""
-        if self._elsewhere is not None and (where := self._elsewhere(name)):
+        if where := self._elsewhere(name):
             raise ToolNotFound(where)
         check_name(name)
         await self.load()
         if name in self.found:
             return self.found[name]
         hint = did_you_mean(difflib.get_close_matches(name, self.found, 2, 0.6))
-        raise ToolNotFound(self.why_not(name) or f"there is no composed tool {name}{hint}")
+        unseen = "".join(f"; {folder} can't be looked at: {why}" for folder, why in self.problems.items())
+        raise ToolNotFound(self.why_not(name) or f"there is no composed tool {name}{hint}{unseen}")
 
     def why_not(self, name: str) -> str | None:
         """Why a tool that has a file can't be called."""
@@ -185,11 +197,22 @@ class ComposedTools:
         pass
 
 
+def _tools(seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]]) -> dict[tuple[StoreScope, str], Composed | Broken]:
+    return {key: tool for key, (_, tool) in seen.items()}
+
+
+def _adopted(store: Store, file: ToolFile) -> Version:
+    try:
+        return store.adopt(file)
+    except OSError as error:
+        raise StoreError(f"the store can't be written: {error.strerror}") from None
+
+
 def _as_read(store: Store, found: Found, made: Composed | Broken) -> Found:
     """The file that *made* was read from. What was adopted has a new stamp; what another process has put there since is not it."""
     now = store.find(found.name)
     if now is not None and now.stamp != found.stamp and isinstance(made, Composed):
-        with contextlib.suppress(ComposeRefused, OSError):
+        with contextlib.suppress(ComposerError, OSError):
             file = store.read(found.name)
             if file is not None and file.digest == made.file.digest:
                 return now

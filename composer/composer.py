@@ -26,14 +26,15 @@ from composer.functions import FunctionSource
 from composer.grants import Grants
 from composer.guest_tools import GuestTools
 from composer.interface import Inspector, Interface
+from composer.items import apart
 from composer.journal import Journal, record
 from composer.learned import learn
 from composer.learned_schemas import LearnedSchemas
 from composer.recorded import Recordings
 from composer.recording import Recording
 from composer.scope import Allowance, Approver, Scope
-from composer.spec import Source
-from composer.store import Store, StoreScope, Version, already_there
+from composer.spec import Source, check_namespace
+from composer.store import Store, StoreScope, Version, already_there, composed_stores
 from composer.suggest import Suggestion, suggest
 from composer.toolfile import Example, ToolFile
 from composer.trust import Withheld, is_trusted
@@ -96,14 +97,16 @@ class Composer:
             image = later() if build else ready_image(project, trusted=self.trusted) or later
             box = Sandbox(limits=self.config.limits, in_process=in_process, image=image, **options)
         self.box = box
-        self.stores = [Store(self.state / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
+        self.stores = composed_stores(project)
         self.usage = {
             "project": UsageStore(self.state / "usage.db"),
             "global": UsageStore(user_data() / "usage.db"),
         }
         self.journal = Journal(self.state / "journal")
         self.inspector = Inspector(self.box, cache_folder() / "interfaces")
-        self.composed = ComposedTools(self.stores, self.inspector, self._fly, self._elsewhere)
+        self.composed = ComposedTools(
+            self.stores, self.inspector, self._fly, self._elsewhere, lambda name: self.catalogue.namespace_problem(name)
+        )
         self.catalogue = Catalogue([self.composed, *sources])
         functions = FunctionSource(tools)
         if len(functions):
@@ -143,26 +146,32 @@ class Composer:
         return self._boxes[key]
 
     def _add_configured(self) -> None:
-        if (self.config.servers or self.config.apis) and not self.trusted:
-            for namespace in (*self.config.servers, *self.config.apis):
-                self.catalogue.add(Withheld(namespace, self.project))
-            return
-        if self.config.servers:
-            from composer.upstream import McpSource
+        """Each server by itself: one that can't be added is told of among the problems, and the others go on."""
+        for name, why in self.config.unusable.items():
+            from composer.servers import namespace_of
 
-            for namespace, server in self.config.servers.items():
-                folder = str(self.project / (server.cwd or "."))
-                self.catalogue.add(McpSource(namespace, server.model_copy(update={"cwd": folder})))
-        if self.config.apis:
+            with apart(name, self.catalogue.problems):
+                self.catalogue.add(Withheld(check_namespace(namespace_of(name)), self.project, why))
+        for namespace in (*self.config.servers, *self.config.apis):
+            with apart(namespace, self.catalogue.problems):
+                self.catalogue.add(self._configured(namespace) if self.trusted else Withheld(namespace, self.project))
+
+    def _configured(self, namespace: str) -> Source:
+        server = self.config.servers.get(namespace)
+        if server is None:
             from composer.openapi import source_of
 
-            for namespace, api in self.config.apis.items():
-                self.catalogue.add(source_of(namespace, api))
+            return source_of(namespace, self.config.apis[namespace])
+        from composer.upstream import McpSource
+
+        folder = str(self.project / (server.cwd or "."))
+        return McpSource(namespace, server.model_copy(update={"cwd": folder}))
 
     async def close(self) -> None:
         try:
-            for usage in self.usage.values():
-                usage.flush()
+            for scope, usage in self.usage.items():
+                with apart(f"the uses of {scope} tools", {}):
+                    usage.flush()
             self.code.close()
             await self.catalogue.close()
         finally:
@@ -432,8 +441,7 @@ class Composer:
         """Every version of a tool, the oldest first."""
         toolfile.check_name(name)
         await self.composed.load()
-        store = self._holder(name)
-        return store.versions(name)
+        return self._holder(name).history(name, whole=True).versions
 
     async def rollback(self, name: str, version: int, *, scope: StoreScope | None = None) -> Version:
         """Bring an earlier version back, as a new version with its content. With a *scope*, only in that store."""

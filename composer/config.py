@@ -120,6 +120,7 @@ class Config:
     apis: dict[str, OpenApiConfig] = field(default_factory=dict)
     withheld: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Settings of a folder that nobody has trusted which are not in force, and what to say of each."""
+    unusable: dict[str, str] = field(default_factory=dict)  # servers in files of mcp_json that can't be used, and why
 
     @property
     def grants(self) -> Grants:
@@ -175,6 +176,7 @@ class _Reading:
         self._layers, self._project, self._trusted, self._look = layers, project, trusted, look
         self._table, self._where = layers.table, layers.where
         self._wrong: list[str] = []
+        self._unusable: dict[str, str] = {}
         self._withheld: dict[tuple[str, ...], str] = {}
 
     def _withhold(self, path: tuple[str, ...], said: str) -> bool:
@@ -198,8 +200,12 @@ class _Reading:
             from composer.secrets import spelled_out
 
             self._wrong += [problem(path, said, self._where) for path, said in spelled_out(self._layers.of_file, section)]
-        found = Config(grants.allow, grants.approve, Limits(**chosen), self._servers(), self._apis(), self._withheld)
-        return found, self._wrong
+        servers, apis = self._servers(), self._apis()
+        for name in servers.keys() & apis.keys():
+            said = f"its tools would be called {name}.…, and so would those of the server {name}; rename one"
+            self._wrong.append(problem(("openapi", name), said, self._where))
+        limits = Limits(**chosen)
+        return Config(grants.allow, grants.approve, limits, servers, apis, self._withheld, self._unusable), self._wrong
 
     def _allowed(self, limits: BaseModel) -> dict[str, Any]:
         """The limits that are said, without those that are wider than the defaults and not for this folder to say."""
@@ -232,7 +238,7 @@ class _Reading:
             if self._withhold(("mcp_json",), f"servers of {', '.join(self._files())} are not there") and not self._look:
                 break
             try:
-                found = servers_from_mcp_json(self._project / name)
+                found = servers_from_mcp_json(self._project / name, self._unusable)
             except ConfigError as error:
                 self._wrong += error.problems
                 continue

@@ -20,6 +20,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from composer import toolfile
+from composer.items import apart
+from composer.numbers import DIGITS
 from composer.toolfile import MAX_BYTES, NAME
 from sandbox import Sandbox
 
@@ -54,8 +56,11 @@ async def read_import(data: bytes, where: str, box: Sandbox) -> list[Imported]:
     """What a file offers. What is wrong with one tool in it is said of that tool."""
     if len(data) > MAX_IMPORT:
         return [Imported(where, problem=f"the file is larger than {MAX_IMPORT} bytes")]
-    if re.search(rb"(?m)^# /// tool\s*$", data[: 1 << 16]):
-        return [Imported(where, source=data.decode("utf-8", "replace"))]
+    if re.search(rb"(?m)^# /// tool[ \t\r]*$", data[: 1 << 16]):
+        try:
+            return [Imported(where, source=data.decode("utf-8"))]
+        except UnicodeDecodeError as error:
+            return [Imported(where, problem=f"it is not UTF-8: {error.reason} at byte {error.start}")]
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -63,7 +68,13 @@ async def read_import(data: bytes, where: str, box: Sandbox) -> list[Imported]:
     if isinstance(document, dict) and document.get("format") == FORMAT:
         return [_own(entry) for entry in _entries(document.get("tools"))]
     entries = _entries(document.get("tools", [document]) if isinstance(document, dict) else document)
-    return [await _older(entry, box) for entry in entries]
+    found: list[Imported] = []
+    for number, entry in enumerate(entries, 1):
+        name, wrong = f"tool {number}", dict[str, str]()
+        with apart(name, wrong):
+            found.append(await _older(entry, box))
+        found += [Imported(name, problem=why) for why in wrong.values()]
+    return found
 
 
 def _entries(found: Any) -> list[Any]:
@@ -84,7 +95,7 @@ async def _older(entry: Any, box: Sandbox) -> Imported:
         name = entry.get("name") if isinstance(entry, dict) else None
         return Imported(str(name or "a tool")[:80], problem=f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
     name = re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", older.name).lower()).strip("_")
-    name = f"tool_{name}" if name[:1].isdigit() else name
+    name = f"tool_{name}" if name[:1] in DIGITS else name
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         return Imported(older.name[:80], problem="its name can't be made into one: small letters, digits and underscores, no keyword")
     doc = older.description.strip() or f"Imported as {name}."

@@ -18,6 +18,7 @@ from composer.toolfile import ToolFile
 from sandbox import Sandbox
 
 LIMITS: dict[str, Any] = {"timeout_s": 3, "cpu_s": 2, "max_tool_calls": 0, "max_result_bytes": 1 << 20}
+MAX_DESCRIPTION = 20_000
 MAX_REQUIRES = 200
 MAX_CACHED = 4 << 20
 
@@ -27,7 +28,7 @@ class Interface(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    description: str = Field(max_length=20_000)
+    description: str = Field(max_length=MAX_DESCRIPTION)
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
     requires: tuple[str, ...] = Field(max_length=MAX_REQUIRES)
@@ -83,6 +84,9 @@ class Inspector:
             raise ComposeRefused(file.name, ["its definitions break what is used to look at them"]) from None
         problems = [problem[:1000] for problem in answer.problems[:20]]
         problems += self._requires_problems(file, answer)
+        if len(answer.description) > MAX_DESCRIPTION:
+            length = len(answer.description)
+            problems.append(f"line {answer.line or 1}: its docstring is {length} characters long; at most {MAX_DESCRIPTION} are accepted")
         for what, schema in (("input", answer.input_schema), ("output", answer.output_schema)):
             if schema is not None:
                 try:

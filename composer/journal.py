@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from composer.folders import check_folder, ignore_state, locked, open_ordinary
+from composer.items import apart
 from composer.scope import CallRecord, small
 from sandbox import Run
 
@@ -104,7 +105,8 @@ class Journal:
     def append(self, entry: RunRecord) -> None:
         """Write a record. A journal that can't be written costs no run: that is logged."""
         for listener in self.listeners:
-            listener(entry)
+            with apart("a listener to the journal", {}):
+                listener(entry)
         try:
             self._append(entry)
         except (OSError, ValueError) as error:  # also text that is no Unicode

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from composer.folders import locked, read_bounded, write_whole
+from composer.items import apart
+from composer.schemas import BadSchema, Checker
 
 MAX_BYTES = 4 << 20
 
@@ -22,7 +24,15 @@ class LearnedSchemas:
             found = json.loads(read_bounded(self._path, MAX_BYTES))
         except (OSError, ValueError, RecursionError):
             return {}
-        return {name: schema for name, schema in found.items() if isinstance(schema, dict)} if isinstance(found, dict) else {}
+        known: dict[str, Any] = {}
+        wrong: dict[str, str] = {}
+        for name, schema in found.items() if isinstance(found, dict) else ():
+            with apart(f"{self._path}: the schema of {name[:80]}", wrong):
+                if not isinstance(schema, dict):
+                    raise BadSchema("it is no object")
+                Checker(schema)  # what is no schema is as good as none
+                known[name] = schema
+        return known
 
     def save(self, name: str, schema: dict[str, Any]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,8 @@ from contextvars import Context, ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
-
 from composer.errors import ConfigError
+from composer.replies import Sifted
 from composer.servers import Scrubber
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
@@ -50,6 +49,8 @@ class Link:
         self.hide = Scrubber()  # for what it answers
         self.exit = ""  # how a child ended
         self.tail = bytearray()  # the last of what a child wrote to stderr
+        self.unusable: dict[str, str] = {}  # tools that can't be made of what is connected to, for as long as it is
+        self.dropped: dict[str, str] = {}  # tools that the last listing had, and that don't follow the protocol
         self._connect, self._changed = connect, changed
         self._ready, self._stop = asyncio.Event(), asyncio.Event()
         self._failed: BaseException | None = None
@@ -145,6 +146,10 @@ class Link:
         finally:
             self.gone.set()
 
+    def sifted(self, messages: Any) -> Sifted:
+        """A transport's messages, without what would spoil a listing."""
+        return Sifted(messages, self.dropped.__setitem__, lambda: self.session.protocol_version if self.opened else None)
+
     def session_settings(self) -> dict[str, Any]:
         from mcp_types import Implementation, ToolListChangedNotification
 
@@ -167,7 +172,7 @@ def _kind(error: Exception, statuses: list[int]) -> Exception:
         if error.code == CONNECTION_CLOSED or (status >= 401 and error.code != METHOD_NOT_FOUND):
             return Lost(f"HTTP {status}: {error}" if status >= 400 else str(error))
         return Refused(str(error) or "the server refused the call")
-    if isinstance(error, ValidationError):
+    if isinstance(error, ValueError | RecursionError):  # pydantic's are ValueErrors
         return Refused("the server's answer does not follow the protocol")
     if isinstance(error, RuntimeError) and "InputRequired" in str(error):
         return Refused("the tool asks for more input, which can't be given here")

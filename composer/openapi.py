@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import itertools
 import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
+from pydantic_core import to_json
 
 from composer.answers import MAX_ERROR, cut
 from composer.errors import ConfigError
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
 MAX_DOCUMENT = 8 << 20
 MAX_NODES = 2_000_000  # what a document may unfold to: in YAML a few lines can stand for billions
 UNFOLDING = 10  # values for each character at the most: without aliases a text has fewer than one
+
+MOST_TRIES = 200  # to find the operations of a document that can't be used
+
+PARSER = logging.getLogger("fastmcp.utilities.openapi.parser")
+
+_Operation = tuple[str, str | None]
 
 # By HTTP's own definition; what POST does, nobody knows.
 _HINTS: dict[str, dict[str, bool]] = {
@@ -110,12 +118,13 @@ async def _connect(
     loaded = await asyncio.to_thread(load_document, document)  # a large one takes seconds
     address = _address(loaded) if base_url is None else resolve(base_url, environ, "base_url")
     async with bounded_client(headers=resolved, base_url=address, read_s=options.timeout_s + 30, kind=_client_class()) as client:
-        server = await asyncio.to_thread(_server, loaded, client)
+        server = await asyncio.to_thread(_server, loaded, client, link.unusable)
         async with in_memory(server, link, secrets) as session:
             yield session
 
 
-def _server(document: dict[str, Any], client: httpx2.AsyncClient) -> Any:
+def _server(document: dict[str, Any], client: httpx2.AsyncClient, unusable: dict[str, str]) -> Any:
+    """A server with the document's operations. One that can't be used is left out, and told in *unusable*."""
     load_fastmcp()
     from fastmcp import FastMCP
     from mcp_types import ToolAnnotations
@@ -124,10 +133,63 @@ def _server(document: dict[str, Any], client: httpx2.AsyncClient) -> Any:
         if component.annotations is None:
             component.annotations = ToolAnnotations.model_validate({"open_world_hint": True, **_HINTS.get(route.method.upper(), {})})
 
+    def build(operations: Sequence[_Operation]) -> Any:
+        if next(tries) > MOST_TRIES:
+            raise ConfigError(f"the OpenAPI document can't be used: too many of its operations are wrong: {', '.join([*unusable][:5])}")
+        return FastMCP.from_openapi({**document, "paths": _paths(document, operations)}, client, name="api", mcp_component_fn=hint)
+
+    def usable(operations: Sequence[_Operation]) -> list[_Operation]:
+        try:
+            build(operations)
+            return [*operations]
+        except ConfigError:
+            raise
+        except Exception as error:
+            if len(operations) == 1:
+                unusable[_called(document, operations[0])] = cut(words(error), 300)
+                return []
+            half = len(operations) // 2
+            return usable(operations[:half]) + usable(operations[half:])
+
+    tries = itertools.count(1)
+    PARSER.setLevel(logging.CRITICAL)  # it logs each failure at length, and in colours; what is wrong is told by us
     try:
         return FastMCP.from_openapi(document, client, name="api", mcp_component_fn=hint)
     except Exception as error:
-        raise ConfigError(f"the OpenAPI document can't be used: {cut(words(error), 500)}") from None
+        try:
+            build([])
+        except Exception:  # then it is none of the operations
+            raise ConfigError(f"the OpenAPI document can't be used: {cut(words(error), 500)}") from None
+        return build(usable(list(_operations(document))))
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
+    """Every operation, as its path and its method; a path that has none of them that can be told apart is one itself."""
+    paths = document.get("paths")
+    for path, item in paths.items() if isinstance(paths, Mapping) else ():
+        methods = [name for name in item if name.upper() in {*_HINTS, "TRACE"}] if isinstance(item, Mapping) else []
+        yield from ((path, method) for method in methods or [None])
+
+
+def _paths(document: Mapping[str, Any], operations: Sequence[_Operation]) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
+    for path, method in operations:
+        item = document["paths"][path]
+        if method is None:
+            chosen[path] = item
+        else:
+            shared = {name: value for name, value in item.items() if name.upper() not in {*_HINTS, "TRACE"}}
+            chosen[path] = {**chosen.get(path, shared), method: item[method]}
+    return chosen
+
+
+def _called(document: Mapping[str, Any], operation: _Operation) -> str:
+    path, method = operation
+    if method is None:
+        return path
+    found = document["paths"][path][method]
+    name = found.get("operationId") if isinstance(found, Mapping) else None
+    return name if isinstance(name, str) and name else f"{method.upper()} {path}"
 
 
 def _client_class() -> type[httpx2.AsyncClient]:
@@ -144,12 +206,30 @@ def _client_class() -> type[httpx2.AsyncClient]:
             except (httpx2.RequestError, httpx2.StreamError) as error:
                 raise ToolError(f"{request.method} {request.url.path}: {words(error)}", log_level=logging.DEBUG) from None
             if response.status_code < 300:
+                if (wrong := _unreadable(response)) is not None:
+                    said = f"{request.method} {request.url.path}: the answer can't be read: {wrong}"
+                    raise ToolError(said, log_level=logging.DEBUG)
                 return response
             said = f"HTTP {response.status_code} {response.reason_phrase}".strip()
             body = response.text[: 2 * MAX_ERROR].strip()
             raise ToolError(f"{said}: {body}" if body else said, log_level=logging.DEBUG)
 
     return Client
+
+
+def _unreadable(response: httpx2.Response) -> str | None:
+    """What keeps an answer from being JSON data; what is no JSON at all is text, and None of this function's business."""
+    if "json" not in response.headers.get("content-type", "").lower():
+        return None
+    try:
+        value = json.loads(response.content)
+        if b"\\u" in response.content:
+            to_json(value)  # it may have halves of characters
+    except json.JSONDecodeError:
+        return None
+    except (ValueError, RecursionError) as error:
+        return cut(words(error), MAX_ERROR)
+    return None
 
 
 def load_document(document: Mapping[str, Any] | Path | str) -> dict[str, Any]:

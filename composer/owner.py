@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from composer.numbers import whole
+
 VARIABLE = "GO_ENT_OWNER"  # in the environment of what a process starts for itself: whose it is
 
 
@@ -25,8 +27,7 @@ def own_identity() -> str:
 
 def pid_of(name: str) -> int:
     """The number in an identity; 0 if it is none."""
-    number = name.partition("-")[0]
-    return int(number) if number.isdecimal() and number.isascii() and len(number) < 12 else 0
+    return whole(name.partition("-")[0], 11) or 0
 
 
 def is_dead(name: str) -> bool:

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 from composer.errors import BadName, ConfigError
 from composer.folders import read_bounded
 from composer.problems import Setting, Where, problem, problems
+from composer.reserved import NAMESPACES
 from composer.spec import check_namespace
 from sandbox.layers import dotted
 
@@ -178,10 +179,11 @@ def configs_from_table(table: Any, where: Where, section: str, model: type[Model
     return found
 
 
-def servers_from_mcp_json(path: Path) -> dict[str, ServerConfig]:
+def servers_from_mcp_json(path: Path, unusable: dict[str, str] | None = None) -> dict[str, ServerConfig]:
     """The servers of an mcpServers file, as Claude Code, Cursor and others keep it, by namespace.
 
-    Keys that are only those programs' concern are passed over. A server that is disabled there is left out.
+    Keys that are only those programs' concern are passed over. A server that is disabled there is left out. One that can't be used
+    here is told in *unusable*, or without it raised.
     """
     text = read_text(path, MAX_FILE)
     try:
@@ -198,21 +200,28 @@ def servers_from_mcp_json(path: Path) -> dict[str, ServerConfig]:
     names: dict[str, str] = {}
     servers: dict[str, ServerConfig] = {}
     for name, value in table.items():
-        setting = ("mcpServers", name)
-        if not isinstance(value, dict):
-            raise ConfigError(problem(setting, "it should be an object", where))
-        if value.get("disabled") is True:
-            continue
-        namespace = _namespace(name, setting, names, where)
-        kind = value.get("type", "stdio" if "command" in value else "http")
-        if kind == "stdio":
-            kept = {key: value[key] for key in ("command", "args", "env", "cwd") if key in value}
-        elif isinstance(kind, str) and kind.lower() in _HTTP_TYPES:
-            kept = {key: value[key] for key in ("url", "headers") if key in value}
-        else:
-            raise ConfigError(problem((*setting, "type"), f"{str(kind)[:40]!r} is not one that can be used: stdio or http", where))
-        servers[namespace] = validated(ServerConfig, _references(kept), where, setting)
+        try:
+            if not (isinstance(value, dict) and value.get("disabled") is True):
+                namespace = _namespace(name, ("mcpServers", name), names, where)
+                servers[namespace] = _from_mcp_json(("mcpServers", name), value, where)
+        except ConfigError as error:
+            if unusable is None:
+                raise
+            unusable[name] = str(error)
     return servers
+
+
+def _from_mcp_json(setting: Setting, value: Any, where: Where) -> ServerConfig:
+    if not isinstance(value, dict):
+        raise ConfigError(problem(setting, "it should be an object", where))
+    kind = value.get("type", "stdio" if "command" in value else "http")
+    if kind == "stdio":
+        kept = {key: value[key] for key in ("command", "args", "env", "cwd") if key in value}
+    elif isinstance(kind, str) and kind.lower() in _HTTP_TYPES:
+        kept = {key: value[key] for key in ("url", "headers") if key in value}
+    else:
+        raise ConfigError(problem((*setting, "type"), f"{str(kind)[:40]!r} is not one that can be used: stdio or http", where))
+    return validated(ServerConfig, _references(kept), where, setting)
 
 
 def _references(value: Any) -> Any:
@@ -249,12 +258,19 @@ def validated(model: type[Model], value: Any, where: Where, setting: Setting) ->
         raise ConfigError(*problems(error, model, where, setting)) from None
 
 
+def namespace_of(name: Any) -> str:
+    """What the tools of a server of that name are called by, if they can be called by it."""
+    return re.sub(r"[^a-z0-9_]", "_", str(name).lower())
+
+
 def _namespace(name: Any, setting: Setting, names: dict[str, str], where: Where) -> str:
-    made = re.sub(r"[^a-z0-9_]", "_", str(name).lower())
+    made = namespace_of(name)
     try:
         check_namespace(made)
     except BadName as error:
         raise ConfigError(problem(setting, str(error), where)) from None
+    if made in NAMESPACES:
+        raise ConfigError(problem(setting, f"{made} is a namespace of go-ent itself: rename it", where))
     if made in names:
         raise ConfigError(problem(setting, f"its tools would be called {made}.…, and so would those of {names[made]}; rename one", where))
     names[made] = dotted(setting)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from composer.errors import BadName
+from composer.numbers import DIGITS
 
 Schema = Mapping[str, Any]
 
@@ -29,7 +30,7 @@ def check_namespace(name: str) -> str:
 def part_of(name: str) -> str:
     """What a source calls a tool, as a name that Python code can call: `get-issue` becomes `get_issue`."""
     made = re.sub(r"[^A-Za-z0-9_]", "_", name)[:128]
-    made = f"_{made}" if made[:1].isdigit() else f"{made}_" if keyword.iskeyword(made) else made
+    made = f"_{made}" if made[:1] in DIGITS else f"{made}_" if keyword.iskeyword(made) else made
     if not PART.fullmatch(made) or made.startswith("__"):
         raise BadName(f"{name[:80]!r} can't be the name of a tool")
     return made

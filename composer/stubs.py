@@ -24,6 +24,7 @@ from itertools import count, islice
 from typing import Any
 from urllib.parse import unquote
 
+from composer.numbers import DIGITS
 from composer.spec import ANYTHING, Hints, Schema, ToolSpec
 
 MAX_BYTES = 8192  # of one tool's stub
@@ -565,7 +566,7 @@ def _plain(name: str) -> bool:
 def _identifier(text: str) -> str:
     """*text* as a name that can be defined in a class."""
     made = re.sub(r"[^A-Za-z0-9_]", "_", text[:128])
-    made = f"_{made}" if not made or made[0].isdigit() else made
+    made = f"_{made}" if not made or made[0] in DIGITS else made
     made = f"_{made.lstrip('_')}" if made.startswith("__") else made
     return f"{made}_" if keyword.iskeyword(made) else made
 
@@ -573,7 +574,7 @@ def _identifier(text: str) -> str:
 def _camel(text: str) -> str:
     """*text* as the name of a type: `search_issues` becomes `SearchIssues`."""
     made = "".join(word[0].upper() + word[1:] for word in re.findall(r"[A-Za-z0-9]+", text[:200]))[:60]
-    return made if made and not made[0].isdigit() else f"Type{made}"
+    return made if made and made[0] not in DIGITS else f"Type{made}"
 
 
 def _free(hint: str, taken: Container[str]) -> str:

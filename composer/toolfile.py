@@ -21,6 +21,7 @@ import json
 import keyword
 import re
 import tomllib
+import unicodedata
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 
 from composer.errors import BadName, ComposeRefused
 from composer.grants import check_pattern
+from composer.reserved import reserved_problem
 from sandbox import LimitError, Limits
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -35,10 +37,14 @@ MAX_BYTES = 512 << 10
 MAX_EXAMPLES = 100
 WIDTH = 110
 OPENS = re.compile(r"# /// (tool|examples)[ \t]*")
-TEXT = re.compile(r"\S")
+TEXT = re.compile(r"[^ \t\n]")
 CLOSES = re.compile(r"# ///[ \t]*")
-VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*\d+[ \t]*\n")
+VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*([0-9]+)[ \t]*\n")
 NAME_LINE = re.compile(r"# name[ \t]*=[^\n]*\n")
+# Controls, among them all that some reader takes for the end of a line and another doesn't; marks that change the order in which
+# text is shown; halves of characters. With any of them a person could be shown other code than what is run.
+MISLEADING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+MOST_TOLD = 5
 
 
 def check_name(name: str) -> str:
@@ -140,6 +146,8 @@ def read(source: str | bytes, name: str | None = None) -> ToolFile:
         raise ComposeRefused(called, [f"its file is {len(source)} characters long; at most {MAX_BYTES} are accepted"])
     source = source.replace("\r\n", "\n")
     source = source if source.endswith("\n") else f"{source}\n"
+    if misleading := _misleading(source):
+        raise ComposeRefused(called, misleading)
     found = _blocks(source)
     blocks: dict[str, str] = {}
     for block in found:
@@ -151,8 +159,37 @@ def read(source: str | bytes, name: str | None = None) -> ToolFile:
     metadata = _metadata(called, blocks["tool"], blocks.get("examples", ""))
     if name is not None and metadata.name != name:
         raise ComposeRefused(name, [f"its file says that its name is {metadata.name!r}"])
+    if (reserved := reserved_problem(metadata.name)) is not None:
+        raise ComposeRefused(metadata.name, [reserved])
     digest = hashlib.sha256(_unversioned(source).encode()).hexdigest()
     return ToolFile(source, metadata, digest)
+
+
+def _misleading(source: str) -> list[str]:
+    """Where a source has characters that no tool's file may have, in strings and comments neither."""
+    problems: dict[int, str] = {}
+    line = at = 0
+    for match in MISLEADING.finditer(source):
+        line, at = line + source.count("\n", at, match.start()), match.start()
+        code = ord(match[0])
+        called = unicodedata.name(match[0], "a control character" if code < 0xA0 else "half a character")
+        said = f"line {line + 1} has the character U+{code:04X} ({called.lower()})"
+        problems.setdefault(line, f"{said}: write it as an escape, like \\u{code:04x}")
+        if len(problems) == MOST_TOLD:
+            break
+    return list(problems.values())
+
+
+def identity(data: bytes) -> tuple[str, int | None] | None:
+    """The digest and the version of what was once saved as a tool's file, whether or not it could be saved now; None if it is none."""
+    try:
+        source = data.decode("utf-8")
+        block = _tool_block(source)
+    except (UnicodeDecodeError, StopIteration):
+        return None
+    version = VERSION.search(source[block.start : block.end])
+    number = int(version[1]) if version and len(version[1]) < 10 else None
+    return hashlib.sha256(_unversioned(source).encode()).hexdigest(), number
 
 
 def _unversioned(source: str) -> str:
@@ -244,11 +281,16 @@ def written(example: Example) -> str:
 
 
 def _written(value: Any, indent: int) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = _escaped(json.dumps(value, ensure_ascii=False))
     if len(text) + indent <= WIDTH or not isinstance(value, dict | list) or not value:
         return text
     inner = " " * (indent + 1)
     if isinstance(value, dict):
-        parts = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {_written(part, indent + 1)}" for key, part in value.items()]
+        parts = [f"{inner}{_escaped(json.dumps(key, ensure_ascii=False))}: {_written(part, indent + 1)}" for key, part in value.items()]
         return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
     return "[\n" + ",\n".join(f"{inner}{_written(part, indent + 1)}" for part in value) + "\n" + " " * indent + "]"
+
+
+def _escaped(text: str) -> str:
+    """JSON without the characters that a tool's file can't have."""
+    return MISLEADING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

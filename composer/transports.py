@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from composer.fastmcp_loading import load_fastmcp
 from composer.links import GRACE_S, Connector, Link, session_class, statuses_met
 from composer.owner import VARIABLE, own_identity
+from composer.replies import Awaited, as_answer
 from composer.servers import INHERITED, Scrubber, ServerConfig, SourceOptions, kept_back, referred, resolve
 from sandbox.programs import program_to_start, with_safe_path
 
@@ -71,13 +73,34 @@ async def _over_http(
                 link.exit = f"HTTP {response.status_code}"
 
     client = bounded_client(headers=headers, auth=auth, read_s=max(300.0, config.timeout_s + 30))
-    client.event_hooks["response"].append(note)
+    client.event_hooks["response"] += [note, _answers_its_request]
     async with (
         client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as (read, write),
-        session_class()(read, write, **link.session_settings()) as session,
+        session_class()(link.sifted(read), write, **link.session_settings()) as session,
     ):
         yield session
+
+
+async def _answers_its_request(response: httpx2.Response) -> None:
+    """Have whoever reads an answer in JSON find one to its own request."""
+    import httpx2
+
+    class Whole(httpx2.AsyncByteStream):
+        def __init__(self, stream: Any, request_id: int | str) -> None:
+            self._stream, self._request_id = stream, request_id
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield as_answer(b"".join([chunk async for chunk in self._stream]), self._request_id)
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    if response.is_success and response.headers.get("content-type", "").lower().startswith("application/json"):
+        asked = json.loads(response.request.content or b"null")
+        request_id = asked.get("id") if isinstance(asked, dict) and "method" in asked else None
+        if request_id is not None:
+            response.stream = Whole(response.stream, request_id)
 
 
 def _login(url: str) -> httpx2.Auth:
@@ -147,7 +170,6 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
     """
     import anyio
     from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
 
     assert config.command is not None
     own = {name: resolve(value, environ, f"env.{name}") for name, value in config.env.items()}
@@ -176,15 +198,14 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
     to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
 
+    awaited = Awaited()
+
     async def receive() -> None:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             try:
                 while line := await stdout.readline():
-                    try:
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValueError:
-                        continue  # a line that is no message: servers do print to their stdout
-                    await to_session.send(SessionMessage(message))
+                    for message in awaited.read(line):
+                        await to_session.send(SessionMessage(message))
             except ValueError:
                 link.exit = f"it sent a message of more than {MAX_MESSAGE} bytes"
         to_session.close()
@@ -192,8 +213,12 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
 
     async def send() -> None:
         with contextlib.suppress(OSError):
-            async for message in from_session:
-                stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            async for sent in from_session:
+                line = awaited.to_send(sent.message)
+                if not isinstance(line, bytes):
+                    await to_session.send(SessionMessage(line))
+                    continue
+                stdin.write(line)
                 await stdin.drain()
             return
         to_session.close()  # it may live on, but it no longer listens: who waits for an answer must hear of that
@@ -205,7 +230,7 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Li
 
     pipes = [asyncio.create_task(work()) for work in (receive, send, keep_stderr)]
     try:
-        async with session_class()(read, write, **link.session_settings()) as session:
+        async with session_class()(link.sifted(read), write, **link.session_settings()) as session:
             yield session
     finally:
         await _end(child, link, pipes)

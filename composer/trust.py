@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import os
 import secrets
 import time
@@ -18,6 +19,7 @@ from composer.errors import StoreError, Unavailable
 from composer.folders import locked, read_bounded, user_data, write_whole
 from composer.spec import CallContext, ToolSpec
 
+log = logging.getLogger("composer")
 MAX_BYTES = 4 << 20
 VARIABLE = "GO_ENT_TRUST_PROJECT"
 
@@ -65,16 +67,15 @@ def is_sealed(text: str, mark: str) -> bool:
 
 
 class Withheld:
-    """A source that a folder names, and that is not reached because nobody has trusted the folder."""
+    """A source that a folder names, and that is not reached: because nobody has trusted the folder, or because of what *reason* says."""
 
     local = True
 
-    def __init__(self, namespace: str, project: Path) -> None:
+    def __init__(self, namespace: str, project: Path, reason: str = "") -> None:
         self.namespace = namespace
         self.origin = f"{namespace} of {project.name}"
-        self._reason = (
-            f"{self.origin} is not started: nobody has trusted this folder; look at its .go-ent/config.toml, then say go-ent trust there"
-        )
+        untrusted = "is not started: nobody has trusted this folder; look at its .go-ent/config.toml, then say go-ent trust there"
+        self._reason = f"{self.origin} {f'can not be used: {reason}' if reason else untrusted}"
 
     async def tools(self) -> list[ToolSpec]:
         raise Unavailable(self._reason)
@@ -113,9 +114,12 @@ def _read() -> dict[str, float]:
         data = read_bounded(file, MAX_BYTES)
         if file.stat().st_uid != os.getuid():
             raise StoreError(f"{file} belongs to another user: remove it, and trust your projects again")
-        found = json.loads(data)["projects"]
-        return {str(name): float(since) for name, since in found.items()}
+        projects = json.loads(data)["projects"].items()
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(f"{file} can't be read, so nothing is trusted: {error}; remove it, and trust your projects again") from None
+    known = {name: float(since) for name, since in projects if isinstance(since, int | float) and abs(since) < 1e18}
+    for name in [name for name, _ in projects if name not in known]:
+        log.warning("%s: what it says of %s can't be read, so that folder is not trusted: say go-ent trust there again", file, name[:200])
+    return known

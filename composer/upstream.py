@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
+
 from composer.answers import MAX_ERROR, MAX_TOOLS, Entry, Listing, answer_of, cut, entry_of, list_tools
-from composer.errors import BadName, CallError, Collision, ConfigError, ToolNotFound, Unavailable
+from composer.errors import CallError, Collision, ConfigError, ToolNotFound, Unavailable
+from composer.items import apart
 from composer.links import MAX_TAIL, Connector, Link, Lost, Refused, seen
 from composer.rates import Bucket
 from composer.servers import Scrubber, ServerConfig, SourceOptions, ToolOptions
@@ -68,6 +71,7 @@ class McpSource:
         self._last_reason = ""
         self._closed = False
         self._listed: Listing | None = None
+        self._refused: dict[str, str] = {}  # tools that it lists and that can't be called, and why
         self._listings = 0  # counts what made a listing stale, so that one under way is not kept
         self._list_lock = asyncio.Lock()
 
@@ -93,7 +97,11 @@ class McpSource:
     async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
         entry = (await self._listing_now()).entries.get(name)
         if entry is None:
-            raise ToolNotFound(f"{self.origin} has no tool {name}")
+            raise ToolNotFound(self.why_not(name) or f"{self.origin} has no tool {name}")
+        try:
+            to_json(arguments)
+        except (ValueError, RecursionError) as error:
+            raise CallError(f"the arguments of {name} can't be sent as JSON: {cut(str(error), MAX_ERROR)}") from None
         options = self._tool_options(entry)
         timeout = options.timeout_s or self._options.timeout_s
         again = options.retries if entry.spec.hints.read_only or entry.spec.hints.idempotent else 0
@@ -136,6 +144,7 @@ class McpSource:
             if self._listed is not None:
                 return self._listed
             before = self._listings
+            link.dropped.clear()
             try:
                 found = await link.ask(list_tools, self._options.timeout_s)
             except TimeoutError:
@@ -144,24 +153,33 @@ class McpSource:
                 raise Unavailable(f"{self.origin} did not list its tools: {cut(link.scrub(str(refused)), MAX_ERROR)}") from None
             except Lost as lost:
                 raise Unavailable(f"{self.origin} was lost: {await self._lost(link, lost)}") from None
-            listing = self._offered(found, self._hidden(link))
+            listing = self._offered(found, self._hidden(link), {**link.unusable, **link.dropped})
             if before == self._listings and link is self._link:
                 self._listed = listing
             return listing
 
-    def _offered(self, found: list[Tool], hide: Scrubber) -> Listing:
+    def why_not(self, name: str) -> str | None:
+        """Why a tool that the server lists can't be called."""
+        return self._refused.get(name)
+
+    def _offered(self, found: list[Tool], hide: Scrubber, dropped: Mapping[str, str]) -> Listing:
         self.notes = [f"only the first {MAX_TOOLS} of its tools are offered"] if len(found) > MAX_TOOLS else []
+        wrong = dict(dropped)
         entries: dict[str, Entry] = {}
+        clashes: dict[str, str] = {}
         for tool in found[:MAX_TOOLS]:
-            try:
+            with apart(tool.name[:80], wrong):
                 entry = entry_of(self.namespace, tool, self.origin, hide)
-            except BadName as error:
-                self.notes.append(str(error))
-                continue
-            full = entry.spec.name
-            if full in entries:
-                raise Collision(full, f"{entries[full].upstream!r} of {self.origin}", f"{tool.name[:80]!r} of {self.origin}")
-            entries[full] = entry
+                full = entry.spec.name
+                if full in entries and entries[full].upstream != tool.name:
+                    first, second = (f"{name[:80]!r} of {self.origin}" for name in (entries[full].upstream, tool.name))
+                    clashes[full] = str(Collision(full, first, second))
+                entries.setdefault(full, entry)
+        for full in clashes:  # which of them would be meant, nobody knows
+            del entries[full]
+        self._refused = {**{f"{self.namespace}.{name}": f"{name} can't be used: {why}" for name, why in wrong.items()}, **clashes}
+        self.notes += [why if why.startswith(repr(name)) else f"{name!r} is not offered: {why}" for name, why in wrong.items()]
+        self.notes += clashes.values()
         known = {name for entry in entries.values() for name in (entry.upstream, entry.part)}
         self.notes += [f"there are options for {name!r}, which is none of its tools" for name in self._options.tools if name not in known]
         return Listing(entries, [entry.spec for entry in entries.values()])

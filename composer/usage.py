@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from composer.folders import check_database, locked
+from composer.items import apart
 
 log = logging.getLogger("composer")
 RECENT = 101  # durations that the median is taken from
@@ -122,13 +123,16 @@ class UsageStore:
 
     def _read(self) -> dict[str, Used]:
         with self._open() as database:
-            found = {}
+            found: dict[str, Used] = {}
+            wrong: dict[str, str] = {}
             for name, calls, failures, last_used in database.execute("SELECT name, calls, failures, last_used FROM usage"):
-                recent = sorted(
-                    ms for (ms,) in database.execute("SELECT ms FROM recent WHERE name = ? ORDER BY id DESC LIMIT ?", (name, RECENT))
-                )
-                p50 = recent[len(recent) // 2] if recent else None
-                found[name] = Used(calls, failures, last_used or None, p50)
+                with apart(f"{self._path}: the uses of {str(name)[:80]}", wrong):
+                    recent = sorted(
+                        float(ms)
+                        for (ms,) in database.execute("SELECT ms FROM recent WHERE name = ? ORDER BY id DESC LIMIT ?", (name, RECENT))
+                    )
+                    p50 = recent[len(recent) // 2] if recent else None
+                    found[_text(name)] = Used(_count(calls), _count(failures), float(last_used) or None, p50)
             return found
 
     def _make(self) -> None:
@@ -167,6 +171,18 @@ class UsageStore:
             database.execute("COMMIT")
         finally:
             database.close()
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a tool's name is a text, not {type(value).__name__}")
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise TypeError(f"a count is a whole number, not {str(value)[:40]!r}")
+    return value
 
 
 def _mend(error: Exception) -> str:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from engine.prompts.chunker import Chunk, pack
     from engine.runners.base import Availability, Progress, Runner
     from engine.strategies.plan import Plan, PlanTask, parse_plan, read_plan
-    from engine.strategies.pool import run_with_concurrency
+    from engine.strategies.pool import Callbacks, run_with_concurrency
     from engine.workflows import Workflows, WorkflowState
 
 _HOMES = {
@@ -93,7 +93,7 @@ _HOMES = {
     "prompts.chunker": ("Chunk", "pack"),
     "runners.base": ("Availability", "Progress", "Runner"),
     "strategies.plan": ("Plan", "PlanTask", "parse_plan", "read_plan"),
-    "strategies.pool": ("run_with_concurrency",),
+    "strategies.pool": ("Callbacks", "run_with_concurrency"),
     "workflows": ("WorkflowState", "Workflows"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -106,6 +106,7 @@ __all__ = [
     "BudgetExceeded",
     "BudgetLimit",
     "BudgetReport",
+    "Callbacks",
     "Chunk",
     "CommandCheck",
     "CommandConfig",

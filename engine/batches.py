@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from composer import Approver, Composer
 from composer.composed import Composed
+from composer.numbers import whole
 from engine.errors import ExecutionConflict
 from engine.executions.state import BadState, ExecutionStatus
 from engine.executions.store import Held
@@ -40,7 +41,7 @@ class Batch:
         self._guests = guests
         self._before: dict[int, tuple[str, Run]] = {}
         self.known: frozenset[int] = frozenset()  # lines that have come to their end before
-        self._begun = {int(path) for path in tapes.tracks.runs if path.isdecimal()}  # lines that were under way before
+        self._begun = {line for path in tapes.tracks.runs if (line := whole(path)) is not None}  # lines that were under way before
         self.left = 0  # lines that were not brought to their end, and can be
         self._running: set[str] = set()
         self.stopping = asyncio.Event()

@@ -216,17 +216,18 @@ def digest(text: str, project: Path) -> str:
 
 
 UNITS = "ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|hours?"
+DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 PASSING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]"), ""),
-    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
-    (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"), "<time>"),
-    (re.compile(r"\b1\d{9}(?:\d{3})?(?:\.\d+)?\b"), "<time>"),
-    (re.compile(rf"\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?\s?(?:{UNITS})\b"), "<duration>"),
+    (re.compile(rf"\b{DAY}(?:[T ][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:[.,][0-9]+)?)?)?(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}})?"), "<time>"),
+    (re.compile(r"\b[0-9]{1,2}:[0-9][0-9]:[0-9][0-9](?:[.,][0-9]+)?\b"), "<time>"),
+    (re.compile(r"\b1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]+)?\b"), "<time>"),
+    (re.compile(rf"\b(?:[0-9]+h)?(?:[0-9]+m)?[0-9]+(?:\.[0-9]+)?\s?(?:{UNITS})\b"), "<duration>"),
     (re.compile(r"(?:/private|/var)?/(?:tmp|var/folders)/[^\s:'\"`,;)\]}>]*"), "<temporary>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "<id>"),
-    (re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b"), "<id>"),
-    (re.compile(r"\b(pid|process)([ =:]+)\d+\b", re.I), r"\1\2<id>"),
+    (re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{8,}\b"), "<id>"),
+    (re.compile(r"\b(pid|process)([ =:]+)[0-9]+\b", re.I), r"\1\2<id>"),
     (re.compile(r"([=*_~#.-])\1{2,}"), r"\1\1\1"),  # rules, which are as long as the line has room
     (re.compile(r"\s+"), " "),
 )

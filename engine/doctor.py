@@ -15,7 +15,7 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -24,15 +24,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from composer import Composer
-from composer.config import read_config
+from composer.composed import Broken
+from composer.config import Config, read_config
 from composer.errors import ComposerError, ConfigError
 from composer.folders import STATE, user_data
+from composer.items import apart
+from composer.store import composed_stores, ignored_versions
 from composer.trust import VARIABLE, is_trusted
 from engine.errors import EngineError
 from engine.prompts import all_skills
 from engine.wants import wants
 from sandbox import SandboxError
 from sandbox.images.cache import cache_path
+from sandbox.images.project import ready_image
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -64,11 +68,59 @@ class Check:
 async def examine(engine: Engine, *, deep: bool = False) -> list[Check]:
     """Everything there is to look at. *deep* also starts and asks the servers that the configuration names."""
     project = engine.project
-    checks = [*machine(project), *await asyncio.to_thread(settings, project), *await asyncio.to_thread(recorded, project)]
-    checks += await _sandbox(engine, project)
-    for name, found in (await engine.runtimes()).items():
-        checks.append(_runtime(name, found))
-    return checks + await _servers(engine, deep=deep)
+    parts: dict[str, Callable[[], Awaitable[list[Check]]]] = {
+        "machine": lambda: asyncio.to_thread(machine, project),
+        "settings": lambda: asyncio.to_thread(settings, project),
+        "records": lambda: asyncio.to_thread(recorded, project),
+        "sandbox": lambda: _sandbox(engine, project),
+        "composed tools": lambda: _composed(engine),
+        "runtimes": lambda: _runtimes(engine),
+        "servers": lambda: _servers(engine, deep=deep),
+    }
+    checks: list[Check] = []
+    for name, look in parts.items():
+        wrong: dict[str, str] = {}
+        with apart(name, wrong):
+            checks += await look()
+        checks += [Check(name, False, f"can't be looked at: {why}") for why in wrong.values()]
+    return checks
+
+
+async def _runtimes(engine: Engine) -> list[Check]:
+    return [_runtime(name, found) for name, found in (await engine.runtimes()).items()]
+
+
+async def _composed(engine: Engine) -> list[Check]:
+    """Composed tools: those that can't be called, and what in their histories is no version. Needs an image to look at them."""
+    stores = composed_stores(engine.project)
+    checks: list[Check] = []
+    there = 0
+    for store in stores:
+        wrong: dict[str, str] = {}
+        with apart(str(store.folder), wrong):
+            names = await asyncio.to_thread(store.scan)
+            there += len(names)
+            checks += [
+                Check("version", False, said, "remove the file if nobody of you put it there", needed=False)
+                for said in await asyncio.to_thread(ignored_versions, store)
+            ]
+        checks += [Check("composed tools", False, f"{folder}: {why}", needed=False) for folder, why in wrong.items()]
+    if not there:
+        return checks
+    if await asyncio.to_thread(ready_image, engine.project, trusted=False) is None:
+        said = f"{there}, which are looked at once there is an image"
+        return [*checks, Check("composed tools", True, said, needed=False)]
+    async with await asyncio.to_thread(Composer, engine.project, config=Config(), trusted=False, workers=1, build=False) as composer:
+        await composer.composed.load()
+        broken = [*composer.composed.broken.values(), *(tool for tool in composer.composed.shadowed if isinstance(tool, Broken))]
+        count = len(composer.composed.found)
+        checks.append(Check("composed tools", True, f"{count} can be called", needed=False))
+        for tool in broken:
+            back = (
+                f"edit it, or go-ent tool rollback {tool.name} {tool.last_version}" if tool.last_version else "edit its file, or remove it"
+            )
+            checks.append(Check("composed tool", False, f"{tool.name} ({tool.scope}) is broken: {tool.reason}", back, needed=False))
+    return checks
 
 
 def _runtime(name: str, found: Availability) -> Check:
@@ -227,6 +279,9 @@ def _index(folder: Path) -> Iterator[Check]:
         return
     if problem != "ok":
         yield Check("executions", False, f"the index {path} is damaged: {problem[:200]}", fix, needed=False)
+    elif unreadable := ExecutionStore(folder.parent.parent).index.missing():
+        for name, why in unreadable.items():
+            yield Check("execution", False, f"{name} can't be used: {why}", f"mend or remove {folder / name}", needed=False)
     elif (folder / STALE).exists() or known != there:
         yield Check("executions", False, f"the index has {known} of {there} executions; the next look mends it", fix, needed=False)
     else:
@@ -315,13 +370,14 @@ def _age(built: str) -> str:
 async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
     config = await asyncio.to_thread(read_config, engine.project)
     names = [*config.servers, *config.apis]
+    unusable = [Check(f"server {name}", False, why, "mend it where it says", needed=False) for name, why in config.unusable.items()]
     if not names:
-        return []
+        return unusable
     if not deep:
-        return [Check("servers", True, f"{', '.join(names)}: not asked; doctor --deep does", needed=False)]
+        return [*unusable, Check("servers", True, f"{', '.join(names)}: not asked; doctor --deep does", needed=False)]
     if not engine.trusted:
         return [Check("servers", False, "not asked, for the project is not trusted", "go-ent trust", needed=False)]
-    checks = []
+    checks = unusable
     try:
         async with await asyncio.to_thread(Composer, engine.project, trusted=engine.trusted) as composer:
             catalogue = composer.catalogue
@@ -334,6 +390,7 @@ async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
                     checks.append(Check(f"server {name}", False, problem, fix, needed=False))
                 else:
                     checks.append(Check(f"server {name}", True, f"answers, {len(await source.tools())} tools", needed=False))
+                    checks += [Check(f"server {name}", False, note, needed=False) for note in getattr(source, "notes", [])]
     except (ComposerError, SandboxError) as error:
         return [Check("servers", False, str(error), "go-ent image build", needed=False)]
     return checks

@@ -445,7 +445,7 @@ def _iteration(number: int, result: TaskResult, project: Path) -> Iteration:
         status=result.status,
         output=shortened(result.output, OUTPUT_CHARS, end=True),
         error=None if error is None else shortened(error, FEEDBACK_CHARS, end=True),
-        files_modified=result.files_modified[:MAX_FILES],
+        files_modified=tuple(result.files_modified[:MAX_FILES]),
         metrics=result.metrics,
         failure="" if error is None else digest(error, project),
         over_budget=result.status == "BLOCKED" and any(step.failure == "budget" for step in result.steps),

@@ -288,18 +288,18 @@ class Metrics(Model):
 
 
 class TaskResult(Model):
-    """What every strategy answers. `steps` are the single runs, in a deterministic order."""
+    """What every strategy answers; only `status` is needed. `steps` are the single runs, in a deterministic order."""
 
     version: Literal[1] = 1
-    execution_id: str
+    execution_id: str = ""  # without one it is no execution's: somebody made it by hand
     status: TaskStatus
-    strategy: str
+    strategy: str = ""
     strategy_reason: str = ""
     output: str = ""
     error: str | None = None
     metrics: Metrics | None = None
-    files_modified: tuple[str, ...] = ()
-    observations: tuple[str, ...] = ()
+    files_modified: list[str] = Field(default_factory=list)
+    observations: list[str] = Field(default_factory=list)
     adjustments: tuple[str, ...] = ()
     steps: tuple[RunResult, ...] = ()
 

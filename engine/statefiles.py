@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 
 from composer.folders import check_folder, ignore_state, locked, read_bounded, write_whole
+from composer.items import apart
 from engine.claims import Claim, held_by
 from engine.errors import BadTask, ExecutionNotFound
 from engine.executions.state import BadState
@@ -70,13 +71,13 @@ class StateFiles(Generic[S]):
 
     def all(self) -> Listing[S]:
         """All of them, by name. One that can't be read hides none of the others."""
-        states, problems = [], []
+        states: list[S] = []
+        problems: dict[str, str] = {}
         for name in self.names():
-            try:
+            with apart(name, problems):
                 states.append(self.load(name))
-            except (BadState, ExecutionNotFound) as error:
-                problems.append(str(error))
-        return Listing(tuple(states), tuple(problems))
+        told = (why if name in why else f"{self.path(name)}: {why}" for name, why in problems.items())
+        return Listing(tuple(states), tuple(told))
 
     def change(self, name: str, change: Callable[[S], S]) -> S:
         """Read a state, change it and write it, alone among all processes."""

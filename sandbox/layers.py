@@ -25,7 +25,7 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 8
 AS_WRITTEN = frozenset({"env", "set", "headers"})
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_AT = re.compile(r" \(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)$")
 
 Names = Mapping[str, Iterable[str]]  # by section: what may be named in it, beside what the file names
 

@@ -47,6 +47,29 @@ def test_the_host_never_imports_the_guest() -> None:
                 assert not imports(path) & {"pickle", "marshal", "shelve"}, path
 
 
+# Prose in any language: what is a digit there is the language's to say.
+PROSE = {"composer/search.py", "engine/context/deterministic.py", "engine/context/facts.py"}
+ANY_DIGIT = re.compile(r"(?<!\\)(?:\\\\)*\\[dD]")
+DIGIT_METHODS = {"isdigit", "isdecimal", "isnumeric"}
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
+    r"""`\d`, `isdigit` and their like take the digits of every script: use [0-9], and `composer.numbers.whole`."""
+    for path in (ROOT / package).rglob("*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        if name in PROSE or "/guest/" in name:  # the guest's own data
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docs = {
+            ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in docs:
+                assert not ANY_DIGIT.search(node.value), f"{name}:{node.lineno}"
+            assert not (isinstance(node, ast.Attribute) and node.attr in DIGIT_METHODS), f"{name}:{node.lineno}"
+
+
 def test_workers_do_not_pay_for_pydantic() -> None:
     code = "import sys, sandbox.zygote; print([name for name in ('pydantic', 'asyncio', 'fastmcp', 'cyclopts') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

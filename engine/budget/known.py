@@ -8,12 +8,14 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from composer.numbers import DIGITS
+
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
     from genai_prices.types import ModelInfo, Provider
 
 LONGEST_NAME = 200
-DATED = re.compile(r"(.+)[-@](?:20\d{6}|20\d\d-\d\d-\d\d)")
+DATED = re.compile(r"(.+)[-@]20(?:[0-9]{6}|[0-9]{2}-[0-9]{2}-[0-9]{2})")
 
 # What opencode and its catalogue call the providers that genai-prices has under another id. Anything else must be its id
 # exactly: the library's own search takes "openai-compatible", whatever runs there, for OpenAI.
@@ -76,7 +78,7 @@ def _find(name: str, provider_id: str | None) -> tuple[Provider, ModelInfo] | No
         return None
     # Some models are matched by how their id begins: claude-opus-4-5 would also price claude-opus-4-51.
     name, base = name.replace(".", "-"), model.id.lower().replace(".", "-")
-    if name.startswith(base) and name[len(base) : len(base) + 1].isdigit():
+    if name.startswith(base) and name[len(base) : len(base) + 1] in DIGITS:
         return None
     return provider, model
 

@@ -6,6 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+from composer.numbers import whole
+
 
 def this_process() -> str:
     """A name for this process that no other ever has: boot, pid and when it was started."""
@@ -16,8 +18,9 @@ def this_process() -> str:
 def is_alive(owner: str) -> bool:
     """Whether the process of that name runs here. One in another container or on another machine can't be seen, so it does not."""
     boot, _, rest = owner.partition(":")
-    pid, _, started = rest.partition(":")
-    return boot == _boot() and pid.isdecimal() and len(pid) < 12 and started != "" and _started(int(pid)) == started
+    number, _, started = rest.partition(":")
+    pid = whole(number, 11)
+    return boot == _boot() and pid is not None and started != "" and _started(pid) == started
 
 
 @cache

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from composer.items import apart
 from engine.budget.ledger import Ledger
 from engine.budget.owners import is_alive
 from engine.budget.windows import Window, bounds
@@ -129,11 +130,17 @@ def read_report(
             models=_totals(database, BY_MODEL, within.month),
             open_reservations=sum(count for owner, count in owners if alive(owner)),
             lost_reservations=sum(count for owner, count in owners if not alive(owner)),
-            reservations=tuple(
-                OpenReservation(key=key, usd=usd, tokens=tokens, at=datetime.fromtimestamp(at, zone), lost=not alive(owner))
-                for key, usd, tokens, at, owner in oldest
-            ),
+            reservations=tuple(_reservations(oldest, zone, alive)),
         )
+
+
+def _reservations(rows: Iterable[tuple[Any, ...]], zone: ZoneInfo, alive: Callable[[str], bool]) -> Iterator[OpenReservation]:
+    for key, usd, tokens, at, owner in rows:
+        shown = None
+        with apart(f"the reservation {str(key)[:80]}", {}):
+            shown = OpenReservation(key=key, usd=usd, tokens=tokens, at=datetime.fromtimestamp(at, zone), lost=not alive(owner))
+        if shown is not None:
+            yield shown
 
 
 def read_spent(ledger: Ledger, execution_id: str) -> Spent:

@@ -52,6 +52,8 @@ def ps_command(
     store = ExecutionStore(find_project("."))
     above = None if parent is None else store.find(parent)
     found = store.rows(limit=limit, status=status, kind=kind, parent=above)
+    for name, why in store.index.missing().items():
+        say(f"{name} can't be used: {why}", err=True)
     if json_:
         show_json([_row(row) for row in found])
         return 0

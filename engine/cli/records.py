@@ -26,9 +26,12 @@ LONGEST_S = 100 * 365 * 86_400
 
 def reindex_command(*, json_: JsonFlag = False) -> int:
     """Make the index of this project's executions anew, from their folders."""
-    count = _store().index.rebuild()
+    index = _store().index
+    count, missing = index.rebuild(), index.missing()
+    for name, why in missing.items():
+        say(f"{name} can't be used: {why}", err=True)
     if json_:
-        show_json({"executions": count})
+        show_json({"executions": count, **({"unusable": missing} if missing else {})})
     else:
         say(f"{'1 execution is' if count == 1 else f'{count} executions are'} in the index")
     return 0
@@ -63,6 +66,8 @@ def prune_command(
         say(name)
     what = f"{len(pruned.removed)} execution{'' if len(pruned.removed) == 1 else 's'}"
     say(f"{'would remove' if dry_run else 'removed'} {what}, {pruned.bytes / 1e6:.1f} MB", err=dry_run)
+    for name, why in pruned.failed.items():
+        say(f"{name} is not removed: {why}", err=True)
     if pruned.kept_resumable:
         why = "running, or needed by what is kept" if resumable else "kept because a resume can go on: --resumable removes those too"
         say(f"{pruned.kept_resumable} more {'is' if pruned.kept_resumable == 1 else 'are'} {why}", err=True)
@@ -104,7 +109,7 @@ def _store() -> ExecutionStore:
 
 def _duration(text: str, option: str) -> float:
     """Seconds."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhdw])", text.strip().lower(), re.ASCII)
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])", text.strip().lower(), re.ASCII)
     seconds = float(found[1]) * SECONDS[found[2]] if found else 0.0
     if not 0 < seconds <= LONGEST_S:
         raise UsageError(f"{option} is a time like 90m, 12h, 30d or 4w, more than 0 and at most 100 years, not {text[:40]!r}")
@@ -113,7 +118,7 @@ def _duration(text: str, option: str) -> float:
 
 def _size(text: str, option: str) -> int:
     """Bytes."""
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?)\s*([kmgt]?)(?:i?b)?", text.strip().lower(), re.ASCII)
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([kmgt]?)(?:i?b)?", text.strip().lower(), re.ASCII)
     if found is None:
         raise UsageError(f"{option} is a size like 500M or 2G, not {text[:40]!r}")
     return int(float(found[1]) * BYTES[found[2]])

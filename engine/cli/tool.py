@@ -11,14 +11,16 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from composer import Approver, Composer, ComposeRefused, ComposerError, Saved, ToolNotFound, ToolSpec
+from composer import Approver, Composer, ComposeRefused, ComposerError, Saved, ToolSpec
 from composer.catalogue import Detail
 from composer.catalogue import show as stubs
 from composer.composed import Broken, Composed
 from composer.folders import find_project
+from composer.items import reason
+from composer.store import ignored_versions
 from composer.toolfile import MAX_BYTES
 from composer.usage import Used
-from engine.cli import UsageError, app
+from engine.cli import SETUP_ERROR, UsageError, app
 from engine.cli.asking import Person, approve_all, at_terminal
 from engine.cli.completing import ToolName
 from engine.cli.exec import interrupted_by_signals, print_run, read_inputs
@@ -73,11 +75,13 @@ def with_guests(
 def list_command(*, json_: JsonFlag = False) -> int:
     async def work(composer: Composer) -> int:
         found = await composer.tools()
+        _say_ignored(composer)
         rows = [_row(tool, used, shadows=any(other.name == tool.name for other in composer.composed.shadowed)) for tool, used in found]
+        code = SETUP_ERROR if composer.composed.problems else 0
         if json_:
             show_json(rows)
-            return 0
-        if not rows:
+            return code
+        if not rows and not code:
             say("no composed tools yet: go-ent tool add FILE", err=True)
         elif is_rich(sys.stdout):
             table([_cells(row) for row in rows], ["name", "version", "scope", "use", "description"], spare=("use", "scope"))
@@ -85,12 +89,22 @@ def list_command(*, json_: JsonFlag = False) -> int:
         for row in rows if not is_rich(sys.stdout) else ():
             name, version, scope, use, state = _cells(row)
             say(f"{name:<{width}}  {version:<4} {scope}  {use:<10}  {state}")
-        for store in composer.stores:
-            for name in store.strangers():
-                say(f"{store.scope}: {name} is not a tool: its name can't be one", err=True)
-        return 0
+        return code
 
     return with_composer(work, quiet=json_)
+
+
+def _say_ignored(composer: Composer) -> None:
+    """Where a person looks for their tools: what else is in the stores, and what of them can't be looked at."""
+    for folder, why in composer.composed.problems.items():
+        say(f"{folder}: {why}", err=True)
+    for store in composer.stores:
+        if str(store.folder) in composer.composed.problems:
+            continue
+        for name in store.strangers():
+            say(f"{store.scope}: {name} is not a tool: its name can't be one", err=True)
+        for told in ignored_versions(store):
+            say(told, err=True)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -178,6 +192,7 @@ def _saved(file: str, saved: Saved) -> dict[str, Any]:
 
 async def save_all(items: list[T], save: Callable[[T], Awaitable[None]]) -> list[tuple[T, ComposeRefused]]:
     """Save tools in whatever order works: one may require another of them. What can't be saved, and why."""
+    alone = len(items) == 1
     while True:
         refused: list[tuple[T, ComposeRefused]] = []
         for item in items:
@@ -185,6 +200,10 @@ async def save_all(items: list[T], save: Callable[[T], Awaitable[None]]) -> list
                 await save(item)
             except ComposeRefused as error:
                 refused.append((item, error))
+            except Exception as error:
+                if alone:
+                    raise
+                refused.append((item, ComposeRefused(str(getattr(item, "name", "the tool"))[:80], [reason(error, "a tool to be saved")])))
         if not refused or len(refused) == len(items):
             return refused
         items = [item for item, _ in refused]
@@ -282,11 +301,11 @@ def examples_command(*names: ToolName, quiet: QuietFlag = False, json_: JsonFlag
             tell(f"testing {name}, {number} of {len(chosen)}")
             try:
                 outcomes = await composer.test(name)
-            except ComposerError as error:
-                if isinstance(error, ToolNotFound):
+            except Exception as error:
+                if isinstance(error, ComposerError) and name in names and name not in composer.composed.broken:
                     raise
                 failed += 1
-                rows.append({"name": name, "example": None, "ok": False, "problem": str(error), "ms": 0.0})
+                rows.append({"name": name, "example": None, "ok": False, "problem": reason(error, name), "ms": 0.0})
                 continue
             if not outcomes:
                 rows.append({"name": name, "example": None, "ok": True, "problem": "it has no examples", "ms": 0.0})
@@ -328,7 +347,8 @@ def history_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
 def rollback_command(name: ToolName, version: int, /, *, json_: JsonFlag = False) -> int:
     async def work(composer: Composer) -> int:
         there = [one.number for one in await composer.history(name)]
-        if version not in there:
+        damaged = any(one.number == version for store in composer.stores for one in store.versions(name))
+        if version not in there and not damaged:  # of a damaged one, the composer says so
             raise UsageError(f"{name} has no version {version}; it has {', '.join(map(str, there))}")
         made = await composer.rollback(name, version)
         if json_:
@@ -346,15 +366,21 @@ def rm_command(*names: ToolName, json_: JsonFlag = False) -> int:
 
     async def work(composer: Composer) -> int:
         removed = []
-        try:
-            for name in names:
+        failed: list[Exception] = []
+        for name in names:
+            try:
                 scope = await composer.remove(name)
                 removed.append({"name": name, "scope": scope})
                 if not json_:
                     say(f"{name}: removed from the {scope} store; `go-ent tool rollback {name} VERSION` brings it back")
-        finally:
-            if json_:
-                show_json(removed)
+            except Exception as error:
+                failed.append(error)
+        if json_:
+            show_json(removed)
+        for earlier in failed[:-1]:
+            say(reason(earlier, "a tool to be removed"), err=True)
+        if failed:
+            raise failed[-1]
         return 0
 
     return with_composer(work, quiet=json_)
@@ -384,6 +410,9 @@ def search_command(
             say("no tool is granted here yet: go-ent tool add FILE, or name servers and grants in .go-ent/config.toml", err=True)
         for origin, problem in composer.catalogue.problems.items():
             say(f"{origin}: {problem}", err=True)
+        for source in composer.catalogue.sources:
+            for note in getattr(source, "notes", []):
+                say(f"{source.origin}: {note}", err=True)
         return 0 if found else 1
 
     return with_composer(work, quiet=json_)
@@ -447,7 +476,12 @@ def import_command(
             try:
                 data = await asyncio.to_thread(_bounded, file, MAX_IMPORT)
             except OSError as error:
-                raise UsageError(f"{file}: {error.strerror}") from None
+                if len(files) == 1:
+                    raise UsageError(f"{file}: {error.strerror}") from None
+                say(f"{file}: {error.strerror}", err=True)
+                rows.append({"file": file, "name": None, "saved": False, "problems": [error.strerror]})
+                code = 1
+                continue
             found = await read_import(data, file, composer.box)
             for item in found:
                 if item.problem is not None:

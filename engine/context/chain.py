@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from composer.folders import TEMPORARY, locked, read_bounded, sync_folder
+from composer.items import apart
 from engine.context.models import Link, Message
 from engine.errors import BadTask, StorageFailed
 from engine.executions.state import BadState
@@ -32,8 +33,8 @@ MAX_LINK = 8 << 20
 MAX_MESSAGES = 64 << 20  # bytes of what one link replaced
 MAX_LISTING = 64 << 20  # bytes of all links
 MAX_FILES = 50_000
-LINK = re.compile(r"(\d{4,9})\.json")
-ORIGINALS = re.compile(r"(\d{4,9})\.messages\.jsonl")
+LINK = re.compile(r"([0-9]{4,9})\.json")
+ORIGINALS = re.compile(r"([0-9]{4,9})\.messages\.jsonl")
 M = TypeVar("M", bound=Model)
 
 
@@ -106,12 +107,12 @@ class Chain:
         problems: list[str] = []
         size = 0
         for number in numbers:
-            try:
-                links.append(self._read(number))
-            except BadState as error:
-                problems.append(str(error))
-                continue
-            size += self._link(number).stat().st_size
+            wrong: dict[str, str] = {}
+            with apart(self._link(number).name, wrong):
+                link = self._read(number)
+                size += self._link(number).stat().st_size
+                links.append(link)
+            problems += [why if name in why else f"{name}: {why}" for name, why in wrong.items()]
             if size > MAX_LISTING:
                 problems.append(f"the summaries after number {number} are not listed: they are too much")
                 break

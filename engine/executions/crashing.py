@@ -11,6 +11,8 @@ import os
 import signal
 import threading
 
+from composer.numbers import whole
+
 NAMES = (
     "create-before-folder",
     "create-after-folder",
@@ -40,9 +42,9 @@ _lock = threading.Lock()
 
 def _read(said: str) -> tuple[str, int]:
     name, _, number = said.partition(":")
-    if name not in (*NAMES, FULL) or not (number or "1").isdecimal():
+    if name not in (*NAMES, FULL) or (times := whole(number or "1")) is None:
         raise SystemExit(f"GO_ENT_CRASH={said[:80]!r} names no crash point: there are {', '.join((*NAMES, FULL))}")
-    return name, int(number or 1)
+    return name, times
 
 
 def arm(said: str | None) -> None:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, ValidationError
 
 from composer.folders import ignore_state, locked
-from engine.errors import EngineError
+from composer.items import apart
 from engine.executions import marks
 from engine.executions.ids import ID, PREFIX
 from engine.executions.indexfile import IndexFile, create
@@ -40,6 +40,17 @@ REST_S = 30.0
 FILL_S = 120.0  # that another process has to fill it
 MOST_ROWS = 100_000
 FAILURES = (sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
+# Values that no database takes: the execution's fault, not the file's.
+UNFIT = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+)
+MOST_TOLD = 20  # executions that can't be read
 
 SCHEMA = MappingProxyType(
     {
@@ -185,6 +196,19 @@ class Index:
                 return  # no order that we made
             after = found[-1].id
 
+    def missing(self) -> dict[str, str]:
+        """The executions that it can't hold, the newest first, and why; only so many are looked at."""
+        from engine.executions.store import Unborn
+
+        names, left_out = _names(self.folder), dict[str, str]()
+        known = {name for (name,) in self._ask(lambda database: database.execute("SELECT id FROM executions").fetchall())}
+        for name in (name for name in reversed(names) if name not in known):
+            with apart(name, left_out), contextlib.suppress(Unborn):  # of those, nothing was done
+                self._check_readable(name)
+            if len(left_out) == MOST_TOLD:
+                break
+        return left_out
+
     def needs_image(self) -> set[str]:
         """The digests of the images that executions which can be resumed were run by."""
         return self._ask(_images)
@@ -263,17 +287,28 @@ class Index:
                     return  # else it was replaced on the way, and the new one lacks the first of them
             raise sqlite3.DatabaseError(f"{self.folder / FILE} is replaced again and again")
 
+    def _check_readable(self, name: str) -> None:
+        from engine.executions.store import ExecutionStore
+
+        store = ExecutionStore(self.folder.parent.parent)
+        state = store.load(name)
+        found = state, records_from(state), calls_from(store.records(name)) if state.calls else {}
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+            create(database, VERSION, SCHEMA)
+            database.execute(PUT, _values(state))
+            note(database, state.id, *found[1:])
+
     def _read(self, name: str) -> Found | None:
         """An execution from its folder; None if it can't be read."""
         from engine.executions.store import ExecutionStore
 
         store = ExecutionStore(self.folder.parent.parent)
-        try:
+        wrong: dict[str, str] = {}
+        with apart(name, wrong):
             state = store.load(name, compare=False)
             return state, records_from(state), calls_from(store.records(name)) if state.calls else {}
-        except (EngineError, *FAILURES, KeyError, RecursionError) as error:
-            log.info("%s is left out of the index: %s", self.folder / name, error)
-            return None
+        log.info("%s is left out of the index: %s", self.folder / name, wrong[name])
+        return None
 
     def _add_all(self, found: Iterable[Found | None], database: sqlite3.Connection) -> None:
         for one in found:
@@ -281,9 +316,15 @@ class Index:
             if one is None or not (self.folder / one[0].id).is_dir():
                 continue
             state, records, calls = one
-            with contextlib.suppress(ValueError, TypeError, ArithmeticError):  # figures that no database takes
+            database.execute("SAVEPOINT one")
+            try:
                 database.execute(PUT, _values(state))
                 note(database, state.id, records, calls)
+            except UNFIT as error:
+                database.execute("ROLLBACK TO one")
+                log.info("%s is left out of the index: %s", self.folder / state.id, error)
+            finally:
+                database.execute("RELEASE one")
 
     def _stale(self) -> bool:
         return os.path.lexists(self.folder / STALE)

@@ -11,12 +11,13 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from composer.items import apart
 from engine.claims import Claim, held_by
 from engine.config import RetentionConfig
-from engine.errors import EngineError
+from engine.errors import ExecutionConflict
 from engine.executions.held import LOCK_FILE
 from engine.executions.index import Row
 from engine.executions.store import ExecutionStore
@@ -35,6 +36,7 @@ class Pruned:
     removed: list[str]
     bytes: int
     kept_resumable: int  # that would have gone, but can be resumed, or an execution that can be resumed needs them
+    failed: dict[str, str] = field(default_factory=dict)  # that could not be removed, and why
 
 
 def prune(
@@ -62,16 +64,18 @@ def prune(
     staying = [row for row in rows if row.resumable and (row.id not in due or not resumable or _owned(store, row.id))]
     needed = {row.id for row in staying} | _ancestors(rows, staying)
     removed: list[str] = []
+    failed: dict[str, str] = {}
     freed = 0
     for row in rows:
         if row.id not in due or row.id in needed:
             continue
-        size = sizes.get(row.id) or _size(store.folder / row.id)
-        if _owned(store, row.id) if dry_run else not _remove(store, row.id, resumable=resumable):
-            continue
-        removed.append(row.id)
-        freed += size
-    return Pruned(removed, freed, len(due & needed))
+        with apart(row.id, failed):
+            size = sizes.get(row.id) or _size(store.folder / row.id)
+            if _owned(store, row.id) if dry_run else not _remove(store, row.id, resumable=resumable):
+                continue
+            removed.append(row.id)
+            freed += size
+    return Pruned(removed, freed, len(due & needed), failed)
 
 
 class Retention:
@@ -213,7 +217,7 @@ def _remove(store: ExecutionStore, execution_id: str, *, resumable: bool) -> boo
     except FileNotFoundError:  # somebody else was faster
         store.index.remove(execution_id)
         return False
-    except (EngineError, OSError, ValueError) as error:
+    except ExecutionConflict as error:  # somebody has it
         log.info("execution %s is not removed: %s", execution_id, error)
         return False
     return True

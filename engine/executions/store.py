@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from composer.errors import did_you_mean
 from composer.folders import STATE, TEMPORARY, ignore_state, read_bounded, write_whole
+from composer.items import reason
 from engine.claims import Claim, held_by
 from engine.errors import ExecutionConflict, ExecutionNotFound
 from engine.executions import crashing
@@ -169,9 +170,11 @@ class ExecutionStore:
             if row.created < time.time() - NEW_S:
                 self.index.remove(row.id)
             return None
-        if row.status not in ALIVE or owner(folder) is not None:
+        if row.status not in ALIVE:
             return row
         try:
+            if owner(folder) is not None:
+                return row
             state = self.load(row.id)
             if state.status not in ("interrupted", *ALIVE):  # it ended, and was killed before the index was told
                 self.index.put(state)
@@ -179,7 +182,8 @@ class ExecutionStore:
         except Unborn:
             self._forget_unborn(row)
             return None
-        except (BadState, OSError):
+        except Exception as error:  # whatever it is, it is this one's; `status` tells it
+            reason(error, row.id)
             return row.model_copy(update={"status": "interrupted"})
 
     def _forget_unborn(self, row: Row) -> None:

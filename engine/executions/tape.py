@@ -20,6 +20,7 @@ from typing import Any, Literal, cast, get_args
 from pydantic_core import to_json
 
 from composer import CallError, ToolSpec
+from composer.numbers import whole
 from engine.errors import BadTask
 from engine.executions.approvals import arguments_digest, decision, decision_seal
 from engine.executions.crashing import point
@@ -117,8 +118,8 @@ def read_tapes(records: Iterable[dict[str, Any]]) -> Tracks:
         if kind == "guest":
             runs[path] = Recorded(_start(record))
             step, _, number = path.partition("#")
-            if number.isdecimal():
-                made.ends[step] = max(made.ends.get(step, 0), int(number) - 1)
+            if (ended := whole(number)) is not None:
+                made.ends[step] = max(made.ends.get(step, 0), ended - 1)
         elif kind == "call":
             run, _, number = path.rpartition("/")
             calls[path] = call = Call(int(number), record["tool"], record["digest"], record.get("arguments"))

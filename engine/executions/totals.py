@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from composer.items import apart
 from engine.executions.state import ExecutionState
 from engine.history import CallTotals, ExecutionRecord, Grouping, Totals, records_of
 from engine.models import TaskResult
@@ -126,23 +127,26 @@ def totals(database: sqlite3.Connection, by: Grouping, since: float | None) -> d
     """The sums of what is kept; by tool the calls count too."""
     given = () if since is None else (since,)
     recent = "" if since is None else " WHERE at >= ?"
-    found = {}
+    found: dict[str, Totals] = {}
+    wrong: dict[str, str] = {}
     query = f"SELECT coalesce({by}, 'unknown'), {SUMS} FROM tries{recent} GROUP BY 1"  # noqa: S608
     for name, count, successes, tokens, cost, known, took in database.execute(query, given):
-        found[str(name)] = Totals(
-            count=count,
-            successes=successes,
-            tokens=tokens,
-            cost_usd=cost,
-            costs_known=known,
-            costs_unknown=count - known,
-            duration_ms=took,
-        )
+        with apart(f"the totals of {str(name)[:80]}", wrong):
+            found[str(name)] = Totals(
+                count=count,
+                successes=successes,
+                tokens=tokens,
+                cost_usd=cost,
+                costs_known=known,
+                costs_unknown=count - known,
+                duration_ms=took,
+            )
     query = f"SELECT tool, sum(calls), sum(failures), sum(ms) FROM tool_calls{recent} GROUP BY 1"  # noqa: S608
     for name, made, failures, ms in database.execute(query, given) if by == "tool" else ():
-        one = found.get(name, Totals())
-        changes = {"count": one.count + made, "successes": one.successes + made - failures, "duration_ms": one.duration_ms + round(ms)}
-        found[str(name)] = one.model_copy(update=changes)
+        with apart(f"the calls of {str(name)[:80]}", wrong):
+            one = found.get(name, Totals())
+            changes = {"count": one.count + made, "successes": one.successes + made - failures, "duration_ms": one.duration_ms + round(ms)}
+            found[str(name)] = one.model_copy(update=changes)
     return dict(sorted(found.items()))
 
 

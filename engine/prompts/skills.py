@@ -21,6 +21,7 @@ import yaml  # type: ignore[import-untyped]
 
 from composer.errors import did_you_mean
 from composer.folders import STATE, read_bounded, user_data
+from composer.items import apart
 from engine.errors import BadTask
 from engine.prompts.files import inside
 
@@ -57,9 +58,14 @@ def all_skills(project: Path) -> list[Skill]:
     """Every skill that a task here can name, in the order of their names; those that can't be used too, with why."""
     found: dict[str, Skill] = {}
     for scope, folder in _folders(project):
-        for name in _names(folder):
-            if name not in found:
-                found[name] = _read(name, folder, scope, project)
+        wrong: dict[str, str] = {}
+        with apart(folder.name, wrong):
+            for name in _names(folder):
+                if name not in found:
+                    with apart(name, wrong):
+                        found[name] = _read(name, folder, scope, project)
+        for name, why in wrong.items():
+            found.setdefault(name, Skill(name, path=folder if name == folder.name else folder / name / FILE, scope=scope, problem=why))
     return [found[name] for name in sorted(found)]
 
 

@@ -23,6 +23,7 @@ from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from composer.folders import STATE, read_bounded
+from composer.items import reason
 from engine.errors import BadTask
 from engine.prompts.files import inside
 
@@ -107,6 +108,8 @@ class Templates:
                     found.append(f"{error.filename or error.name}, line {error.lineno}: {error.message}")
                 except RecursionError:
                     found.append(f"{FOLDER / name}: it is nested too deeply")
+                except Exception as error:
+                    found.append(f"{FOLDER / name}: {reason(error, name)}")
         finally:
             _ALLOWANCE.reset(token)
         return found

@@ -45,7 +45,7 @@ DEFAULTS = {
 ALWAYS = {"CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
 WITHOUT_ACCESS = {"CLAUDE_CODE_DISABLE_ATTACHMENTS": "1"}  # the same, for versions that don't know the other
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|HEADER", re.IGNORECASE)
-VERSION = re.compile(r"\d+\.\d+\.\d+")
+VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 MODELS = frozenset({"sonnet", "opus", "haiku", "fable"})  # that an Agent of `claude mcp serve` can be given
 
 Way = Literal["mcp", "headless"]

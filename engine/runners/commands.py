@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from composer.numbers import whole
 from engine.config import CommandConfig
 from engine.errors import BadTask
 from engine.models import FailureKind, RunRequest, RunResult, RunStatus, Tokens
@@ -294,8 +295,8 @@ def pick(document: Any, path: str) -> Any:
     for step in path.split(".") if path else ():
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and len(step) < 10 and int(step) < len(value):
-            value = value[int(step)]
+        elif isinstance(value, list) and (place := whole(step, 9)) is not None and place < len(value):
+            value = value[place]
         else:
             there = f"a list of {len(value)}" if isinstance(value, list) else "a single value"
             if isinstance(value, dict):

@@ -26,7 +26,7 @@ SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|HEADER", re.IGNORECASE)
 TOOLS = "go-ent"  # the name of this project's MCP server
 TOOLS_TIMEOUT_MS = 300_000
 SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}")
-VERSION = re.compile(r"\bv?(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
+VERSION = re.compile(r"\bv?([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})")
 
 # Generations of opencode, by the first version of each.
 SECOND = (0, 1, 0)  # has `run`, but no JSON: can't be used

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from composer.numbers import whole
+
 TAG = "GO_ENT_RUN"
 HUNT_S = 1.0  # for those who start others faster than they can be looked at
 GLANCE_S = 0.1  # the same, where nobody is stopped meanwhile
@@ -143,7 +145,7 @@ def _above(pid: int) -> set[int]:
 
 def _pids() -> set[int]:
     with suppress(OSError):
-        return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        return {pid for name in os.listdir("/proc") if (pid := whole(name)) is not None}
     return set()
 
 

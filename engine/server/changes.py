@@ -24,6 +24,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from mcp_types import CallToolRequestParams, SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from composer.items import apart
 from engine.server.callers import Caller, current
 from engine.server.named import NamedTools, stamps_of
 
@@ -182,7 +183,8 @@ class Changes(Provider):
             for caller, tell in list(self._audience.values()):
                 if caller in changed:
                     self.told += 1
-                    tell()
+                    with apart("a client that listens", {}):
+                        tell()
 
     async def look_for(self, caller: Caller) -> None:
         """Look, and let *caller* ask for the new list: programs build a model's next request from the one that they have."""

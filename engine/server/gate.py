@@ -20,6 +20,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from composer.numbers import whole
 from engine.server.admission import TICKET, Admission, Busy, Ticket
 from engine.server.callers import NOBODY, REMOTE, Caller, become
 from engine.server.connections import Lobby
@@ -236,7 +237,7 @@ class Gate:
         """All that a request brings, if it is not too much and comes in time."""
         too_much = Refused(413, f"a request has {self.rules.max_bytes} bytes at the most: [serve] max_request_bytes")
         length = headers.get(b"content-length", [])
-        if length and length[0].isdecimal() and int(length[0][:20]) > self.rules.max_bytes:
+        if length and (whole(length[0][:20], 20) or 0) > self.rules.max_bytes:
             raise too_much
         body = bytearray()
         try:

@@ -14,9 +14,10 @@ from pydantic import PrivateAttr
 from pydantic_core import to_json
 
 from composer import Composer, ComposerError, StoreError, toolfile
-from composer.checks import is_reserved
 from composer.codemode import CodeRun
 from composer.composed import Composed
+from composer.items import apart, reason
+from composer.reserved import is_reserved
 from engine.engine import Engine
 from engine.guests import GuestOrder
 from engine.server import definitions
@@ -117,6 +118,7 @@ class NamedTools(Provider):
         self._order: list[str] = []
         self._lock = asyncio.Lock()
         self._finding: asyncio.Task[Image] | None = None
+        self.unlisted: dict[str, str] = {}  # tools that can't be shown to a client, and why
         self.late = 0  # times that a list was made without them, and they are there now
 
     async def _list_tools(self) -> Sequence[Tool]:
@@ -129,8 +131,8 @@ class NamedTools(Provider):
             return []
         try:
             order = await self._ranked()
-        except (ComposerError, OSError) as error:
-            log.warning("composed tools can't be listed: %s", error)
+        except Exception as error:
+            log.warning("composed tools can't be listed: %s", reason(error, "the list of composed tools"))
             return []
         grants = caller.grants(self.composer)
         listed: list[NamedTool] = []
@@ -140,9 +142,10 @@ class NamedTools(Provider):
             if len(listed) == most or room <= 0:
                 break
             if tool is not None and not is_reserved(name) and len(name) <= definitions.MAX_NAME and grants.allows(name):
-                made = NamedTool.of(tool, self.composer, self._engine)
-                room -= made.size
-                listed.append(made)
+                with apart(name, self.unlisted):
+                    made = NamedTool.of(tool, self.composer, self._engine)
+                    room -= made.size
+                    listed.append(made)
         return listed
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:

@@ -120,6 +120,6 @@ def _line(record: dict[str, Any]) -> str:
         text = json.dumps(rest, ensure_ascii=False, default=str) if rest else ""
     except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         at, text = "", "(can't be shown)"
-    line = f"{at}  {record['kind']:<13} {where} {text}".rstrip()
+    line = f"{at}  {record['kind']!s:<13} {where} {text}".rstrip()
     plain = "".join(char if char.isprintable() else "�" for char in line)
     return plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 1]}…"

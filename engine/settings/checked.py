@@ -12,11 +12,11 @@ from pathlib import Path
 from composer import Composer, ConfigError
 from composer.config import Config, read_partly
 from composer.errors import did_you_mean
-from composer.folders import STATE, user_data
+from composer.items import apart
 from composer.problems import Setting, problem
 from composer.secrets import is_spelled_out
 from composer.servers import REFERENCE, ServerConfig, SourceOptions
-from composer.store import Store
+from composer.store import Found, Store, composed_stores, ignored_versions
 from composer.trust import is_trusted
 from engine.budget.commands import spender
 from engine.budget.windows import zone
@@ -47,9 +47,14 @@ async def check_project(project: Path) -> Checked:
     """Look at everything that a project has written down. Nothing that it names is started; its tools are looked at in the sandbox."""
     checked = Checked()
     tools, _ = await asyncio.to_thread(_settings, project, checked)
-    await asyncio.to_thread(_texts, project, checked)
-    await _tools(project, tools, checked)
-    checked.notes += await asyncio.to_thread(_grants, project, tools)
+    wrong: dict[str, str] = {}
+    with apart("skills and templates", wrong):
+        await asyncio.to_thread(_texts, project, checked)
+    with apart("composed tools", wrong):
+        await _tools(project, tools, checked)
+    with apart("grants", wrong):
+        checked.notes += await asyncio.to_thread(_grants, project, tools)
+    checked.problems += [f"{name}: they can't be looked at: {why}" for name, why in wrong.items()]
     checked.problems = list(dict.fromkeys(checked.problems))
     return checked
 
@@ -66,6 +71,7 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
     try:
         tools, wrong = read_partly(project, layers, look=True)
         checked.problems += wrong
+        checked.problems += tools.unusable.values()
         checked.problems += _servers(tools, layers, project)
         checked.problems += _apis(tools, layers)
         checked.notes += [*tools.withheld.values(), *_others_secrets(tools, layers)]
@@ -238,8 +244,7 @@ def _texts(project: Path, checked: Checked) -> None:
 
 def _grants(project: Path, config: Config) -> list[str]:
     """Grants that fit nothing there is: perhaps a slip of the pen."""
-    stores = [Store(project / STATE / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
-    tools = {name for store in stores for name in store.scan()} | {"summarize"}
+    tools = {name for store in composed_stores(project) for name in _scanned(store, {})} | {"summarize"}
     namespaces = {*config.servers, *config.apis, "engine", "results"}
     notes = []
     for pattern in dict.fromkeys((*config.allow, *config.approve)):
@@ -252,15 +257,25 @@ def _grants(project: Path, config: Config) -> list[str]:
     return notes
 
 
+def _scanned(store: Store, wrong: dict[str, str]) -> dict[str, Found]:
+    """A store's files; of one that can't be looked at, none, and why."""
+    with apart(str(store.folder), wrong):
+        return store.scan()
+    return {}
+
+
 async def _tools(project: Path, config: Config, checked: Checked) -> None:
     """Composed tools that are none: the project's, and the user's own."""
-    stores = [Store(project / STATE / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
-    checked.notes += [
-        f"{shown(store.folder / name)}: it is no composed tool: a tool can't be called that"
-        for store in stores
-        for name in store.strangers()
-    ]
-    if not any(store.scan() for store in stores):
+    stores, wrong = composed_stores(project), dict[str, str]()
+    there = [_scanned(store, wrong) for store in stores]
+    checked.problems += [f"{folder}: {why}" for folder, why in wrong.items()]
+    for store in stores:
+        checked.notes += [
+            f"{shown(store.folder / name)}: it is no composed tool: a tool can't be called that" for name in store.strangers()
+        ]
+        with apart(str(store.folder), wrong):
+            checked.problems += ignored_versions(store)
+    if not any(there):
         checked.counts["composed tools"] = 0
         return
     try:

@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from engine.strategies.auto import Complexity, choose, complexity
     from engine.strategies.multi import ROLES, chain_for
     from engine.strategies.plan import Plan, PlanTask, parse_plan, read_plan
-    from engine.strategies.pool import run_with_concurrency
+    from engine.strategies.pool import Callbacks, run_with_concurrency
     from engine.strategies.step import Output, RunStep, Step
 
 _HOMES = {
     "auto": ("Complexity", "choose", "complexity"),
     "multi": ("ROLES", "chain_for"),
     "plan": ("Plan", "PlanTask", "parse_plan", "read_plan"),
-    "pool": ("run_with_concurrency",),
+    "pool": ("Callbacks", "run_with_concurrency"),
     "step": ("Output", "RunStep", "Step"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "ROLES",
+    "Callbacks",
     "Complexity",
     "Output",
     "Plan",

@@ -51,8 +51,8 @@ def aggregate(
         output=_output(strategy, results, leaves),
         error=_error(results),
         metrics=metrics if started else None,
-        files_modified=_distinct(name for result in results for name in result.files_modified),
-        observations=_distinct(observations),
+        files_modified=[*_distinct(name for result in results for name in result.files_modified)],
+        observations=[*_distinct(observations)],
         adjustments=_distinct(text for result in results for text in result.adjustments),
         steps=tuple(results),
     )

@@ -18,7 +18,7 @@ from engine.strategies.graph import Node, topological
 from engine.strategies.references import references
 
 MAX_BYTES = 4 << 20
-REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z0-9_][\w.-]*?)\.(?:output|structured)")
+REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z0-9_][A-Za-z0-9_.-]*?)\.(?:output|structured)")
 MOST_TASKS = 100_000
 MOST_ERRORS = 5
 MOST_WEIGHT = 1e9

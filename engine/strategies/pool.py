@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import logging
 import math
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -16,13 +17,24 @@ MOST_BACKOFF_S = 60.0
 log = logging.getLogger("engine")
 
 
+@dataclass(frozen=True, slots=True)
+class Callbacks(Generic[T, R]):
+    """Who is told what: each may be plain or async, and each may be left out."""
+
+    on_start: Callable[[T], object] | None = None
+    on_result: Callable[[T, R], object] | None = None
+    on_error: Callable[[T, BaseException], object] | None = None
+
+
 async def run_with_concurrency(
     tasks: Iterable[T] | AsyncIterable[T],
     run: Callable[[T], Awaitable[R]],
     concurrency: int,
-    on_result: Callable[[T, R], object] | None = None,
+    on_result: Callable[[T, R], object] | Callbacks[T, R] | object | None = None,
     on_error: Callable[[T, BaseException], object] | None = None,
     *,
+    on_start: Callable[[T], object] | None = None,
+    callbacks: Callbacks[T, R] | object | None = None,
     timeout_s: float | None = None,
     retries: int = 0,
     backoff_s: float = 0.5,
@@ -31,11 +43,19 @@ async def run_with_concurrency(
     """Run every task, at most *concurrency* at once, and return the results in the order they were completed.
 
     *tasks* is consumed as slots become free, so it may be endless. The callbacks may be plain or async; one that raises is
-    logged, and loses nothing. A try that takes longer than *timeout_s* fails with `TimeoutError`. A task that fails is tried
-    *retries* times more, after *backoff_s*, twice that, and so on. Setting *cancel* starts nothing more, cancels what runs,
-    and returns what was completed. If *tasks* itself raises, what runs is completed before the error is raised.
+    logged, and loses nothing. They are given one by one, or as one object: a `Callbacks`, in the place of *on_result* too, or
+    any object or mapping that has some of `on_start`, `on_result` and `on_error`.
+
+    A try that takes longer than *timeout_s* fails with `TimeoutError`. A task that fails is tried *retries* times more, after
+    *backoff_s*, twice that, and so on. Setting *cancel* starts nothing more, cancels what runs, and returns what was completed.
+    If *tasks* itself raises, what runs is completed before the error is raised.
     """
     _check(concurrency, timeout_s, retries, backoff_s)
+    if on_result is not None and not callable(on_result):
+        if callbacks is not None:
+            raise ValueError("callbacks are given twice: in the place of on_result, and as callbacks")
+        on_result, callbacks = None, on_result
+    told = _merged(callbacks, on_start=on_start, on_result=on_result, on_error=on_error)
     results: list[R] = []
     broken: Exception | None = None
     slots = asyncio.Semaphore(concurrency)
@@ -47,15 +67,16 @@ async def run_with_concurrency(
         try:
             if cancelled():
                 return
+            await _tell("on_start", told.on_start, task)
             try:
                 result = await _tried(task, run, timeout_s, retries, backoff_s)
             except (Exception, asyncio.CancelledError) as error:
                 if cancelled_from_outside(error):
                     raise
-                await _tell("on_error", on_error, task, error)
+                await _tell("on_error", told.on_error, task, error)
             else:
                 results.append(result)
-                await _tell("on_result", on_result, task, result)
+                await _tell("on_result", told.on_result, task, result)
         finally:
             slots.release()
 
@@ -139,11 +160,26 @@ def cancelled_from_outside(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-async def _tell(name: str, callback: Callable[[T, R], object] | None, task: T, value: R) -> None:
+def _merged(callbacks: object | None, **single: Any) -> Callbacks[Any, Any]:
+    """The callbacks of an object and those given one by one, which must not be for the same."""
+    if callbacks is None:
+        return Callbacks(**single)
+    found = {name: callbacks.get(name) if isinstance(callbacks, Mapping) else getattr(callbacks, name, None) for name in single}
+    if not isinstance(callbacks, Callbacks) and not any(callable(callback) for callback in found.values()):
+        raise ValueError(f"callbacks has none of {', '.join(single)}: it is a {type(callbacks).__name__}")
+    for name, callback in found.items():
+        if callback is not None and not callable(callback):
+            raise ValueError(f"callbacks.{name} can't be called: it is a {type(callback).__name__}")
+        if callback is not None and single[name] is not None:
+            raise ValueError(f"{name} is given twice: by itself, and in callbacks")
+    return Callbacks(**{name: found[name] or single[name] for name in single})
+
+
+async def _tell(name: str, callback: Callable[..., object] | None, *arguments: object) -> None:
     if callback is None:
         return
     try:
-        answer = callback(task, value)
+        answer = callback(*arguments)
         if inspect.isawaitable(answer):
             await answer
     except (Exception, asyncio.CancelledError) as error:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from composer.numbers import whole
 from engine.errors import BadTask
 from engine.models import RunResult, Task
 from engine.strategies.step import Output
@@ -186,9 +187,9 @@ def _member(reference: Reference, value: Any, name: str) -> Any:
             return value[name]
         there = ", ".join(str(key) for key in list(value)[:10]) or "none"
         raise BadTask(f"{reference.written}: there is no field {name}; there are: {there}")
-    if isinstance(value, list | tuple) and name.isascii() and name.isdigit() and len(name) < 10:
-        if int(name) < len(value):
-            return value[int(name)]
+    if isinstance(value, list | tuple) and (place := whole(name, 9)) is not None:
+        if place < len(value):
+            return value[place]
         raise BadTask(f"{reference.written}: there is no item {name}; there are {len(value)}, counted from 0")
     raise BadTask(f"{reference.written}: {type(value).__name__} has no field {name}")
 

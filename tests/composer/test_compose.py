@@ -37,12 +37,12 @@ def refused(composer: Composer, source: str) -> list[str]:
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["code_execute", "tool_x", "engine_x"])
+    @pytest.mark.parametrize(
+        "name", ["code_execute", "tool_x", "engine_x", "engine", "results", "tools", "checkpoint", "composer", "sandbox", "summarize"]
+    )
     def test_those_of_the_server_are_its_own(self, open_composer: Open, name: str) -> None:
         composer = open_composer()
-        assert refused(composer, DOUBLE.replace("double", name)) == [
-            "its name is the server's own (tool_…, engine_…, code_execute): choose another"
-        ]
+        assert "reserved for go-ent itself: choose another" in refused(composer, DOUBLE.replace("double", name))[0]
         assert not composer.stores[0].scan()
 
     def test_a_tool_of_another_source_is_called_in_code(self, open_composer: Open) -> None:

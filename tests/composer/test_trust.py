@@ -79,7 +79,16 @@ def test_the_environment_trusts_whatever_is_opened(project: Path, monkeypatch: p
     assert is_trusted(project)
 
 
-@pytest.mark.parametrize("data", ["", "{}", "[]", '{"projects": [1]}', "\0", "[" * 100_000, json.dumps({"projects": {"/x": "y"}})])
+def test_one_damaged_entry_costs_no_other(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    listed = {"/x": "y", "/z": None, str(project): 1.0}
+    (project.parent / "user").mkdir(exist_ok=True)
+    (project.parent / "user" / "trust.json").write_text(json.dumps({"projects": listed}))
+    assert is_trusted(project)
+    assert not is_trusted(Path("/x"))
+    assert "what it says of /x can't be read, so that folder is not trusted" in caplog.text
+
+
+@pytest.mark.parametrize("data", ["", "{}", "[]", '{"projects": [1]}', "\0", "[" * 100_000])
 def test_a_damaged_list_trusts_nothing_and_says_so(project: Path, data: str) -> None:
     set_trust(project, True)
     (project.parent / "user" / "trust.json").write_text(data)

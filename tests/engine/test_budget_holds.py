@@ -242,7 +242,7 @@ class TestCommands:
             "budget": {"day": {"usd": 0.3}},
         }
         result = run(project, Task(command="local", description="x"), config)
-        assert (result.ok, result.metrics and result.metrics.cost_usd, result.observations) == (True, 0.0, ())
+        assert (result.ok, result.metrics and result.metrics.cost_usd, result.observations) == (True, 0.0, [])
 
     @pytest.mark.parametrize("mode", ["cli", "library"])
     @pytest.mark.parametrize("yes", [True, False])
@@ -264,7 +264,7 @@ class TestCommands:
         result = run(project, ASK, config, mode="mcp")
         assert result.ok != hard
         if not hard:
-            assert result.observations == (f"{NO_CAP}; it goes on with this warning, because budget.hard is not set",)
+            assert result.observations == [f"{NO_CAP}; it goes on with this warning, because budget.hard is not set"]
 
     def test_a_clients_own_limit_lets_nothing_pass(self, project: Path) -> None:
         async def ask(over: BudgetExceeded) -> bool:
@@ -346,7 +346,7 @@ class TestOverruns:
             "it cost $0.10 more than the $0.05 held for it; the limit of the day, $0.10, is passed: $0.15 spent or reserved",
         )
         assert [step.overrun_usd, step.cost_usd] == pytest.approx([0.1, 0.15])
-        assert result.observations == step.observations
+        assert result.observations == [*step.observations]
         assert state.results["task"].overrun_usd == pytest.approx(0.1)
         assert report.day.overshoot_usd == pytest.approx(0.1)
         assert "$0.1500 ($0.1000 more than was held for it)" in go_ent("status", result.execution_id, cwd=project).stdout.decode()
@@ -372,7 +372,7 @@ class TestOverruns:
         result = run(project, ASK, config)
         assert (result.steps[0].cost_usd, result.observations) == (
             None,
-            ("what it cost is not known and counts as $0.20",),
+            ["what it cost is not known and counts as $0.20"],
         )
         assert "day: $0.2000 and 50,000 tokens of it are estimates" in go_ent("budget", cwd=project).stdout.decode()
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.strategies import run_with_concurrency
+from engine.strategies import Callbacks, run_with_concurrency
 
 
 async def double(task: int) -> int:
@@ -345,3 +345,73 @@ def test_each_task_ends_exactly_once_and_never_too_many_run(pauses: list[int], c
     assert set(errors) == failing & set(range(len(pauses)))
     assert most <= concurrency
     assert all(count == (retries + 1 if task in failing else 1) for task, count in tries.items())
+
+
+class Listener:
+    """Callbacks as an object of a caller's own; one of them is async."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, int]] = []
+
+    def on_start(self, task: int) -> None:
+        self.heard.append(("start", task))
+
+    async def on_result(self, task: int, result: int) -> None:
+        self.heard.append(("result", result))
+
+    def on_error(self, task: int, error: BaseException) -> None:
+        self.heard.append((str(error), task))
+
+
+async def odd_ones_fail(task: int) -> int:
+    if task % 2:
+        raise ValueError("odd")
+    return task * 10
+
+
+HEARD = [("start", 1), ("odd", 1), ("start", 2), ("result", 20)]
+
+
+@pytest.mark.parametrize("as_keyword", [True, False])
+@pytest.mark.parametrize("kind", ["object", "Callbacks", "mapping"])
+def test_callbacks_are_taken_as_one_object(kind: str, as_keyword: bool) -> None:
+    listener = Listener()
+    parts: dict[str, Any] = {"on_start": listener.on_start, "on_result": listener.on_result, "on_error": listener.on_error}
+    given: Any = {"object": listener, "Callbacks": Callbacks(**parts), "mapping": parts}[kind]
+    pool = (
+        run_with_concurrency([1, 2], odd_ones_fail, 1, callbacks=given)
+        if as_keyword
+        else run_with_concurrency([1, 2], odd_ones_fail, 1, given)
+    )
+    assert asyncio.run(pool) == [20]
+    assert listener.heard == HEARD
+
+
+def test_an_object_with_one_callback_goes_with_others_given_alone() -> None:
+    listener, errors = Listener(), list[int]()
+    only = Callbacks(on_result=listener.on_result)
+    asyncio.run(run_with_concurrency([1, 2], odd_ones_fail, 1, on_error=lambda task, _: errors.append(task), callbacks=only))
+    assert (listener.heard, errors) == ([("result", 20)], [1])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"callbacks": object()}, "callbacks has none of on_start, on_result, on_error: it is a object"),
+        ({"on_result": 5}, "callbacks has none of on_start, on_result, on_error: it is a int"),
+        ({"callbacks": {"on_start": print, "on_error": 5}}, "callbacks.on_error can't be called: it is a int"),
+        ({"callbacks": Listener(), "on_error": print}, "on_error is given twice: by itself, and in callbacks"),
+        ({"callbacks": Listener(), "on_result": Listener()}, "callbacks are given twice"),
+    ],
+)
+def test_callbacks_that_are_none_are_refused_before_anything_runs(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        asyncio.run(run_with_concurrency([1], double, 1, **options))
+
+
+def test_a_callback_at_the_start_that_raises_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(task: int) -> None:
+        raise RuntimeError("no")
+
+    assert asyncio.run(run_with_concurrency([1], double, 1, on_start=fails)) == [2]
+    assert "on_start failed" in caplog.text

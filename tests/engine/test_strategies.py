@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import BadTask, BudgetExceeded, NeedsApproval, NoRuntime
-from engine.models import RunResult, Task, TaskType, Tokens
+from engine.models import RunResult, Task, TaskResult, TaskType, Tokens
 from engine.strategies import ROLES, Complexity, Step, aggregate, chain_for, choose, complexity, multi, parallel, parse_plan, single
 from engine.strategies.auto import HANDOFF, LARGE, SMALL
 from engine.strategies.multi import CHAINS
@@ -284,15 +284,15 @@ class TestAnswer:
         answer = aggregate("e", "single", "", [unknown, result("b", cost_usd=0.5), result("c", "skipped")])
         assert answer.metrics is not None
         assert answer.metrics.cost_usd == 0.5
-        assert answer.observations == ("the cost of 1 of 2 steps is unknown: cost_usd is the sum of the others",)
+        assert answer.observations == ["the cost of 1 of 2 steps is unknown: cost_usd is the sum of the others"]
         free = result("a", runtime="cli", duration_ms=3)  # nothing was to be paid for it
-        assert aggregate("e", "single", "", [free, result("b", cost_usd=0.5)]).observations == ()
+        assert aggregate("e", "single", "", [free, result("b", cost_usd=0.5)]).observations == []
 
     def test_files_observations_and_adjustments_are_gathered_once_each(self) -> None:
         one = result("a", files_modified=["x", "y"], observations=["o"], adjustments=["m"])
         other = result("b", files_modified=["y", "z"], observations=["o", "p"], adjustments=["m"])
         answer = aggregate("e", "single", "", [one, other])
-        assert (answer.files_modified, answer.observations, answer.adjustments) == (("x", "y", "z"), ("o", "p"), ("m",))
+        assert (answer.files_modified, answer.observations, answer.adjustments) == (["x", "y", "z"], ["o", "p"], ("m",))
 
     def test_the_output_of_single_is_that_of_its_task_or_of_all_in_order(self) -> None:
         assert aggregate("e", "single", "", [result(output="x")]).output == "x"
@@ -334,3 +334,12 @@ class TestAnswer:
         paused = [result("a", "paused", runtime="cli", error="waits for approval")]
         assert aggregate("e", "single", "", paused).error == "a is paused: waits for approval"
         assert len(aggregate("e", "single", "", [result("a", "failed", error="x" * 10_000)]).error or "") < 600
+
+
+def test_a_result_needs_a_status_alone() -> None:
+    made = TaskResult(status="COMPLETE")
+    assert made.ok
+    assert (made.files_modified, made.observations) == ([], [])
+    assert (made.execution_id, made.strategy, made.steps) == ("", "", ())
+    assert TaskResult.model_validate_json(made.model_dump_json()) == made
+    assert TaskResult.model_validate({"status": "BLOCKED", "files_modified": ("a",)}).files_modified == ["a"]

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from composer import CallError, ToolSpec, stubs
 from composer.answers import answer_of, entry_of
 from composer.errors import BadName
+from composer.replies import Awaited, as_answer
 from composer.schemas import BadSchema, Checker
 from composer.servers import Scrubber
 from engine.checks import _json as json_in
@@ -192,6 +193,28 @@ def result(data: bytes) -> None:
 
     entry = entry_of("up", Tool.model_validate_json(LISTED), "a server", Scrubber())
     json.dumps(answer_of(CallToolResult.model_validate_json(data), entry, Scrubber(["secret"]), Scrubber(["secret"])))
+
+
+@target(
+    b'{"jsonrpc":"2.0","id":1,"result":{}}',
+    b'{"result":{"id":3},"jsonrpc":"2.0","id":2}\n{"jsonrpc":"2.0","id":3,"result":{"n":' + b"9" * 5000 + b"}}",
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}\n{"jsonrpc":"2.0","method":"a"}\nnull\nnoise',
+)
+def replies(data: bytes) -> None:
+    """The lines of a server: no request is answered twice, none that was never made, and what can't be read is an error."""
+    from mcp.shared.dispatcher import coerce_request_id
+    from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+
+    awaited, left = Awaited(), {1, 2, 3}
+    for number in sorted(left):
+        awaited.to_send(JSONRPCRequest(jsonrpc="2.0", id=number, method="x"))
+    for line in data.split(b"\n"):
+        for message in awaited.read(line):
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                left.remove(int(message.id or 0))
+    answer = jsonrpc_message_adapter.validate_json(as_answer(data, 7), by_name=False)
+    assert isinstance(answer, JSONRPCResponse | JSONRPCError)
+    assert coerce_request_id(answer.id or 0) == 7
 
 
 def recorded(program: str) -> tuple[bytes, ...]:

@@ -389,16 +389,23 @@ set = {{ K = "{COMMAND_KEY}" }}
             f'[servers.a]\ncommand = "x"\nenv = {{ A = "{COMMAND_KEY}\n',
             f'[servers.a]\ncommand = "x"\nenv = {{ A = "${{env:{COMMAND_KEY}" }}\n',
             f'[servers.a]\ncommand = "x"\nheaders = {{ A = "{COMMAND_KEY}" }}\n',
-            f'mcp_json = "m.json"\n#{COMMAND_KEY}',
         ],
     )
     def test_an_error_names_the_setting_and_not_its_value(self, tmp_path: Path, text: str) -> None:
         (tmp_path / ".go-ent").mkdir()
         (tmp_path / ".go-ent" / "config.toml").write_text(text)
-        (tmp_path / "m.json").write_text(f'{{"mcpServers": {{"a": {{"command": 5, "env": {{"K": "{COMMAND_KEY}"}}}}}}}}')
         with pytest.raises(ConfigError) as caught:
             read_config(tmp_path)
         assert not leaks(str(caught.value))
+
+    @attack("secrets", "keys quoted by what is wrong with a server of another program's file")
+    def test_nor_does_what_is_told_of_a_server_that_can_not_be_used(self, tmp_path: Path) -> None:
+        (tmp_path / ".go-ent").mkdir()
+        (tmp_path / ".go-ent" / "config.toml").write_text('mcp_json = ["m.json"]\n')
+        (tmp_path / "m.json").write_text(f'{{"mcpServers": {{"a": {{"command": 5, "env": {{"K": "{COMMAND_KEY}"}}}}}}}}')
+        unusable = read_config(tmp_path).unusable
+        assert "mcpServers.a.command: it should be text" in unusable["a"]
+        assert not leaks(str(unusable))
 
     @attack("secrets", "keys in a client's file that is broken")
     @pytest.mark.parametrize("end", ["", '"}}}}', "}"])

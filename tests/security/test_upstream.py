@@ -20,7 +20,6 @@ from composer import (
     BadResult,
     CallError,
     Catalogue,
-    Collision,
     ConfigError,
     Grants,
     ToolNotFound,
@@ -152,8 +151,15 @@ class TestListings:
 
     @attack("upstream", "two tools that become one name")
     def test_a_name_that_two_tools_have_is_nobodys(self) -> None:
-        with pytest.raises(Collision, match=r"two tools are called 'evil.a_b': 'a-b' of MCP server evil and 'a_b' of MCP server evil"):
-            listed(tools({"name": "a-b", "inputSchema": OBJECT}, {"name": "a_b", "inputSchema": OBJECT}))
+        names = ("a-b", "good", "a_b")
+        code = tools(*({"name": name, "inputSchema": OBJECT} for name in names))
+        found, notes = listed(code)
+        assert list(found) == ["evil.good"]
+        assert notes[0].startswith("two tools are called 'evil.a_b': 'a-b' of MCP server evil and 'a_b' of MCP server evil")
+        refused, answer = called(code, "evil.a_b", "evil.good")
+        assert isinstance(refused, ToolNotFound)
+        assert str(refused) == notes[0]
+        assert answer == "ok"
 
     @attack("upstream", "descriptions and schemas without end")
     def test_what_is_too_long_is_cut_or_left_out(self) -> None:
@@ -164,10 +170,31 @@ class TestListings:
         assert (spec.input_schema, spec.output_schema) == (ANYTHING, None)
 
     @attack("upstream", "tools of the wrong types")
-    @pytest.mark.parametrize("made", ["5", "[5]", "[{'name': 5}]", "[{'name': 't', 'inputSchema': []}]", "{}", "None"])
+    @pytest.mark.parametrize("made", ["5", "{}", "None"])
     def test_a_listing_that_is_none_is_said_to_be(self, made: str) -> None:
         with pytest.raises(Unavailable, match="MCP server evil did not list its tools: the server's answer does not follow the protocol"):
             listed(f"def listing(m): say(m['id'], {{'tools': {made}}})")
+
+    @attack("upstream", "one tool of the wrong types among good ones")
+    @pytest.mark.parametrize(
+        ("bad", "told"),
+        [
+            ("5", "'a tool without a name' is not offered: "),
+            ("None", "'a tool without a name' is not offered: "),
+            ("{'name': 5}", "'a tool without a name' is not offered: "),
+            ("{'name': 'bad', 'inputSchema': []}", "'bad' is not offered: inputSchema"),
+            ("{'name': 'bad', 'inputSchema': {'type': 'object'}, 'annotations': 7}", "'bad' is not offered: annotations"),
+            ("{'name': 'bad', 'inputSchema': {'type': 'object'}, 'outputSchema': 'x'}", "'bad' is not offered: outputSchema"),
+        ],
+    )
+    def test_one_tool_that_is_none_costs_no_other(self, bad: str, told: str) -> None:
+        code = f"def listing(m): say(m['id'], {{'tools': [TOOL, {bad}, {{**TOOL, 'name': 'u'}}]}})"
+        found, notes = listed(code)
+        assert list(found) == ["evil.t", "evil.u"]
+        assert [note[: len(told)] for note in notes] == [told]
+        answers = called(code, "evil.u", "evil.bad")
+        assert answers[0] == "ok"
+        assert isinstance(answers[1], ToolNotFound)
 
     @attack("upstream", "a handshake that never ends, or is nonsense")
     @pytest.mark.parametrize(
@@ -222,8 +249,60 @@ class TestAnswers:
     @attack("upstream", "an answer that is deep JSON itself")
     def test_a_message_that_nests_too_deep_is_no_message(self) -> None:
         code = "def call(m):\n out('{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":' % m['id'] + '[' * 100000 + ']' * 100000 + '}\\n')"
-        (error,) = called(code, timeout_s=0.5)
-        assert str(error) == "evil.t timed out after 0.5 s"
+        (error,) = called(code, timeout_s=600)
+        assert isinstance(error, CallError)
+        assert str(error).startswith("the server's answer can't be read: recursion limit exceeded")
+
+    @attack("upstream", "an answer that no parser takes")
+    @pytest.mark.parametrize(
+        ("answer", "told"),
+        [
+            ('b\'{"jsonrpc":"2.0","id":%d,"result":{"n":\' % i + b"9" * 5000 + b"}}"', "number out of range"),
+            ('b\'{"result":{"n":\' + b"9" * 5000 + b\'},"jsonrpc":"2.0","id":%d}\' % i', "number out of range"),
+            ('b\'{"jsonrpc": "2.0", "id": %d, "result": {"t": "\\\\ud800"}}\' % i', "unexpected end of hex escape"),
+            ('b\'{"jsonrpc":"2.0","id":%d,"result":{"t":"\\xff"}}\' % i', "invalid unicode code point"),
+            ('b\'{"jsonrpc":"2.0","id":%d,"result":{"t":\' % i', "EOF while parsing"),
+            ('b\'{"jsonrpc":"2.0","id":%d,"result":null}\' % i', "it does not follow JSON-RPC"),
+            ('b\'{"jsonrpc":"2.0","id":%d,"result":[]}\' % i', "it does not follow JSON-RPC"),
+            ('b\'{"jsonrpc":"2.0","id":%d,"error":"no"}\' % i', "it does not follow JSON-RPC"),
+            ('b\'[{"jsonrpc":"2.0","id":%d,"result":{}}]\' % i', "it does not follow JSON-RPC"),
+            ("b'null'", "it does not follow JSON-RPC"),
+            ('b\'{"jsonrpc":"2.0","id":null,"result":{}}\'', "it does not follow JSON-RPC"),
+            ('b\'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}\'', "its id, None, is that of no request: what?"),
+            ('b\'{"jsonrpc":"2.0","id":4711,"result":{}}\'', "its id, 4711, is that of no request"),
+            ('b\'{"jsonrpc":"2.0","id":\' + b"9" * 5000 + b\',"result":{}}\'', "number out of range"),
+        ],
+    )
+    def test_an_answer_that_can_not_be_read_fails_its_call_at_once(self, answer: str, told: str) -> None:
+        begins = "calls = []\ndef call(m):\n calls.append(m)\n i = m['id']\n if len(calls) > 1: return text(i, 'ok')\n"
+        code = f"{begins} os.write(1, {answer} + b'\\n')"
+        error, after = called(code, "evil.t", "evil.t", timeout_s=600)
+        assert isinstance(error, CallError)
+        assert str(error).startswith(f"the server's answer can't be read: {told}")
+        assert after == "ok", "the connection goes on"
+
+    @attack("upstream", "an answer that no parser takes, among others that it does")
+    def test_an_answer_that_can_not_be_read_fails_no_other_call(self) -> None:
+        code = (
+            "calls = []\ndef call(m):\n calls.append(m)\n if len(calls) < 3: return\n"
+            ' out(\'{"jsonrpc":"2.0","id":null,"result":{}}\\n\')\n for one in calls[:2]: text(one[\'id\'], \'ok\')\n'
+        )
+
+        async def main() -> list[Any]:
+            async with server(code, timeout_s=600) as source:
+                await source.tools()
+                return await asyncio.gather(*(source.call("evil.t", {}, NOBODY) for _ in range(3)), return_exceptions=True)
+
+        first, second, third = asyncio.run(main())
+        assert (first, second) == ("ok", "ok")
+        assert isinstance(third, CallError)
+        assert str(third).startswith("the server's answer can't be read")
+
+    @attack("upstream", "arguments that JSON does not have")
+    def test_arguments_that_can_not_be_sent_fail_their_call_and_no_later_one(self) -> None:
+        error, *_ = called("", arguments={"t": "\ud800"}, timeout_s=600)
+        assert isinstance(error, CallError)
+        assert str(error).startswith("the arguments of evil.t can't be sent as JSON")
 
     @attack("upstream", "no answer at all")
     def test_who_never_answers_is_given_up_and_told_so(self) -> None:
@@ -241,9 +320,9 @@ class TestAnswers:
     def test_an_answer_to_what_nobody_asked_is_nobodys(self) -> None:
         forge = "for number in (99999, 'x', -1, None, 1.5, m['id'] + 1, m['id'] - 1): text(number, 'forged')"
         code = f"calls = []\ndef call(m):\n calls.append(m)\n {forge}\n if len(calls) > 1: text(m['id'], 'right')"
-        first, second = called(code, "evil.t", "evil.t", timeout_s=2)
-        assert str(first) == "evil.t timed out after 2 s"
-        assert second == "right"
+        for error in called(code, "evil.t", "evil.t", timeout_s=600):
+            assert isinstance(error, CallError)
+            assert str(error).startswith("the server's answer can't be read: its id, ")
 
     @attack("upstream", "death in the middle of a call")
     def test_a_call_whose_server_died_may_have_run(self) -> None:
@@ -263,8 +342,8 @@ class TestAnswers:
     @attack("upstream", "lines that are no messages")
     def test_noise_between_messages_is_passed_over(self) -> None:
         noise = r"b'\xff\xfe\x00\n{\n[]\n5\n' + b'[' * 100000 + b'\n{\"jsonrpc\":\"2.0\"}\n'"
-        huge = r"b'{\"jsonrpc\":\"2.0\",\"id\":' + b'9' * 5000 + b',\"result\":{}}\n'"
-        assert called(f"def call(m):\n os.write(1, {noise} + {huge})\n text(m['id'], 'ok')") == ["ok"]
+        request = r"b'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}\n{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":5}\n'"
+        assert called(f"def call(m):\n os.write(1, {noise} + {request})\n text(m['id'], 'ok')") == ["ok"]
 
     @attack("upstream", "a flood on stderr")
     def test_of_stderr_the_end_is_kept(self) -> None:
