@@ -170,7 +170,7 @@ def test_stdout_has_messages_and_nothing_else(project: Path, wire: Callable[[], 
     assert len(served.lines) >= 9
     for line in served.lines:
         assert json.loads(line)["jsonrpc"] == "2.0"
-    assert b"INFO" in served.log.read_bytes()  # which is where the log is
+    assert b"Invalid arguments for tool 'tool_search'" in served.log.read_bytes()  # which is where the log is
 
 
 def test_a_signal_interrupts_what_runs_and_answers_before_it_ends(wire: Callable[[], Wire]) -> None:
