@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from composer.numbers import whole
 from engine.errors import BadTask
 from engine.executions.state import BadState, Kind
 from engine.explaining import explain
@@ -72,7 +73,8 @@ def task_of(work: Work, step: str) -> Task | None:
         return work
     if len(work) == 1:
         return work[0]
-    return work[int(step) - 1] if step.isdecimal() and 0 < int(step) <= len(work) else None
+    number = whole(step)
+    return work[number - 1] if number is not None and 0 < number <= len(work) else None
 
 
 def kind_of(work: Work, chosen: Chosen) -> Kind:

@@ -235,6 +235,7 @@ def test_a_server_of_another_programs_file(shell: Shell) -> None:
     servers = {"good": {"command": sys.executable}, "old": {"type": "sse", "url": "http://x"}}
     (shell.folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (shell.folder / ".go-ent" / "config.toml").write_text('mcp_json = ["mcp.json"]\n')
+    assert shell("trust", "--yes").returncode == 0
     done = shell("config", "check")
     assert "mcpServers.old.type: 'sse' is not one that can be used" in (done.stdout + done.stderr).decode()
     checks = {check["name"]: check for check in shell.json("doctor")}

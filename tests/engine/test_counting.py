@@ -246,7 +246,8 @@ def test_an_unknown_model_is_warned_of_once(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.WARNING, "engine.context"):
         for model in ("nobody/knows", "nobody/knows", "nor-this", None, "gpt-4o"):
             windows.window(model)
-    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == ["nobody/knows", "nor-this"]
+    warned = [record.getMessage() for record in caplog.records]
+    assert ["nobody/knows" in warned[0], "nor-this" in warned[1], len(warned)] == [True, True, 2]
 
 
 @pytest.mark.parametrize("make", [lambda: Windows({}, 0), lambda: Windows({"m": -1}, 1000)])

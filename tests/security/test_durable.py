@@ -115,18 +115,20 @@ class TestAHostileGuest:
         flood = "','.join(str(one) for one in range(1, 500)) + ',' + '9' * 4000"
         code = f"{DOOR}for n in range(300):\n    exchange('0\\n[[],[' + {flood} + ']]')\n"
         run = begin(project, box, World(), code=code + "await tools.w.look(n=2)")
-        assert run.result == 4, run.error
-        records = [json.loads(one) for one in journal(project, run.id)]
-        assert [one["kind"] for one in records if one["kind"] in ("call", "cancel")] == ["call"]
+        assert run.error is not None
+        assert run.error.message.endswith("the guest broke: protocol")
+        records = [json.loads(line) for line in journal(project, run.id)]
+        assert not [record for record in records if record["kind"] in ("call", "cancel")]
         assert sum(map(len, journal(project, run.id))) < 20_000
 
     @attack("records", "a journal filled with one call given up")
     def test_fills_no_journal_with_one_call_that_it_gives_up_again_and_again(self, project: Path, box: Sandbox) -> None:
         code = f"{DOOR}await tools.w.look(n=2)\nfor n in range(300):\n    exchange('0\\n[[],[1,1,1]]')\n"
         run = begin(project, box, World(), code=code + "await tools.w.look(n=3)")
-        assert run.result == 9, run.error
-        given_up = [one for one in map(json.loads, journal(project, run.id)) if one["kind"] == "cancel"]
-        assert [one["calls"] for one in given_up] == [[1]]
+        assert run.error is not None
+        assert run.error.message.endswith("the guest broke: protocol")
+        kinds = [record["kind"] for record in map(json.loads, journal(project, run.id))]
+        assert (kinds.count("call"), kinds.count("cancel")) == (1, 0)
 
     @attack("records", "an answer larger than a record")
     def test_whose_tool_says_more_than_a_record_holds_is_ended_at_once(
@@ -372,7 +374,7 @@ class TestAForgedJournal:
         """What was heard is looked at where a call found no tool."""
         run = begin(project, box, World(), code="await tools.w.nothing()\nawait tools.w.put(text='a')")
         self.forge(project, run.id, "call", {"heard": "[" * 100_000})
-        with pytest.raises(BadState):
+        with pytest.raises((BadState, ExecutionConflict)):
             go_on(project, box, World(), run.id)
 
     GUEST = line(2, "guest", ',"path":"run"')
