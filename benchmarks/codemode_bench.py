@@ -18,7 +18,7 @@ from benchmarks.codemode.talk import ENVELOPE, TURN_S
 from benchmarks.codemode.world import World
 from benchmarks.measure import Row, amount, median
 from benchmarks.report import Report, command
-from sandbox import Sandbox
+from go_ent.sandbox import Sandbox
 
 BASE: Way = "direct, parallel"  # the better of the two ways of calling directly
 OURS: tuple[Way, ...] = ("code mode", "composed")

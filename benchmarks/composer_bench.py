@@ -16,10 +16,10 @@ from typing import Any
 from benchmarks.codemode.talk import definitions
 from benchmarks.measure import Row, by_turns, in_turns
 from benchmarks.report import Report, command
-from composer import Catalogue, Grants, ToolSpec
-from composer.catalogue import show
-from composer.spec import CallContext
-from engine.tokens import count
+from go_ent.composer import Catalogue, Grants, ToolSpec
+from go_ent.composer.catalogue.catalogue import show
+from go_ent.composer.catalogue.spec import CallContext
+from go_ent.engine.tokens import count
 
 VERBS = "get list search create update delete find export import archive merge assign close open sync publish validate rename".split()
 NOUNS = "issue user invoice message file report project task ticket order customer event page comment branch release build secret".split()
@@ -106,9 +106,9 @@ async def conversation(catalogue: Catalogue, grants: Grants) -> int:
     """The tokens of a typical talk: all of the server's definitions, a search, the stubs of two tools, code, its result."""
     from fastmcp import Client
 
-    from composer import Composer
-    from engine import Engine
-    from engine.server import make_server
+    from go_ent.composer import Composer
+    from go_ent.engine import Engine
+    from go_ent.engine.server import make_server
 
     with tempfile.TemporaryDirectory() as folder:
         composer = Composer(Path(folder))
@@ -137,7 +137,7 @@ def pipeline(lines: int) -> Row:
         (project / ".go-ent").mkdir()
         (project / "echo.py").write_text(ECHO)
         environment = {**os.environ, "GO_ENT_DATA": str(project / "user")}
-        tool = [sys.executable, "-c", "from engine.cli import main; main()", "tool"]
+        tool = [sys.executable, "-c", "from go_ent.engine.cli import main; main()", "tool"]
         subprocess.run([*tool, "add", "echo.py"], cwd=project, env=environment, check=True, capture_output=True)
 
         def timed(count_: int) -> float:

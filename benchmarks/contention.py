@@ -13,9 +13,9 @@ from pathlib import Path
 
 from benchmarks.measure import Row, by_turns, median
 from benchmarks.report import scratch
-from engine.budget import Budget, Estimate, Prices
-from engine.config import BudgetConfig
-from engine.models import BudgetLimit, Tokens
+from go_ent.engine.budget import Budget, Estimate, Prices
+from go_ent.engine.core.config import BudgetConfig
+from go_ent.engine.core.models import BudgetLimit, Tokens
 
 CENT = 0.01
 PROCESSES = (1, 2, 4, 8)

@@ -26,11 +26,11 @@ from pydoc_data.topics import topics
 
 from benchmarks.measure import Row, clocked, median
 from benchmarks.report import Report, command
-from engine import tokens
-from engine.context.counting import Counter
-from engine.context.deterministic import Deterministic
-from engine.context.facts import missing
-from engine.context.models import Message, Speaker, SummaryRequest
+from go_ent.engine import tokens
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.deterministic import Deterministic
+from go_ent.engine.context.facts import missing
+from go_ent.engine.context.models import Message, Speaker, SummaryRequest
 
 TRANSCRIPTS = 30
 QUICK_SEED = 1  # of a quick look, which is compared with that of another day

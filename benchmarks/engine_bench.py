@@ -16,9 +16,10 @@ from benchmarks import contention, resuming, svg
 from benchmarks.idle import Idle
 from benchmarks.measure import Row, by_turns, clocked
 from benchmarks.report import Report, command, scratch
-from engine import Engine, EngineConfig, Task
-from engine.models import RunResult
-from engine.strategies import Step, parallel, parse_plan
+from go_ent.engine import Engine, EngineConfig, Task
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.core.step import Step
+from go_ent.engine.strategies import parallel, parse_plan
 
 CONCURRENCY = 8
 BOUND_S = 3.0

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from benchmarks.measure import Row, by_turns, in_turns, median, timed
 from benchmarks.report import Report, command, scratch
-from composer import Composer, FunctionSource, Grants, Hints
-from engine import Engine, GuestOrder
-from engine.executions.ids import new_id
-from engine.executions.index import Index
-from engine.executions.state import Environment, ExecutionState, digest_of
-from engine.executions.store import ExecutionStore
-from engine.executions.tape import Tapes
-from sandbox.tape import Start
+from go_ent.composer import Composer, FunctionSource, Grants, Hints
+from go_ent.engine import Engine, GuestOrder
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.executions.index import Index
+from go_ent.engine.executions.state import Environment, ExecutionState, digest_of
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.tape import Tapes
+from go_ent.sandbox.worker.tape import Start
 
 BOUND_MS = 5.0
 ROUNDS = 50

@@ -8,11 +8,11 @@ import time
 
 from benchmarks.measure import Row, in_turns, median, quickest
 from benchmarks.report import Report, command
-from sandbox import Sandbox
-from sandbox.hardening.wall import WALLS
-from sandbox.images import ensure_image
-from sandbox.process import WorkerProcess, Zygote
-from sandbox.threads import Threads
+from go_ent.sandbox import Sandbox
+from go_ent.sandbox.hardening.wall import WALLS
+from go_ent.sandbox.host.process import WorkerProcess, Zygote
+from go_ent.sandbox.host.threads import Threads
+from go_ent.sandbox.images import ensure_image
 
 PACE_S = 0.02
 BOUND_MS = 0.3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine import Availability
-from engine.models import RunRequest, RunResult
-from engine.runners.base import Emit
+from go_ent.engine import Availability
+from go_ent.engine.core.models import RunRequest, RunResult
+from go_ent.engine.runners.base.runner import Emit
 
 
 class Idle:

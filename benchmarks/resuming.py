@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks.idle import Idle
 from benchmarks.measure import Row, in_turns, median
 from benchmarks.report import scratch
-from composer import Composer, FunctionSource, Grants, Hints
-from engine import Engine, EngineConfig, GuestOrder
-from engine.strategies import parse_plan
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer, FunctionSource, Grants, Hints
+from go_ent.engine import Engine, EngineConfig, GuestOrder
+from go_ent.engine.strategies import parse_plan
+from go_ent.sandbox import Limits, Sandbox
 
 READS = Hints(read_only=True)
 CONCURRENCY = 8

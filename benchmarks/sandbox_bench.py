@@ -14,10 +14,10 @@ from functools import partial
 from benchmarks.measure import Row, bare_subprocess, in_turns
 from benchmarks.programs import CPU, PROGRAMS
 from benchmarks.report import Report, command
-from sandbox import Limits, Sandbox
-from sandbox.images import ensure_image
-from sandbox.machine import Machine
-from sandbox.seam import SEED_BYTES, guest_seed
+from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox.images import ensure_image
+from go_ent.sandbox.worker.machine import Machine
+from go_ent.sandbox.worker.seam import SEED_BYTES, guest_seed
 
 PACE_S = 0.02
 MONTY_CALL_US = 350.0  # one host call of pydantic-monty on a machine like this one, as published with the target
@@ -279,7 +279,7 @@ async def cpu_rows() -> list[Row]:
 
 
 async def first_result_row() -> Row:
-    code = "from sandbox import Sandbox\nwith Sandbox() as box: assert box.run_sync('1+1').result == 2"
+    code = "from go_ent.sandbox import Sandbox\nwith Sandbox() as box: assert box.run_sync('1+1').result == 2"
 
     async def start(code: str = code) -> float:
         started = time.perf_counter()

@@ -150,7 +150,7 @@ def serving() -> Iterator[tuple[int, int]]:
         (Path(folder) / ".go-ent").mkdir()
         (Path(folder) / ".go-ent" / "config.toml").write_text(CONFIG)
         command = [sys.executable, "-m", "engine.cli", "serve", "--http", "127.0.0.1:0"]
-        command[1:3] = ["-c", "from engine.cli import main; main()"]
+        command[1:3] = ["-c", "from go_ent.engine.cli import main; main()"]
         env = {**os.environ, **TOKENS, "GO_ENT_TRUST_PROJECT": "1"}
         with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, env=env, text=True) as server:
             assert server.stderr is not None

@@ -1,6 +1,6 @@
 """Code mode over any tools, and composed tools that last.
 
-from composer import Composer
+from go_ent.composer import Composer
 
 async with Composer.open(".") as composer:            # finds .go-ent
     await composer.compose(source)
@@ -9,16 +9,25 @@ async with Composer.open(".") as composer:            # finds .go-ent
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from go_ent.lazy import lazily
 
 if TYPE_CHECKING:
-    from composer.blocking import BlockingComposer
-    from composer.catalogue import Catalogue
-    from composer.codemode import CodeMode, CodeRun
-    from composer.composed import Broken, Composed
-    from composer.composer import Composer, Saved
-    from composer.config import Config
-    from composer.errors import (
+    from go_ent.composer.blocking import BlockingComposer
+    from go_ent.composer.catalogue.catalogue import Catalogue
+    from go_ent.composer.catalogue.grants import Grants
+    from go_ent.composer.catalogue.scope import Approver
+    from go_ent.composer.catalogue.spec import CallContext, Hints, Source, ToolSpec
+    from go_ent.composer.codemode.codemode import CodeMode, CodeRun
+    from go_ent.composer.composed.interface import Interface
+    from go_ent.composer.composed.source import Broken, Composed
+    from go_ent.composer.composed.store import Version
+    from go_ent.composer.composed.suggest import Suggestion
+    from go_ent.composer.composed.usage import Used
+    from go_ent.composer.composer import Composer, Saved
+    from go_ent.composer.config import Config
+    from go_ent.composer.errors import (
         BadArguments,
         BadName,
         BadResult,
@@ -32,23 +41,16 @@ if TYPE_CHECKING:
         ToolNotFound,
         Unavailable,
     )
-    from composer.functions import FunctionSource
-    from composer.grants import Grants
-    from composer.interface import Interface
-    from composer.openapi import openapi_source
-    from composer.scope import Approver
-    from composer.servers import ServerConfig
-    from composer.spec import CallContext, Hints, Source, ToolSpec
-    from composer.store import Version
-    from composer.suggest import Suggestion
-    from composer.upstream import McpSource
-    from composer.usage import Used
+    from go_ent.composer.sources.functions import FunctionSource
+    from go_ent.composer.sources.mcp import McpSource
+    from go_ent.composer.sources.openapi import openapi_source
+    from go_ent.composer.sources.server_config import ServerConfig
 
-_HOMES = {
+HOMES = {
     "blocking": ("BlockingComposer",),
-    "catalogue": ("Catalogue",),
-    "codemode": ("CodeMode", "CodeRun"),
-    "composed": ("Broken", "Composed"),
+    "catalogue.catalogue": ("Catalogue",),
+    "codemode.codemode": ("CodeMode", "CodeRun"),
+    "composed.source": ("Broken", "Composed"),
     "composer": ("Composer", "Saved"),
     "config": ("Config",),
     "errors": (
@@ -65,19 +67,18 @@ _HOMES = {
         "ToolNotFound",
         "Unavailable",
     ),
-    "functions": ("FunctionSource",),
-    "grants": ("Grants",),
-    "interface": ("Interface",),
-    "openapi": ("openapi_source",),
-    "scope": ("Approver",),
-    "servers": ("ServerConfig",),
-    "spec": ("CallContext", "Hints", "Source", "ToolSpec"),
-    "store": ("Version",),
-    "suggest": ("Suggestion",),
-    "upstream": ("McpSource",),
-    "usage": ("Used",),
+    "sources.functions": ("FunctionSource",),
+    "catalogue.grants": ("Grants",),
+    "composed.interface": ("Interface",),
+    "sources.openapi": ("openapi_source",),
+    "catalogue.scope": ("Approver",),
+    "sources.server_config": ("ServerConfig",),
+    "catalogue.spec": ("CallContext", "Hints", "Source", "ToolSpec"),
+    "composed.store": ("Version",),
+    "composed.suggest": ("Suggestion",),
+    "sources.mcp": ("McpSource",),
+    "composed.usage": ("Used",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Approver",
     "BadArguments",
@@ -115,16 +116,5 @@ __all__ = [
     "Version",
     "openapi_source",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # Lazily: what one program does not use, it does not import.
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'composer' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"composer.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
+    __getattr__, __dir__ = lazily(__name__, HOMES)

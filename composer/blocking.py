@@ -7,13 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from composer.codemode import CodeRun
-from composer.composed import Broken, Composed
-from composer.composer import Composer, Saved
-from composer.store import StoreScope, Version
-from composer.usage import Used
-from sandbox import Limits, Run
-from sandbox.background import BackgroundLoop
+from go_ent.composer.codemode.codemode import CodeRun
+from go_ent.composer.composed.source import Broken, Composed
+from go_ent.composer.composed.store import StoreScope, Version
+from go_ent.composer.composed.usage import Used
+from go_ent.composer.composer import Composer, Saved
+from go_ent.sandbox import Limits, Run
+from go_ent.sandbox.host.background import BackgroundLoop
 
 
 class BlockingComposer:

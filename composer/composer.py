@@ -15,33 +15,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from composer import checks, toolfile
-from composer.catalogue import NEEDS_APPROVAL, Catalogue
-from composer.codemode import CodeMode
-from composer.composed import Broken, Composed, ComposedTools
-from composer.config import Config, read_config
-from composer.errors import CallError, ComposeRefused, ComposerError, StoreError, ToolNotFound, WrongStore
-from composer.folders import STATE, find_project, user_data
-from composer.functions import FunctionSource
-from composer.grants import Grants
-from composer.guest_tools import GuestTools
-from composer.interface import Inspector, Interface
-from composer.items import apart
-from composer.journal import Journal, record
-from composer.learned import learn
-from composer.learned_schemas import LearnedSchemas
-from composer.recorded import Recordings
-from composer.recording import Recording
-from composer.scope import Allowance, Approver, Scope
-from composer.spec import Source, check_namespace
-from composer.store import Store, StoreScope, Version, already_there, composed_stores
-from composer.suggest import Suggestion, suggest
-from composer.toolfile import Example, ToolFile
-from composer.trust import Withheld, is_trusted
-from composer.usage import UsageStore, Used
-from sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
-from sandbox.images import cache_folder, find_image
-from sandbox.images.project import project_image, ready_image
+from go_ent.composer.catalogue.catalogue import NEEDS_APPROVAL, Catalogue
+from go_ent.composer.catalogue.grants import Grants
+from go_ent.composer.catalogue.learned import learn
+from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
+from go_ent.composer.catalogue.recording import Recording
+from go_ent.composer.catalogue.scope import Allowance, Approver, Scope
+from go_ent.composer.catalogue.spec import Source, check_namespace
+from go_ent.composer.codemode.codemode import CodeMode
+from go_ent.composer.codemode.guest_tools import GuestTools
+from go_ent.composer.codemode.run_log import RunLog, record
+from go_ent.composer.composed import checks, toolfile
+from go_ent.composer.composed.interface import Inspector, Interface
+from go_ent.composer.composed.recordings import Recordings
+from go_ent.composer.composed.source import Broken, Composed, ComposedTools
+from go_ent.composer.composed.store import Store, StoreScope, Version, already_there, composed_stores
+from go_ent.composer.composed.suggest import Suggestion, suggest
+from go_ent.composer.composed.toolfile import Example, ToolFile
+from go_ent.composer.composed.usage import UsageStore, Used
+from go_ent.composer.config import Config, read_config
+from go_ent.composer.errors import CallError, ComposeRefused, ComposerError, StoreError, ToolNotFound, WrongStore
+from go_ent.composer.project.files import STATE, find_project, user_data
+from go_ent.composer.project.image import project_image, ready_image
+from go_ent.composer.project.items import apart
+from go_ent.composer.project.trust import is_trusted
+from go_ent.composer.sources.functions import FunctionSource
+from go_ent.composer.sources.withheld import Withheld
+from go_ent.sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
+from go_ent.sandbox.images import cache_folder, find_image
 
 log = logging.getLogger("composer")
 
@@ -102,7 +103,7 @@ class Composer:
             "project": UsageStore(self.state / "usage.db"),
             "global": UsageStore(user_data() / "usage.db"),
         }
-        self.journal = Journal(self.state / "journal")
+        self.journal = RunLog(self.state / "journal")
         self.inspector = Inspector(self.box, cache_folder() / "interfaces")
         self.composed = ComposedTools(
             self.stores, self.inspector, self._fly, self._elsewhere, lambda name: self.catalogue.namespace_problem(name)
@@ -148,7 +149,7 @@ class Composer:
     def _add_configured(self) -> None:
         """Each server by itself: one that can't be added is told of among the problems, and the others go on."""
         for name, why in self.config.unusable.items():
-            from composer.servers import namespace_of
+            from go_ent.composer.sources.server_config import namespace_of
 
             with apart(name, self.catalogue.problems):
                 self.catalogue.add(Withheld(check_namespace(namespace_of(name)), self.project, why))
@@ -159,10 +160,10 @@ class Composer:
     def _configured(self, namespace: str) -> Source:
         server = self.config.servers.get(namespace)
         if server is None:
-            from composer.openapi import source_of
+            from go_ent.composer.sources.openapi import source_of
 
             return source_of(namespace, self.config.apis[namespace])
-        from composer.upstream import McpSource
+        from go_ent.composer.sources.mcp import McpSource
 
         folder = str(self.project / (server.cwd or "."))
         return McpSource(namespace, server.model_copy(update={"cwd": folder}))

@@ -20,16 +20,16 @@ from pydantic import (
     create_model,
 )
 
-from composer.errors import ConfigError
-from composer.grants import Grants, check_pattern
-from composer.problems import problem, problems, unknown
-from composer.trust import is_trusted, trusts_all
-from sandbox import Limits
-from sandbox.layers import CONFIG, Layers, Names, UnreadableSettings, read_layers
+from go_ent.composer.catalogue.grants import Grants, check_pattern
+from go_ent.composer.errors import ConfigError
+from go_ent.composer.project.layers import CONFIG, Layers, Names, UnreadableSettings, read_layers
+from go_ent.composer.project.problems import problem, problems, unknown
+from go_ent.composer.project.trust import is_trusted, trusts_all
+from go_ent.sandbox import Limits
 
 if TYPE_CHECKING:
-    from composer.openapi import OpenApiConfig
-    from composer.servers import ServerConfig
+    from go_ent.composer.sources.openapi import OpenApiConfig
+    from go_ent.composer.sources.server_config import ServerConfig
 
 STARTS = {"servers", "mcp_json"}
 # Read by what is built upon this.
@@ -37,7 +37,7 @@ OTHERS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices"
 
 
 def _requirement(text: str) -> str:
-    from sandbox.images.packages import REQUIREMENT
+    from go_ent.sandbox.images.packages import REQUIREMENT
 
     if not REQUIREMENT.fullmatch(text.strip()):
         raise ValueError(f"{text[:100]!r} is not a requirement: write a name with versions, like 'attrs==25.3.0'")
@@ -93,8 +93,8 @@ LimitsSection: type[BaseModel] = create_model(
 
 def section_kinds() -> dict[str, Any]:
     """The type of each section that is read here."""
-    from composer.openapi import OpenApiConfig
-    from composer.servers import ServerConfig
+    from go_ent.composer.sources.openapi import OpenApiConfig
+    from go_ent.composer.sources.server_config import ServerConfig
 
     return {
         "image": ImageSection,
@@ -197,7 +197,7 @@ class _Reading:
         grants, limits = self._section("grants", GrantsSection()), self._section("limits", LimitsSection())
         chosen = self._allowed(limits)
         for section in self._layers.of_file.keys() & {"servers", "openapi"}:
-            from composer.secrets import spelled_out
+            from go_ent.composer.sources.secrets import spelled_out
 
             self._wrong += [problem(path, said, self._where) for path, said in spelled_out(self._layers.of_file, section)]
         servers, apis = self._servers(), self._apis()
@@ -227,7 +227,7 @@ class _Reading:
     def _servers(self) -> dict[str, ServerConfig]:
         if not self._table.keys() & STARTS:
             return {}
-        from composer.servers import servers_from_mcp_json, servers_from_table
+        from go_ent.composer.sources.server_config import servers_from_mcp_json, servers_from_table
 
         servers: dict[str, ServerConfig] = {}
         try:
@@ -259,7 +259,7 @@ class _Reading:
     def _apis(self) -> dict[str, OpenApiConfig]:
         if "openapi" not in self._table:
             return {}
-        from composer.openapi import apis_from_table
+        from go_ent.composer.sources.openapi import apis_from_table
 
         try:
             return apis_from_table(self._table["openapi"], self._where, self._project)

@@ -1,6 +1,6 @@
 """The host: agent tasks on any runtime, alone, in chains or as graphs, within a budget, on record.
 
-from engine import Engine, Task
+from go_ent.engine import Engine, Task
 
 async with Engine.open(".") as engine:
     result = await engine.execute(Task(description="Fix the failing test", role="developer"))
@@ -8,32 +8,34 @@ async with Engine.open(".") as engine:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from go_ent.lazy import lazily
 
 if TYPE_CHECKING:
-    from engine.blocking import BlockingEngine
-    from engine.budget import BudgetReport, Prices
-    from engine.caller import ModelFailed, RunnerCaller
-    from engine.checks import CommandCheck, ModelCheck, ToolCheck
-    from engine.config import BudgetConfig, CommandConfig, EngineConfig, PriceConfig, RoleConfig, RunnerConfig
-    from engine.engine import Engine
-    from engine.errors import (
+    from go_ent.engine.blocking import BlockingEngine
+    from go_ent.engine.budget import BudgetReport, Prices
+    from go_ent.engine.core.config import (
+        BudgetConfig,
+        CommandConfig,
+        EngineConfig,
+        PriceConfig,
+        RoleConfig,
+        RunnerConfig,
+    )
+    from go_ent.engine.core.errors import (
         BadTask,
         BudgetExceeded,
         EngineError,
         ExecutionConflict,
         ExecutionNotFound,
+        ModelFailed,
         NeedsApproval,
         NoRuntime,
         StorageFailed,
         Untrusted,
     )
-    from engine.executions.state import ExecutionState
-    from engine.executions.tape import Unfinished
-    from engine.guests import GuestOrder
-    from engine.history import ExecutionHistory, ExecutionRecord
-    from engine.loops import Loop, LoopResult
-    from engine.models import (
+    from go_ent.engine.core.models import (
         Attempt,
         BudgetLimit,
         Event,
@@ -47,25 +49,34 @@ if TYPE_CHECKING:
         TaskResult,
         Tokens,
     )
-    from engine.prompts.chunker import Chunk, pack
-    from engine.runners.base import Availability, Progress, Runner
-    from engine.strategies.plan import Plan, PlanTask, parse_plan, read_plan
-    from engine.strategies.pool import Callbacks, run_with_concurrency
-    from engine.workflows import Workflows, WorkflowState
+    from go_ent.engine.dispatch.runner_caller import RunnerCaller
+    from go_ent.engine.engine import Engine
+    from go_ent.engine.executions.history import ExecutionHistory, ExecutionRecord
+    from go_ent.engine.executions.state import ExecutionState
+    from go_ent.engine.executions.tape import Unfinished
+    from go_ent.engine.guest_runs.runs import GuestOrder
+    from go_ent.engine.prompts.chunker import Chunk, pack
+    from go_ent.engine.runners.base.runner import Availability, Progress, Runner
+    from go_ent.engine.strategies.plan import Plan, PlanTask, parse_plan, read_plan
+    from go_ent.engine.strategies.pool import Callbacks, run_with_concurrency
+    from go_ent.engine.workflows.loop import Loop, LoopResult
+    from go_ent.engine.workflows.loop_checks import CommandCheck, ModelCheck, ToolCheck
+    from go_ent.engine.workflows.workflow import Workflows, WorkflowState
 
-_HOMES = {
+HOMES = {
     "blocking": ("BlockingEngine",),
     "budget": ("BudgetReport", "Prices"),
-    "caller": ("ModelFailed", "RunnerCaller"),
-    "checks": ("CommandCheck", "ModelCheck", "ToolCheck"),
-    "config": ("BudgetConfig", "CommandConfig", "EngineConfig", "PriceConfig", "RoleConfig", "RunnerConfig"),
+    "dispatch.runner_caller": ("RunnerCaller",),
+    "workflows.loop_checks": ("CommandCheck", "ModelCheck", "ToolCheck"),
+    "core.config": ("BudgetConfig", "CommandConfig", "EngineConfig", "PriceConfig", "RoleConfig", "RunnerConfig"),
     "engine": ("Engine",),
-    "errors": (
+    "core.errors": (
         "BadTask",
         "BudgetExceeded",
         "EngineError",
         "ExecutionConflict",
         "ExecutionNotFound",
+        "ModelFailed",
         "NeedsApproval",
         "NoRuntime",
         "StorageFailed",
@@ -73,10 +84,10 @@ _HOMES = {
     ),
     "executions.state": ("ExecutionState",),
     "executions.tape": ("Unfinished",),
-    "guests": ("GuestOrder",),
-    "history": ("ExecutionHistory", "ExecutionRecord"),
-    "loops": ("Loop", "LoopResult"),
-    "models": (
+    "guest_runs.runs": ("GuestOrder",),
+    "executions.history": ("ExecutionHistory", "ExecutionRecord"),
+    "workflows.loop": ("Loop", "LoopResult"),
+    "core.models": (
         "Attempt",
         "BudgetLimit",
         "Event",
@@ -91,12 +102,11 @@ _HOMES = {
         "Tokens",
     ),
     "prompts.chunker": ("Chunk", "pack"),
-    "runners.base": ("Availability", "Progress", "Runner"),
+    "runners.base.runner": ("Availability", "Progress", "Runner"),
     "strategies.plan": ("Plan", "PlanTask", "parse_plan", "read_plan"),
     "strategies.pool": ("Callbacks", "run_with_concurrency"),
-    "workflows": ("WorkflowState", "Workflows"),
+    "workflows.workflow": ("WorkflowState", "Workflows"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Attempt",
     "Availability",
@@ -155,16 +165,5 @@ __all__ = [
     "read_plan",
     "run_with_concurrency",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # Lazily: what one program does not use, it does not import.
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'engine' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"engine.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
+    __getattr__, __dir__ = lazily(__name__, HOMES)

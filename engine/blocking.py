@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engine.budget import BudgetReport
-from engine.engine import Engine
-from engine.executions.state import ExecutionState
-from engine.guests import GuestOrder
-from engine.models import TaskResult
-from engine.work import Work
-from sandbox import Run
-from sandbox.background import BackgroundLoop
+from go_ent.engine.budget import BudgetReport
+from go_ent.engine.core.models import TaskResult
+from go_ent.engine.engine import Engine
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.guest_runs.runs import GuestOrder
+from go_ent.engine.strategies.work import Work
+from go_ent.sandbox import Run
+from go_ent.sandbox.host.background import BackgroundLoop
 
 
 class BlockingEngine:

@@ -15,43 +15,62 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from composer import Approver, Composer
-from composer.folders import find_project, user_data
-from composer.owner import VARIABLE as OWNER
-from composer.trust import is_sealed, is_trusted, seal
-from engine.asking import Asking
-from engine.batches import Batch
-from engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
-from engine.carrying import Carrier, first_event, with_steps
-from engine.config import EngineConfig, Mode, read_engine_config
-from engine.context.counting import Counter
-from engine.context.keeper import Keeper, Recorded
-from engine.context.models import Link, Purse
-from engine.dispatch import Dispatcher, Run
-from engine.errors import BadTask, ExecutionConflict, ExecutionNotFound, NeedsApproval, StorageFailed, Untrusted
-from engine.executions.ending import Ending
-from engine.executions.ids import new_id
-from engine.executions.index import Row
-from engine.executions.state import FINISHED, Environment, ExecutionState, digest_of, sealed_text
-from engine.executions.store import ExecutionStore, Held
-from engine.executions.tape import NOT_SAID, Tapes, Unfinished
-from engine.executions.watch import Watch
-from engine.guests import GuestOrder, Guests, guest_order, make_tapes
-from engine.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
-from engine.prompts import Prompt, Prompts, roles
-from engine.prompts.templating import Templates
-from engine.resuming import Changed, changes, damages, environment, go_back, refuse, unfinished_calls, unfinished_steps, version_changes
-from engine.runners.base import Availability, Runner
-from engine.runners.registry import Registry, Surroundings
-from engine.runners.trees import TAG, reap, reap_now
-from engine.source import EngineSource, offer_summaries
-from engine.strategies import Plan
-from engine.summing import told_later
-from engine.threads import to_the_end
-from engine.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of, unpack
-from sandbox import Run as SandboxRun
+from go_ent.composer import Approver, Composer
+from go_ent.composer.project.files import find_project, user_data
+from go_ent.composer.project.process_identity import VARIABLE as OWNER
+from go_ent.composer.project.trust import is_sealed, is_trusted, seal
+from go_ent.engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.execution_summaries import told_later
+from go_ent.engine.context.keeper import Keeper, RecordedContext
+from go_ent.engine.context.models import Purse, SummaryLink
+from go_ent.engine.core.concurrency import to_the_end
+from go_ent.engine.core.config import EngineConfig, Mode, read_engine_config
+from go_ent.engine.core.errors import (
+    BadTask,
+    ExecutionConflict,
+    ExecutionNotFound,
+    NeedsApproval,
+    StorageFailed,
+    Untrusted,
+)
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.core.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
+from go_ent.engine.dispatch.dispatcher import Dispatcher, ExecutionContext
+from go_ent.engine.dispatch.execution import Carrier, first_event, with_steps
+from go_ent.engine.dispatch.model_calls import Asking
+from go_ent.engine.executions.finish import Ending
+from go_ent.engine.executions.index import Row
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.resume_checks import (
+    Changed,
+    changes,
+    damages,
+    environment,
+    go_back,
+    refuse,
+    unfinished_calls,
+    unfinished_steps,
+    version_changes,
+)
+from go_ent.engine.executions.running import Watch
+from go_ent.engine.executions.state import FINISHED, Environment, ExecutionState, digest_of, sealed_text
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.tape import NOT_SAID, Tapes, Unfinished
+from go_ent.engine.guest_runs.batch import Batch
+from go_ent.engine.guest_runs.engine_tools import EngineSource, offer_summaries
+from go_ent.engine.guest_runs.runs import GuestOrder, Guests, guest_order, make_tapes
+from go_ent.engine.processes.trees import TAG, reap, reap_now
+from go_ent.engine.prompts import Prompt, Prompts, roles
+from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.runners.base.runner import Availability, Runner
+from go_ent.engine.runners.base.surroundings import Surroundings
+from go_ent.engine.runners.registry import Registry
+from go_ent.engine.strategies import Plan
+from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of, unpack
+from go_ent.sandbox import Run as SandboxRun
 
-log = logging.getLogger("engine")
+log = logging.getLogger("go_ent.engine")
 MOST_AT_ONCE = 256
 TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
 MOST_REAPED = 100  # tries of a step whose processes are looked for
@@ -60,7 +79,7 @@ PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 
 @dataclass(slots=True)
 class _Running:
-    run: Run
+    run: ExecutionContext
     task: asyncio.Task[TaskResult]
 
 
@@ -116,7 +135,7 @@ class Engine:
         self.dispatcher = Dispatcher(
             project, self.config, self.registry, self.prompts, self.roles, self._budget, keeper=self.keeper, trusted=self.trusted
         )
-        self.asking = Asking(
+        self.asking: Asking = Asking(
             project,
             self.config,
             self.registry,
@@ -133,7 +152,7 @@ class Engine:
         self.listeners: list[Callable[[Event], None]] = []  # told of everything that happens in this engine
         self.stopping = asyncio.Event()  # set by `stop_all`: for what runs several executions, one after the other
         self._running: dict[str, _Running] = {}
-        self._shortening: dict[str, Recorded] = {}  # contexts of guests that have had texts summarised
+        self._shortening: dict[str, RecordedContext] = {}  # contexts of guests that have had texts summarised
         self._watch = Watch()
         self._ending = Ending(self.store, lambda: self.config.executions)
         self.guests = Guests(self.store, self._open_composer, self._watch, self._ending)
@@ -248,7 +267,7 @@ class Engine:
         )
         mark = await asyncio.to_thread(seal, sealed_text(state))
         try:
-            held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=Held.release)
+            held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=OwnedExecution.release)
         except OSError as error:
             raise StorageFailed.begun(error) from None
         self._begin(held, Tapes(held, replay=False), work, chosen, concurrency, may_start, on_event, ask)
@@ -371,7 +390,7 @@ class Engine:
         return run, back + found
 
     @staticmethod
-    async def _check_one(held: Held, order: GuestOrder) -> None:
+    async def _check_one(held: OwnedExecution, order: GuestOrder) -> None:
         if order.each:
             await asyncio.to_thread(held.release)
             raise ExecutionConflict(
@@ -386,13 +405,13 @@ class Engine:
         batch, found = await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
         return batch, back + found
 
-    async def _take(self, execution_id: str, checkpoint: str | None, *, anyway: bool) -> tuple[Held, list[Changed]]:
+    async def _take(self, execution_id: str, checkpoint: str | None, *, anyway: bool) -> tuple[OwnedExecution, list[Changed]]:
         """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder.
 
         From a checkpoint: and what is done again.
         """
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
-        held = await to_the_end(self.store.hold, execution_id, undo=Held.release)
+        held = await to_the_end(self.store.hold, execution_id, undo=OwnedExecution.release)
         try:
             state = held.state
             if state.status in FINISHED and (checkpoint is None or state.status == "cancelled"):
@@ -468,7 +487,7 @@ class Engine:
 
     def _begin(
         self,
-        held: Held,
+        held: OwnedExecution,
         tapes: Tapes,
         work: Work,
         chosen: Chosen,
@@ -476,7 +495,7 @@ class Engine:
         may_start: bool,
         on_event: Callable[[Event], None] | None,
         ask: Ask | None,
-    ) -> Run:
+    ) -> ExecutionContext:
         def emit(event: Event) -> None:
             for listener in (*self.listeners, *((on_event,) if on_event is not None else ())):
                 try:
@@ -485,13 +504,13 @@ class Engine:
                     log.exception("a listener failed, and the execution goes on")
 
         limit = tighter(limit_of(work), self.config.budget.execution)
-        run = Run(held, emit, tapes, limit=limit, may_start=may_start, ask=ask, adjustments=held.state.adjustments)
+        run = ExecutionContext(held, emit, tapes, limit=limit, may_start=may_start, ask=ask, adjustments=held.state.adjustments)
         task = asyncio.create_task(self._carrier.carry_out(run, work, chosen, concurrency))
         self._running[held.id] = _Running(run, task)
         self._watch.add(held, run.stop.set, task)
         return run
 
-    def _over(self, run: Run) -> None:
+    def _over(self, run: ExecutionContext) -> None:
         self._running.pop(run.id, None)
         self._watch.remove(run.id)
 
@@ -578,7 +597,7 @@ class Engine:
         purse = Purse(execution_id=parent or new_id(), task_limit=limit, is_execution=parent is not None)
         return await self.asking.model(system, user, options or ModelOptions(), purse=purse)
 
-    async def summarize(self, execution_id: str, *, model: str | None = None) -> list[Link]:
+    async def summarize(self, execution_id: str, *, model: str | None = None) -> list[SummaryLink]:
         """Summarise what an execution has come to, now: all of it, or of a graph what each step to come would be told.
 
         Such a step is told the summary instead. None are made of what is short enough. `BadTask` where summaries are switched off:
@@ -588,14 +607,14 @@ class Engine:
             raise BadTask("summaries are switched off here: enabled is false in [context] of the configuration")
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         running = self._watch.get(execution_id)
-        held = running.held if running is not None else await to_the_end(self.store.hold, execution_id, undo=Held.release)
+        held = running.held if running is not None else await to_the_end(self.store.hold, execution_id, undo=OwnedExecution.release)
         try:
             if running is None:
                 await asyncio.to_thread(self._check_owner, held.state)
             mine = self._running.get(execution_id)
             if mine is not None and mine.run.context is None:
-                mine.run.context = Recorded(held)
-            context = (mine.run.context if mine is not None else None) or Recorded(held)
+                mine.run.context = RecordedContext(held)
+            context = (mine.run.context if mine is not None else None) or RecordedContext(held)
             purse = Purse(execution_id=execution_id, execution_limit=mine.run.limit if mine is not None else None)
             made = [
                 await self.keeper.summarize(context, messages, purpose=held.state.title, purse=purse, model=model)
@@ -614,7 +633,7 @@ class Engine:
         if running is None:
             raise ExecutionConflict("a text is summarised for an execution that is running here")
         self._shortening = {one: context for one, context in self._shortening.items() if self._watch.get(one) is not None}
-        context = self._shortening.setdefault(running.held.id, Recorded(running.held))
+        context = self._shortening.setdefault(running.held.id, RecordedContext(running.held))
         return await self.keeper.shorten(context, text, max_tokens, Purse(execution_id=running.held.id))
 
     async def dry_run(self, work: Work, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:

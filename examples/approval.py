@@ -9,8 +9,8 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from composer import Composer, Config
-from engine import Engine, GuestOrder
+from go_ent.composer import Composer, Config
+from go_ent.engine import Engine, GuestOrder
 
 SENT: list[str] = []
 CODE = """\

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from engine import Engine, EngineConfig, Task
+from go_ent.engine import Engine, EngineConfig, Task
 
 MODEL = "import json; print(json.dumps({'text': 'a fine answer', 'cost': 0.4}))"
 

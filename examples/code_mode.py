@@ -9,7 +9,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from composer import Composer
+from go_ent.composer import Composer
 
 WRITTEN_BY_A_MODEL = """\
 import asyncio

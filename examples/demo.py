@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from composer import Composer
-from engine import Engine, parse_plan
-from sandbox import Limits, Run, Sandbox
+from go_ent.composer import Composer
+from go_ent.engine import Engine, parse_plan
+from go_ent.sandbox import Limits, Run, Sandbox
 
 ORDERS = {"ann": [12.5, 30.0], "bob": [7.25], "cid": [99.0, 1.0, 5.5]}
 

@@ -9,8 +9,8 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from composer import Composer
-from engine import Engine, parse_plan
+from go_ent.composer import Composer
+from go_ent.engine import Engine, parse_plan
 
 TOOL = '''
 # /// tool

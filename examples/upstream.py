@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fastmcp import FastMCP
 
-from composer import Composer, Config, McpSource
+from go_ent.composer import Composer, Config, McpSource
 
 server: FastMCP = FastMCP("shop")
 

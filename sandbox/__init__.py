@@ -1,6 +1,6 @@
 """Runs untrusted Python in WebAssembly guests: whole CPython, a fresh guest for every run, every limit real.
 
-from sandbox import Sandbox, Limits
+from go_ent.sandbox import Sandbox, Limits
 
 async with Sandbox(tools=[search], limits=Limits(cpu_s=5)) as box:
     run = await box.run("hits = await tools.search(q=topic)\\n[h['title'] for h in hits]", inputs={"topic": "wasm"})
@@ -8,11 +8,12 @@ async with Sandbox(tools=[search], limits=Limits(cpu_s=5)) as box:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from go_ent.lazy import lazily
 
 if TYPE_CHECKING:
-    from sandbox.box import Sandbox
-    from sandbox.errors import (
+    from go_ent.sandbox.errors import (
         ApprovalRequired,
         ImageError,
         LimitError,
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
         ToolDefinitionError,
         ToolError,
     )
-    from sandbox.hardening.wall import Wall
-    from sandbox.images import Image
-    from sandbox.limits import Limits
-    from sandbox.run import Pending, Run, RunError, Status, ToolCall, Usage
-    from sandbox.session import Session
-    from sandbox.tape import Diverged, Start, Tape
-    from sandbox.tools import Tool, Toolset
+    from go_ent.sandbox.hardening.wall import Wall
+    from go_ent.sandbox.host.box import Sandbox
+    from go_ent.sandbox.host.limits import Limits
+    from go_ent.sandbox.host.run import Pending, Run, RunError, Status, ToolCall, Usage
+    from go_ent.sandbox.host.session import Session
+    from go_ent.sandbox.host.tools import Tool, Toolset
+    from go_ent.sandbox.images import Image
+    from go_ent.sandbox.worker.tape import Diverged, Start, Tape
 
 __all__ = [
     "ApprovalRequired",
@@ -59,9 +61,9 @@ __all__ = [
     "Wall",
 ]
 
-_HOMES = {
-    "box": ("Sandbox",),
-    "session": ("Session",),
+HOMES = {
+    "host.box": ("Sandbox",),
+    "host.session": ("Session",),
     "errors": (
         "ApprovalRequired",
         "ImageError",
@@ -75,22 +77,10 @@ _HOMES = {
     ),
     "hardening.wall": ("Wall",),
     "images": ("Image",),
-    "limits": ("Limits",),
-    "run": ("Pending", "Run", "RunError", "Status", "ToolCall", "Usage"),
-    "tape": ("Diverged", "Start", "Tape"),
-    "tools": ("Tool", "Toolset"),
+    "host.limits": ("Limits",),
+    "host.run": ("Pending", "Run", "RunError", "Status", "ToolCall", "Usage"),
+    "worker.tape": ("Diverged", "Start", "Tape"),
+    "host.tools": ("Tool", "Toolset"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    # Lazily: a worker process imports this package too, and must not pay for pydantic.
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'sandbox' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"sandbox.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
+    __getattr__, __dir__ = lazily(__name__, HOMES)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sandbox.run import Pending
+    from go_ent.sandbox.host.run import Pending
 
 
 class SandboxError(Exception):

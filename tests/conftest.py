@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from _pytest.terminal import TerminalReporter
 
-from sandbox import ApprovalRequired, Limits, Sandbox, ToolError
+from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 
 
 def add(a: int, b: int) -> int:

@@ -12,22 +12,17 @@ from types import ModuleType
 
 import pytest
 
-import composer
-import engine
-import sandbox
+import go_ent
+from go_ent import composer, engine, sandbox
+from tests.test_rooms import modules
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {"sandbox": {"sandbox"}, "composer": {"composer", "sandbox"}, "engine": {"engine", "composer", "sandbox"}}
 
 
 def imports(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
+    """The top-level names that a file imports; of our own packages, the part behind `go_ent`."""
+    return {name.removeprefix("go_ent.").partition(".")[0] for name in modules(path)}
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
@@ -48,7 +43,7 @@ def test_the_host_never_imports_the_guest() -> None:
 
 
 # Prose in any language: what is a digit there is the language's to say.
-PROSE = {"composer/search.py", "engine/context/deterministic.py", "engine/context/facts.py"}
+PROSE = {"composer/catalogue/search.py", "engine/context/deterministic.py", "engine/context/facts.py"}
 ANY_DIGIT = re.compile(r"(?<!\\)(?:\\\\)*\\[dD]")
 DIGIT_METHODS = {"isdigit", "isdecimal", "isnumeric"}
 
@@ -71,23 +66,24 @@ def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
 
 
 def test_workers_do_not_pay_for_pydantic() -> None:
-    code = "import sys, sandbox.zygote; print([name for name in ('pydantic', 'asyncio', 'fastmcp', 'cyclopts') if name in sys.modules])"
+    heavy = ("pydantic", "asyncio", "fastmcp", "cyclopts")
+    code = f"import sys, go_ent.sandbox.worker.zygote; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"
 
 
 def test_hosts_do_not_pay_for_wasmtime() -> None:
-    code = "import sys; from sandbox import Sandbox; Sandbox(); print('wasmtime' in sys.modules)"
+    code = "import sys; from go_ent.sandbox import Sandbox; Sandbox(); print('wasmtime' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "False\n"
 
 
-@pytest.mark.parametrize("package", [sandbox, composer, engine])
+@pytest.mark.parametrize("package", [go_ent, sandbox, composer, engine])
 def test_exported_members(package: ModuleType) -> None:
     assert package.__all__ == sorted(package.__all__)
     for name in package.__all__:
         assert getattr(package, name) is not None
-    assert set(package.__all__) == set(package._HOME_OF)
+    assert package.__all__ == sorted(name for names in package.HOMES.values() for name in names)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = package.Nothing
 
@@ -96,9 +92,9 @@ def test_every_status_has_its_outcome() -> None:
     """One table: what a run's status means for an execution, a task, an MCP client and a shell."""
     from typing import get_args
 
-    from engine.models import TaskStatus
-    from engine.outcomes import OUTCOMES, TASK_EXIT_CODES
-    from sandbox.run import Status
+    from go_ent.engine.core.models import TaskStatus
+    from go_ent.engine.core.outcomes import OUTCOMES, TASK_EXIT_CODES
+    from go_ent.sandbox.host.run import Status
 
     assert set(OUTCOMES) == set(get_args(Status))
     assert set(TASK_EXIT_CODES) == set(get_args(TaskStatus))

@@ -14,8 +14,8 @@ from benchmarks.codemode.stage import WAYS, Played, Way, stage
 from benchmarks.codemode.talk import CACHED, ENVELOPE, Call, Talk
 from benchmarks.codemode.world import NOUNS, VERBS, World, others
 from benchmarks.codemode_bench import Found, rows_of
-from engine.tokens import count
-from sandbox import Sandbox
+from go_ent.engine.tokens import count
+from go_ent.sandbox import Sandbox
 
 SMALL = one_call("one small call", 10)
 

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 
-import composer
-import engine
-import sandbox
+from go_ent import composer, engine, sandbox
 
 PACKAGES = [Path(str(package.__file__)).parent for package in (sandbox, composer, engine)]
 # Who may start a process, and how. What they start: Python (children), programs (the other two), by their full path.
 STARTS = {
-    "sandbox/children.py": {"subprocess.run", "subprocess.Popen", "sys.executable"},
-    "engine/runners/process.py": {"subprocess.Popen"},
-    "composer/transports.py": {"asyncio.create_subprocess_exec"},
-    "sandbox/programs.py": {"shutil.which"},
+    "sandbox/children/python.py": {"subprocess.run", "subprocess.Popen", "sys.executable"},
+    "engine/processes/child.py": {"subprocess.Popen"},
+    "composer/sources/mcp_transports.py": {"asyncio.create_subprocess_exec"},
+    "sandbox/children/programs.py": {"shutil.which"},
     "sandbox/images/packages.py": {"venv.create"},  # without pip, for which it would start a Python
-    "sandbox/zygote.py": {"os.fork"},
+    "sandbox/worker/zygote.py": {"os.fork"},
 }
 MODULES = frozenset("pty multiprocessing concurrent.futures.process webbrowser".split())
 MEMBERS = {

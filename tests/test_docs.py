@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from composer.config import read_config
-from engine.cli import app
-from engine.config import read_engine_config
-from engine.outcomes import EXIT_CODES
-from engine.strategies import parse_plan
-from engine.workflows import parse_workflow
+from go_ent.composer.config import read_config
+from go_ent.engine.cli import app
+from go_ent.engine.core.config import read_engine_config
+from go_ent.engine.core.outcomes import EXIT_CODES
+from go_ent.engine.strategies import parse_plan
+from go_ent.engine.workflows.workflow import parse_workflow
 from tests.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, ROOT, SNIPPETS, Block
 
 

@@ -94,7 +94,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Fold
         above = tmp_path_factory.mktemp("page")
         (above / "project").mkdir()
         go_ent = above / "go-ent"
-        go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from engine.cli import main; main()" "$@"\n')
+        go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
         go_ent.chmod(0o700)
         path = f"{above}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "GO_ENT_DATA": str(above / "user"), "HOME": str(above)}

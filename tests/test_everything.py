@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from composer import toolfile
-from composer.store import Store
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.store import Store
 from tests.composer.conftest import tool
 from tests.engine.shell import COMMAND
 

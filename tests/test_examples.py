@@ -57,7 +57,7 @@ def test_each_example_is_checked() -> None:
 def test_example(name: str, tmp_path: Path) -> None:
     go_ent = tmp_path / "bin" / "go-ent"
     go_ent.parent.mkdir()
-    go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from engine.cli import main; main()" "$@"\n')
+    go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
     go_ent.chmod(0o700)
     command = ["sh", str(ROOT / "examples" / name)] if name.endswith(".sh") else [sys.executable, "-m", f"examples.{name}"]
     environment = {

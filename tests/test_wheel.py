@@ -34,4 +34,4 @@ def test_wheel_outside_the_repo(tmp_path: Path) -> None:
     assert call(go_ent, "exec", "-c", "1+1") == "2\n"
     assert call(go_ent, "tool", "add", "rank_groups").startswith("rank_groups: version 1")
     assert "rank_groups" in call(go_ent, "tool", "list")
-    assert call(python, "-c", "from sandbox import Sandbox\nwith Sandbox() as box: print(box.run_sync('2+2').result)") == "4\n"
+    assert call(python, "-c", "from go_ent.sandbox import Sandbox\nwith Sandbox() as box: print(box.run_sync('2+2').result)") == "4\n"

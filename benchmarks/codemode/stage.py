@@ -17,12 +17,12 @@ from fastmcp import Client
 from benchmarks.codemode.scenarios import Scenario, Script, Wrong, by_composed, in_code
 from benchmarks.codemode.talk import Call, Talk, definitions
 from benchmarks.codemode.world import World, make_upstream
-from composer import Composer, Config
-from composer.upstream import McpSource
-from engine import Engine
-from engine.server import INSTRUCTIONS, make_server
-from engine.tokens import count
-from sandbox import Sandbox
+from go_ent.composer import Composer, Config
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.engine import Engine
+from go_ent.engine.server import INSTRUCTIONS, make_server
+from go_ent.engine.tokens import count
+from go_ent.sandbox import Sandbox
 
 Way = Literal["direct", "direct, parallel", "code mode", "composed"]
 WAYS: tuple[Way, ...] = ("direct", "direct, parallel", "code mode", "composed")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.tokens import count
+from go_ent.engine.tokens import count
 
 ENVELOPE = 4
 CACHED = 0.1  # of the price, for what was sent in the turn before

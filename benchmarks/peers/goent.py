@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.peers.adapter import MEMORY_MB, Outcome, Status, calling, lookup
-from sandbox import Limits, Sandbox
+from go_ent.sandbox import Limits, Sandbox
 
 STATUSES: dict[str, Status] = {
     "completed": "completed",

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from benchmarks.soak.driving import Done
 from benchmarks.soak.served import GO_ENT, ROOT, Served
-from composer.folders import TEMPORARY
-from engine.executions.ids import ID
-from engine.executions.journal import read_records
-from engine.executions.retention import GONE
-from engine.executions.store import ExecutionStore
+from go_ent.composer.project.files import TEMPORARY
+from go_ent.engine.core.ids import ID
+from go_ent.engine.storage.journal import read_records
+from go_ent.engine.executions.retention import GONE
+from go_ent.engine.executions.store import ExecutionStore
 
 ALLOWED = frozenset({"state.json", "journal.jsonl", "lock"})  # of an execution that has ended
 KEPT = 100  # executions that are left by pruning, beside those that can be resumed

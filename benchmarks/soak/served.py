@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.soak.kinds import COMPOSED
 
 ROOT = Path(__file__).parents[2]
-GO_ENT = (sys.executable, "-c", "from engine.cli import main; main()")
+GO_ENT = (sys.executable, "-c", "from go_ent.engine.cli import main; main()")
 UPSTREAM = Path(__file__).parent / "upstream.py"
 START_S = 120.0
 END_S = 30.0
@@ -192,4 +192,4 @@ def _alive(pid: int, server: int) -> bool:
         said = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return pid != server and (b"sandbox.zygote" in said or str(UPSTREAM).encode() in said)
+    return pid != server and (b"sandbox.worker.zygote" in said or str(UPSTREAM).encode() in said)

@@ -35,7 +35,7 @@ def cli() -> str:
 
 
 def _commands() -> Iterator[tuple[str, ...]]:
-    from engine.cli import app
+    from go_ent.engine.cli import app
 
     for name in sorted(set(app) - META):
         group = app[name]
@@ -45,7 +45,7 @@ def _commands() -> Iterator[tuple[str, ...]]:
 
 
 def _help(path: tuple[str, ...]) -> str:
-    from engine.cli import app
+    from go_ent.engine.cli import app
 
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -54,7 +54,7 @@ def _help(path: tuple[str, ...]) -> str:
 
 
 def config() -> str:
-    from engine.settings.whole import schema
+    from go_ent.engine.settings.schema import schema
 
     whole = schema()
     parts = [MADE, "# The configuration\n", "`.go-ent/config.toml`. `go-ent config schema` prints the same as a JSON schema for editors.\n"]
@@ -141,9 +141,9 @@ HINTS = {
 
 
 async def _tools() -> list[Any]:
-    from composer import Composer
-    from engine import Engine
-    from engine.server import make_server
+    from go_ent.composer import Composer
+    from go_ent.engine import Engine
+    from go_ent.engine.server import make_server
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GO_ENT_DATA"] = f"{folder}/user"

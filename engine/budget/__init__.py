@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from engine.budget.commands import Spender, spender
-from engine.budget.gate import Ask, Budget, Estimate, Reservation, Settled, dollars, tighter
-from engine.budget.ledger import LedgerError
-from engine.budget.prices import Price, Prices
-from engine.budget.report import BudgetReport, OpenReservation, Spent, Total, WindowReport
-from engine.budget.windows import Bounds, Window, bounds, zone
+from go_ent.engine.budget.budget import Ask, Budget, Estimate, Reservation, Settled, dollars, tighter
+from go_ent.engine.budget.calendar import Bounds, BudgetWindow, bounds, zone
+from go_ent.engine.budget.commands import Spender, spender
+from go_ent.engine.budget.prices import Price, Prices
+from go_ent.engine.budget.report import BudgetReport, OpenReservation, Spent, Total, WindowReport
+from go_ent.engine.core.errors import LedgerError
 
 __all__ = [
     "Ask",
     "Bounds",
     "Budget",
     "BudgetReport",
+    "BudgetWindow",
     "Estimate",
     "LedgerError",
     "OpenReservation",
@@ -24,7 +25,6 @@ __all__ = [
     "Spender",
     "Spent",
     "Total",
-    "Window",
     "WindowReport",
     "bounds",
     "dollars",

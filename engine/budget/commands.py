@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from engine.config import CommandConfig, EngineConfig
+from go_ent.engine.core.config import CommandConfig, EngineConfig
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 

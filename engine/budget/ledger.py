@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from composer.folders import STATE, check_database, check_folder, ignore_state, locked, sync_folder
-from engine.budget.owners import this_process
-from engine.errors import BadTask, EngineError
+from go_ent.composer.project.files import STATE, check_database, check_folder, ignore_state, locked, sync_folder
+from go_ent.engine.budget.owners import this_process
+from go_ent.engine.core.errors import BadTask, EngineError, LedgerError
 
 Scope = Literal["task", "execution", "client", "day", "month"]
 FILE = "budget.db"
@@ -76,12 +76,8 @@ ON CONFLICT (key) DO UPDATE SET runtime = excluded.runtime, model = excluded.mod
 """
 
 
-class LedgerError(EngineError):
-    """Raised when the record of what was spent can't be read or written. Without it nothing is started: no record is no permission."""
-
-
 @dataclass(frozen=True, slots=True)
-class Call:
+class LedgerCall:
     """One try of a task, which has one key; and the client with a token for whom it is made, if it is for one."""
 
     key: str
@@ -123,7 +119,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldAmount:
     """What a reservation came to."""
 
     usd: float | None
@@ -175,14 +171,14 @@ class Ledger:
 
     def reserve(
         self,
-        call: Call,
+        call: LedgerCall,
         wanted: Wanted,
         limits: Sequence[Limit],
         *,
         unknown_usd: float,
         at: float,
         force: bool = False,
-    ) -> Held | Refusal:
+    ) -> HeldAmount | Refusal:
         """Hold money for a call if it fits every limit; with *force* in any case, but for a client's own limit.
 
         Of the task's own limit, what earlier tries have left is held, if the estimate would have fitted at first; of the
@@ -209,10 +205,10 @@ class Ledger:
                 usd, tokens = None if usd is None else fit_usd, int(fit_tokens)
             row = (call.key, call.execution_id, call.task_id, usd, tokens, forced, this_process(), at, call.client)
             database.execute("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-            return Held(usd, tokens)
+            return HeldAmount(usd, tokens)
 
     def settle(
-        self, call: Call, cost: Cost, *, at: float, month_start: float, limits: Sequence[Limit] = (), unknown_usd: float = 0.0
+        self, call: LedgerCall, cost: Cost, *, at: float, month_start: float, limits: Sequence[Limit] = (), unknown_usd: float = 0.0
     ) -> Counted:
         """Count what a call came to, in the day it was reserved, instead of what was held for it.
 
@@ -250,7 +246,7 @@ class Ledger:
             database.execute("DELETE FROM reservations WHERE key = ?", (call.key,))
             _forget(database, month_start)
             over_usd = 0.0 if usd is None or reserved_usd is None else max(0.0, usd - reserved_usd)
-            passed = tuple(_passed(database, Call(call.key, execution_id, task_id, client), limits, unknown_usd))
+            passed = tuple(_passed(database, LedgerCall(call.key, execution_id, task_id, client), limits, unknown_usd))
             return Counted(usd, tokens, estimated, tokens_estimated, over_usd, max(0, tokens - reserved_tokens), passed)
 
     def release(self, key: str) -> None:
@@ -378,7 +374,7 @@ def _version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _spent(database: sqlite3.Connection, call: Call, limit: Limit, unknown_usd: float) -> tuple[float, int]:
+def _spent(database: sqlite3.Connection, call: LedgerCall, limit: Limit, unknown_usd: float) -> tuple[float, int]:
     """What counts against a limit now: spends and what is held, whoever holds it and whether or not it lives."""
     if limit.scope in ("day", "month", "client"):
         client = call.client if limit.scope == "client" else None
@@ -401,7 +397,7 @@ def _fit(most: float | None, spent: float, wanted: float | None, least: float | 
     return None
 
 
-def _passed(database: sqlite3.Connection, call: Call, limits: Sequence[Limit], unknown_usd: float) -> Iterator[Refusal]:
+def _passed(database: sqlite3.Connection, call: LedgerCall, limits: Sequence[Limit], unknown_usd: float) -> Iterator[Refusal]:
     for limit in limits:
         usd, tokens = _spent(database, call, limit, unknown_usd)
         if limit.usd is not None and usd > limit.usd + CENT_DUST:

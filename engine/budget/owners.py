@@ -6,7 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from composer.numbers import whole
+from go_ent.composer.project.numbers import whole
 
 
 def this_process() -> str:

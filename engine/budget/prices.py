@@ -11,14 +11,14 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from engine.budget.known import LONGEST_NAME, find, names
-from engine.config import PriceConfig
-from engine.models import Tokens
+from go_ent.engine.budget.known_models import LONGEST_NAME, find, names
+from go_ent.engine.core.config import PriceConfig
+from go_ent.engine.core.models import Tokens
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider, TieredPrices
 
-log = logging.getLogger("engine.budget")
+log = logging.getLogger("go_ent.engine.budget")
 MILLION = 1_000_000
 MOST_WARNINGS = 1000
 

@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from composer.items import apart
-from engine.budget.ledger import Ledger
-from engine.budget.owners import is_alive
-from engine.budget.windows import Window, bounds
-from engine.config import BudgetConfig
-from engine.models import BudgetLimit, Model
+from go_ent.composer.project.items import apart
+from go_ent.engine.budget.calendar import BudgetWindow, bounds
+from go_ent.engine.budget.ledger import Ledger
+from go_ent.engine.budget.owners import is_alive
+from go_ent.engine.core.config import BudgetConfig
+from go_ent.engine.core.models import BudgetLimit, Model
 
 MOST_ROWS = 100
 
@@ -158,7 +158,7 @@ def read_spent(ledger: Ledger, execution_id: str) -> Spent:
 
 def _window(
     database: sqlite3.Connection,
-    window: Window,
+    window: BudgetWindow,
     limit: BudgetLimit | None,
     default_usd: float,
     zone: ZoneInfo,
@@ -196,6 +196,6 @@ def _window(
     )
 
 
-def _totals(database: sqlite3.Connection, query: str, window: Window) -> tuple[Total, ...]:
+def _totals(database: sqlite3.Connection, query: str, window: BudgetWindow) -> tuple[Total, ...]:
     rows = database.execute(query, (window.start, window.end, MOST_ROWS))
     return tuple(Total(name=name, runs=runs, usd=usd, tokens=tokens, unknown_costs=unknown) for name, runs, usd, tokens, unknown in rows)

@@ -9,9 +9,9 @@ from typing import Any, TextIO
 
 from cyclopts import App, CycloptsError, Parameter
 
-from engine.cli.signals import all_are_interrupts
-from engine.cli.texts import aside, is_rich, not_strict, say
-from engine.logs import keep_plain
+from go_ent.engine.cli.terminal.output import aside, is_rich, not_strict, say
+from go_ent.engine.cli.terminal.signals import all_are_interrupts
+from go_ent.engine.core.logs import keep_plain
 
 # Beside the codes of a run's statuses, which are in engine.outcomes.
 USAGE_ERROR = 2
@@ -35,7 +35,7 @@ class Help:
     def _chosen(self) -> Any:
         from cyclopts.help import DefaultFormatter
 
-        from engine.cli.helping import Columns
+        from go_ent.engine.cli.terminal.help_format import Columns
 
         return DefaultFormatter() if is_rich(sys.stdout) else Columns()
 
@@ -56,10 +56,10 @@ app = App(
     # A flag that is not given is off: nobody needs to be told so.
     default_parameter=Parameter(show_default=lambda value: None if value is None or value is False else value, negative_iterable=()),
 )
-app.command("engine.cli.init:init_command", name="init", help="Make a project of a folder: its settings, a first tool.")
-app.command("engine.cli.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
-app.command("engine.cli.serve:serve_command", name="serve", help="Serve this project to an MCP client over stdio or HTTP.")
-app.command("engine.cli.install:install_command", name="install", help="Add this project's server to an MCP client.")
+app.command("go_ent.engine.cli.commands.init:init_command", name="init", help="Make a project of a folder: its settings, a first tool.")
+app.command("go_ent.engine.cli.commands.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
+app.command("go_ent.engine.cli.commands.serve:serve_command", name="serve", help="Serve this project to an MCP client over stdio or HTTP.")
+app.command("go_ent.engine.cli.commands.install:install_command", name="install", help="Add this project's server to an MCP client.")
 for _name, _module, _help in (
     ("run", "run", "Run a task on an agent, a command or in the sandbox; or a plan of tasks."),
     ("ps", "executions", "The executions of this project, the newest first."),
@@ -77,7 +77,7 @@ for _name, _module, _help in (
     ("trust", "project", "Let a project start what its configuration names."),
     ("doctor", "project", "Look at this machine and this project."),
 ):
-    app.command(f"engine.cli.{_module}:{_name}_command", name=_name, help=_help)
+    app.command(f"go_ent.engine.cli.commands.{_module}:{_name}_command", name=_name, help=_help)
 for _group, _module, _about, _commands in (
     (
         "workflow",
@@ -155,7 +155,7 @@ for _group, _module, _about, _commands in (
     app.command(_app)
     for _name, _help in _commands:
         # A function called test_… would be one of pytest's.
-        _app.command(f"engine.cli.{_module}:{'examples' if _name == 'test' else _name}_command", name=_name, help=_help)
+        _app.command(f"go_ent.engine.cli.commands.{_module}:{'examples' if _name == 'test' else _name}_command", name=_name, help=_help)
 
 
 class UsageError(Exception):
@@ -180,7 +180,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[log], force=True)
     try:
         if {"--help", "-h"} & set(sys.argv):
-            from engine.cli.helping import tell_all
+            from go_ent.engine.cli.terminal.help_format import tell_all
 
             tell_all(app, sys.argv[1:])
         with all_are_interrupts():
@@ -192,7 +192,7 @@ def main() -> None:
         sys.stderr.close()
         raise SystemExit(141) from None
     except CycloptsError as error:
-        from engine.cli.misuse import misused
+        from go_ent.engine.cli.terminal.usage_errors import misused
 
         say(f"go-ent: {misused(app, error, sys.argv[1:])}", err=True)
         raise SystemExit(USAGE_ERROR) from None
@@ -217,14 +217,14 @@ def _explained(error: Exception) -> tuple[str, int] | None:
     """What to say of an error, and the exit code; None for one that nobody has foreseen, whose traceback is wanted."""
     from pydantic import ValidationError
 
-    from engine.errors import EngineError
-    from engine.explaining import explain
+    from go_ent.engine.core.errors import EngineError
+    from go_ent.engine.core.explain import explain
 
     if isinstance(error, ValidationError):
         return explain(error), USAGE_ERROR
     if isinstance(error, UsageError):
         return str(error), USAGE_ERROR
-    if isinstance(error, EngineError) or type(error).__module__.startswith(("sandbox.", "composer.", "engine.")):
+    if isinstance(error, EngineError) or type(error).__module__.startswith("go_ent."):
         is_usage = isinstance(error, ValueError | KeyError) and type(error).__name__ != "ConfigError"
         return str(error), USAGE_ERROR if is_usage else SETUP_ERROR
     return (_of_system(error), SETUP_ERROR) if isinstance(error, OSError) else None

@@ -20,13 +20,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from composer.folders import TEMPORARY, locked, read_bounded, sync_folder
-from composer.items import apart
-from engine.context.models import Link, Message
-from engine.errors import BadTask, StorageFailed
-from engine.executions.state import BadState
-from engine.explaining import explain
-from engine.models import Model
+from go_ent.composer.project.files import TEMPORARY, locked, read_bounded, sync_folder
+from go_ent.composer.project.items import apart
+from go_ent.engine.context.models import Message, SummaryLink
+from go_ent.engine.core.errors import BadState, BadTask, StorageFailed
+from go_ent.engine.core.explain import explain
+from go_ent.engine.core.models import Model
 
 FOLDER = "context"
 MAX_LINK = 8 << 20
@@ -48,7 +47,7 @@ def summary_id(replaced: Sequence[str], digest: str) -> str:
     return "summary-" + hashlib.sha256("\n".join((*replaced, digest)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def stands_for(message: Message, link: Link) -> bool:
+def stands_for(message: Message, link: SummaryLink) -> bool:
     """Whether a message is the summary of that link."""
     if message.speaker == "summary":
         return message.text == link.summary and message.id == summary_id(link.replaced, link.digest)
@@ -62,7 +61,7 @@ class Chain:
     def __init__(self, execution: Path) -> None:
         self.folder = execution / FOLDER
 
-    def add(self, link: Link, replaced: Sequence[Message]) -> Link:
+    def add(self, link: SummaryLink, replaced: Sequence[Message]) -> SummaryLink:
         """Keep a link and the messages that it replaced. It gets the next number, whatever its own is."""
         if tuple(message.id for message in replaced) != link.replaced or digest_of(replaced) != link.digest:
             raise BadTask("these are not the messages that the link replaced")
@@ -93,17 +92,17 @@ class Chain:
         except (OSError, BadState) as error:
             raise StorageFailed(f"a summary can't be kept in {self.folder}: {error}") from None
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[SummaryLink]:
         """The links that can be read, by number; `check` tells of the others."""
         return self.listing()[0]
 
-    def listing(self) -> tuple[list[Link], list[str]]:
+    def listing(self) -> tuple[list[SummaryLink], list[str]]:
         """The links by number, and for each that can't be read, why."""
         try:
             numbers, originals = self._numbers()
         except (OSError, BadState) as error:
             return [], [str(error)]
-        links: list[Link] = []
+        links: list[SummaryLink] = []
         problems: list[str] = []
         size = 0
         for number in numbers:
@@ -147,7 +146,7 @@ class Chain:
                 problems.append(str(error))
         return problems
 
-    def _messages(self, link: Link) -> list[Message]:
+    def _messages(self, link: SummaryLink) -> list[Message]:
         path = self._originals(link.number)
         data = _read(path, MAX_MESSAGES)
         if data.count(b"\n") > len(link.replaced):
@@ -160,9 +159,9 @@ class Chain:
             raise BadState(f"{path.name} is not what summary {link.number} replaced: its digest does not fit")
         return messages
 
-    def _read(self, number: int) -> Link:
+    def _read(self, number: int) -> SummaryLink:
         path = self._link(number)
-        link = _parsed(Link, _read(path, MAX_LINK), path.name)
+        link = _parsed(SummaryLink, _read(path, MAX_LINK), path.name)
         if link.number != number:
             raise BadState(f"{path.name} is damaged: it says that it is number {link.number}")
         return link

@@ -7,8 +7,8 @@ import math
 import threading
 from pathlib import Path
 
-from composer.folders import read_bounded, write_whole
-from engine import tokens
+from go_ent.composer.project.files import read_bounded, write_whole
+from go_ent.engine import tokens
 
 LOWEST, HIGHEST = 0.5, 2.0  # what one tokenizer counts of the same text is not further from another one
 SMOOTHING = 0.3  # the weight of the newest report

@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.context.counting import Counter
-from engine.context.facts import cues, sentences, words
-from engine.context.models import Message, Summary, SummaryRequest
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.facts import cues, sentences, words
+from go_ent.engine.context.models import Message, Summary, SummaryRequest
 
 KEPT, EARLIER, LATEST = HEADINGS = ("Must be kept:", "Earlier, in the order of time:", "Latest, word for word:")
 LATEST_SHARE = 0.12  # of the room, for the latest messages word for word

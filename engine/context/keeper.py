@@ -10,23 +10,23 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.config import ContextConfig
-from engine.context.chain import Chain, digest_of
-from engine.context.condense import Condensed, summarize_context
-from engine.context.counting import Counter
-from engine.context.loose import cut, loose_of, shares, told
-from engine.context.making import Asked
-from engine.context.material import apply, content_of, left_of, message_of, outputs_of, said_by
-from engine.context.models import Link, Message, Purse, Summarizer
-from engine.context.summarizers import ModelSummarizer
-from engine.context.windows import Windows
-from engine.errors import StorageFailed
-from engine.executions.held import Held
-from engine.prompts.cutting import share
-from engine.prompts.files import FilePart
-from engine.prompts.render import FRAME, HEADING, KEPT, KINDS, SECTION
-from engine.strategies.step import Step
-from engine.threads import to_the_end
+from go_ent.engine.context.chain import Chain, digest_of
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.material import apply, content_of, left_of, message_of, outputs_of, said_by
+from go_ent.engine.context.model_windows import Windows
+from go_ent.engine.context.models import Message, Purse, Summarizer, SummaryLink
+from go_ent.engine.context.shorten import Condensed, summarize_context
+from go_ent.engine.context.summarizers import ModelSummarizer
+from go_ent.engine.context.summary_job import Asked
+from go_ent.engine.context.task_material import cut, loose_of, shares, told
+from go_ent.engine.core.concurrency import to_the_end
+from go_ent.engine.core.config import ContextConfig
+from go_ent.engine.core.errors import StorageFailed
+from go_ent.engine.core.step import Step
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.prompts.cutting import share
+from go_ent.engine.prompts.files import FilePart
+from go_ent.engine.prompts.render import FRAME, HEADING, KEPT, KINDS, SECTION
 
 MARKER = 30  # tokens of what is said about a summary
 LEAST = 500  # tokens that material has, as long as the window has them
@@ -68,11 +68,11 @@ class Fitted:
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedContext:
     """The context of one execution, as its record has it."""
 
-    held: Held
-    links: list[Link] = field(default_factory=list)
+    held: OwnedExecution
+    links: list[SummaryLink] = field(default_factory=list)
     read: bool = False
     counts: dict[str, int] = field(default_factory=dict)  # the tokens of its messages
     making: dict[str, asyncio.Lock] = field(default_factory=dict)  # by what is summarised: each once
@@ -112,7 +112,7 @@ class Keeper:
         left = min(int(window * (threshold or self.config.threshold)), usable) - alone
         return Room(usable, max(left, min(LEAST, usable - alone), 0), reserve, max(0, -left))
 
-    async def lighten(self, context: Recorded | None, step: Step, room: Room, purse: Purse | None) -> tuple[Step, list[str]]:
+    async def lighten(self, context: RecordedContext | None, step: Step, room: Room, purse: Purse | None) -> tuple[Step, list[str]]:
         """A step whose own texts are too much, with those in short that are not its words: its context, and outputs that stand in them.
 
         Without a record, or switched off, they are cut. Also what was done.
@@ -133,7 +133,7 @@ class Keeper:
         return step, [*notes, *cuts]
 
     async def fit(
-        self, context: Recorded, step: Step, adjustments: Sequence[str], room: Room, *, purse: Purse, files: Sequence[FilePart] = ()
+        self, context: RecordedContext, step: Step, adjustments: Sequence[str], room: Room, *, purse: Purse, files: Sequence[FilePart] = ()
     ) -> Fitted:
         """The step, with its material within the room: what is too long as summaries, and what is still too much as one.
 
@@ -148,7 +148,7 @@ class Keeper:
             return replace(as_it_was, notes=(f"nothing was summarised: {error}",))
 
     async def _fit(
-        self, context: Recorded, step: Step, adjustments: Sequence[str], room: Room, purse: Purse, files: Sequence[FilePart]
+        self, context: RecordedContext, step: Step, adjustments: Sequence[str], room: Room, purse: Purse, files: Sequence[FilePart]
     ) -> Fitted:
         making = _Fitting(self, context, room, purse, step.task.description)
         texts = [message_of("file", file.path, content_of(file)) for file in files if not file.note]
@@ -171,8 +171,8 @@ class Keeper:
         )
 
     async def summarize(
-        self, context: Recorded, messages: Sequence[Message], *, purpose: str, purse: Purse, model: str | None = None
-    ) -> Link | None:
+        self, context: RecordedContext, messages: Sequence[Message], *, purpose: str, purse: Purse, model: str | None = None
+    ) -> SummaryLink | None:
         """Summarise a context now, whether or not it would fit; the link, or None if there is nothing to be made shorter."""
         async with context.making.setdefault("by hand", asyncio.Lock()):  # who asks twice at once has it once
             counted = apply(await self.sized(context, messages), await self.links(context))
@@ -180,7 +180,7 @@ class Keeper:
             making = _Fitting(self, context, Room(self.windows.window(None).tokens, max(LEAST, total // 3)), purse, purpose, model=model)
             return (await making.condense(counted, last=0)).link
 
-    async def shorten(self, context: Recorded, text: str, most: int, purse: Purse) -> str:
+    async def shorten(self, context: RecordedContext, text: str, most: int, purse: Purse) -> str:
         """A text in at most *most* tokens: as it is, or a summary of it, which is on record with what it stands for."""
         room = Room(self.windows.window(None).tokens, most)
         making = _Fitting(self, context, room, purse, "")
@@ -196,7 +196,7 @@ class Keeper:
         known = [window for window in models if window is not None]
         return min([*known, *([] if known and None not in models else [self.windows.window(None).tokens, most])])
 
-    async def keep(self, context: Recorded, made: Condensed) -> Link | None:
+    async def keep(self, context: RecordedContext, made: Condensed) -> SummaryLink | None:
         """On disk, and on record, before it is used."""
         if made.link is None:
             return None
@@ -204,13 +204,13 @@ class Keeper:
         context.links.append(link)
         return link
 
-    async def links(self, context: Recorded, scope: str = "") -> list[Link]:
+    async def links(self, context: RecordedContext, scope: str = "") -> list[SummaryLink]:
         """The summaries of that scope that were made so far; without one, of the context itself."""
         if not context.read:
             context.links, context.read = await asyncio.to_thread(Chain(context.held.folder).links), True
         return [link for link in context.links if link.scope == scope]
 
-    async def sized(self, context: Recorded, messages: Iterable[Message]) -> list[Message]:
+    async def sized(self, context: RecordedContext, messages: Iterable[Message]) -> list[Message]:
         """The messages, with their tokens: those of a prompt's words around each included. Each is counted once."""
         found = list(messages)
         if new := [one for one in found if one.id not in context.counts]:
@@ -222,7 +222,7 @@ class Keeper:
 class _Fitting:
     """One prompt in the making: what it may take, whose money it is, and what was done so far."""
 
-    def __init__(self, keeper: Keeper, context: Recorded, room: Room, purse: Purse, purpose: str, model: str | None = None) -> None:
+    def __init__(self, keeper: Keeper, context: RecordedContext, room: Room, purse: Purse, purpose: str, model: str | None = None) -> None:
         self.room = room
         self.notes: list[str] = []
         self._keeper, self._context, self._purse, self._purpose, self._model = keeper, context, purse, purpose, model
@@ -300,7 +300,7 @@ class _Fitting:
             asked=self._context.asked,
         )
 
-    def _note(self, link: Link) -> None:
+    def _note(self, link: SummaryLink) -> None:
         what = link.scope or "what came before"
         self.notes.append(f"{what} was summarised by {link.by}: {link.tokens_before} tokens became {link.tokens_after}")
 
@@ -317,7 +317,7 @@ async def _together(works: Iterable[Coroutine[Any, Any, Message]]) -> list[Messa
             await asyncio.wait(left)
 
 
-def _write(held: Held, link: Link, replaced: Sequence[Message]) -> Link:
+def _write(held: OwnedExecution, link: SummaryLink, replaced: Sequence[Message]) -> SummaryLink:
     link = Chain(held.folder).add(link, replaced)
     told = link.model_dump(mode="json", include={"number", "scope", "by", "model", "tokens_before", "tokens_after", "cost_usd"})
     try:

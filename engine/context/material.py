@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.context.chain import digest_of, summary_id
-from engine.context.models import Link, Message, Speaker
-from engine.prompts.files import FilePart
-from engine.prompts.render import shown
-from engine.strategies.step import Output
+from go_ent.engine.context.chain import digest_of, summary_id
+from go_ent.engine.context.models import Message, Speaker, SummaryLink
+from go_ent.engine.core.step import Output
+from go_ent.engine.prompts.files import FilePart
+from go_ent.engine.prompts.render import shown
 
 SPEAKERS: dict[str, Speaker] = {"feedback": "user", "context": "user", "file": "tool"}
 SAID = frozenset({"description", "prompt", "context", "pinned", "metadata", "constraints", "code"})  # fields of a task that say something
@@ -43,7 +43,7 @@ def content_of(file: FilePart) -> str:
     return f"{file.text}\n[… {file.missing} bytes of it were not read …]\n{file.tail}" if file.missing else file.text + file.tail
 
 
-def apply(messages: Sequence[Message], links: Iterable[Link]) -> list[Message]:
+def apply(messages: Sequence[Message], links: Iterable[SummaryLink]) -> list[Message]:
     """A context with the summaries that were made of it before, each in the place of what it stands for."""
     now = list(messages)
     for link in links:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, SkipValidation
 
-from engine.models import BudgetLimit, Model, Tokens
+from go_ent.engine.core.models import BudgetLimit, Model, Tokens
 
 MOST = 10**12
 Speaker = Literal["user", "assistant", "tool", "summary"]
@@ -79,7 +79,7 @@ class SummaryFailed(Exception):
         self.cost_usd = cost_usd
 
 
-class Link(Model):
+class SummaryLink(Model):
     """One link of the chain: a summary, what it replaced, and how it came to be. The originals are kept beside it."""
 
     version: Literal[1] = 1

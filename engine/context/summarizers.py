@@ -12,13 +12,13 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from engine.budget.known import with_slash
-from engine.budget.prices import Prices
-from engine.context.counting import Counter
-from engine.context.models import Message, Summarizer, Summary, SummaryFailed, SummaryRequest
-from engine.models import ModelCaller, ModelOptions, ModelReply, Tokens
-from engine.prompts.fences import label, one_line, printable, quoted, squeezed
-from engine.prompts.templating import Templates
+from go_ent.engine.budget.known_models import with_slash
+from go_ent.engine.budget.prices import Prices
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.models import Message, Summarizer, Summary, SummaryFailed, SummaryRequest
+from go_ent.engine.core.models import ModelCaller, ModelOptions, ModelReply, Tokens
+from go_ent.engine.prompts.fences import label, one_line, printable, quoted, squeezed
+from go_ent.engine.prompts.templating import Templates
 
 TIMEOUT_S = 120.0
 LONGEST_TOKEN = 128  # characters

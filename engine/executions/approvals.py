@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from composer.trust import is_sealed, seal
-from engine.errors import ExecutionConflict
-from engine.executions.state import ExecutionState, Request
+from go_ent.composer.project.trust import is_sealed, seal
+from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.engine.executions.state import ExecutionState, Request
 
 
 def decision_seal(execution_id: str, path: str, request: Request, approved: bool) -> str:

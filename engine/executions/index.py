@@ -20,17 +20,17 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from composer.folders import ignore_state, locked
-from composer.items import apart
-from engine.executions import marks
-from engine.executions.ids import ID, PREFIX
-from engine.executions.indexfile import IndexFile, create
-from engine.executions.state import ExecutionState, ExecutionStatus, Kind
-from engine.executions.totals import TABLES, calls_from, note, records_from, storable, totals
-from engine.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
-from engine.models import Model, StrategyName
+from go_ent.composer.project.files import ignore_state, locked
+from go_ent.composer.project.items import apart
+from go_ent.engine.core.ids import ID, PREFIX
+from go_ent.engine.core.models import ExecutionKind, Model, StrategyName
+from go_ent.engine.storage import marks
+from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
+from go_ent.engine.executions.index_database import IndexFile, create
+from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
+from go_ent.engine.executions.totals import TABLES, calls_from, note, records_from, storable, totals
 
-log = logging.getLogger("engine")
+log = logging.getLogger("go_ent.engine")
 T = TypeVar("T")
 Found = tuple[ExecutionState, list[ExecutionRecord], dict[str, CallTotals]]
 FILE, FILLING, STALE = "index.db", ".index.filling", ".index.stale"
@@ -88,7 +88,7 @@ class Row(Model):
 
     id: Annotated[str, Field(pattern=f"^{ID.pattern}$")]
     parent: str | None
-    kind: Kind
+    kind: ExecutionKind
     status: ExecutionStatus
     title: str
     strategy: StrategyName
@@ -172,7 +172,7 @@ class Index:
         limit: int = 50,
         *,
         status: ExecutionStatus | None = None,
-        kind: Kind | None = None,
+        kind: ExecutionKind | None = None,
         parent: str | None = None,
         since: float | None = None,
         before: float | None = None,
@@ -198,7 +198,7 @@ class Index:
 
     def missing(self) -> dict[str, str]:
         """The executions that it can't hold, the newest first, and why; only so many are looked at."""
-        from engine.executions.store import Unborn
+        from go_ent.engine.core.errors import Unborn
 
         names, left_out = _names(self.folder), dict[str, str]()
         known = {name for (name,) in self._ask(lambda database: database.execute("SELECT id FROM executions").fetchall())}
@@ -288,7 +288,7 @@ class Index:
             raise sqlite3.DatabaseError(f"{self.folder / FILE} is replaced again and again")
 
     def _check_readable(self, name: str) -> None:
-        from engine.executions.store import ExecutionStore
+        from go_ent.engine.executions.store import ExecutionStore
 
         store = ExecutionStore(self.folder.parent.parent)
         state = store.load(name)
@@ -300,7 +300,7 @@ class Index:
 
     def _read(self, name: str) -> Found | None:
         """An execution from its folder; None if it can't be read."""
-        from engine.executions.store import ExecutionStore
+        from go_ent.engine.executions.store import ExecutionStore
 
         store = ExecutionStore(self.folder.parent.parent)
         wrong: dict[str, str] = {}

@@ -14,15 +14,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from composer.items import apart
-from engine.claims import Claim, held_by
-from engine.config import RetentionConfig
-from engine.errors import ExecutionConflict
-from engine.executions.held import LOCK_FILE
-from engine.executions.index import Row
-from engine.executions.store import ExecutionStore
+from go_ent.composer.project.items import apart
+from go_ent.engine.core.config import RetentionConfig
+from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.engine.executions.index import Row
+from go_ent.engine.executions.owned import LOCK_FILE
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.claims import Claim, held_by
 
-log = logging.getLogger("engine")
+log = logging.getLogger("go_ent.engine")
 GONE = ".gone-"
 STAMP = ".pruned"
 EVERY_S = 3600.0

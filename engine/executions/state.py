@@ -11,14 +11,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 from pydantic_core import to_jsonable_python
 
-from engine.errors import EngineError, ExecutionConflict
-from engine.models import Model, RunResult, StrategyName, TaskResult
+from go_ent.engine.core.errors import BadState, ExecutionConflict, TooNew
+from go_ent.engine.core.models import ExecutionKind, Model, RunResult, StrategyName, TaskResult
 
 SCHEMA_VERSION = 3
 MAX_CHECKPOINTS = 100
 MAX_VALUE = 16 << 10  # bytes of JSON: a larger value of a checkpoint is in the journal alone
 ExecutionStatus = Literal["pending", "running", "paused", "interrupted", "completed", "failed", "cancelled"]
-Kind = Literal["task", "chain", "graph", "tool", "code"]
 
 TRANSITIONS: MappingProxyType[ExecutionStatus, frozenset[ExecutionStatus]] = MappingProxyType(
     {
@@ -35,14 +34,6 @@ FINISHED: frozenset[ExecutionStatus] = frozenset({"completed", "cancelled"})
 
 
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
-
-
-class BadState(EngineError):
-    """Raised when a state can't be read: it is damaged, or of a newer go-ent."""
-
-
-class TooNew(BadState):
-    """Raised when a state was written by a newer go-ent."""
 
 
 def check_transition(now: ExecutionStatus, then: ExecutionStatus, execution_id: str) -> None:
@@ -133,7 +124,7 @@ class ExecutionState(Model):
     parent: str | None = None
     parent_call: str | None = None  # the call of its parent that began it
     client: str = ""  # the client with a token who began it; "": the project's own user
-    kind: Kind
+    kind: ExecutionKind
     title: str
     status: ExecutionStatus = "pending"
     strategy: StrategyName = "single"

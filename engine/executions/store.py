@@ -17,24 +17,33 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from composer.errors import did_you_mean
-from composer.folders import STATE, TEMPORARY, ignore_state, read_bounded, write_whole
-from composer.items import reason
-from engine.claims import Claim, held_by
-from engine.errors import ExecutionConflict, ExecutionNotFound
-from engine.executions import crashing
-from engine.executions.applying import applied, with_damage
-from engine.executions.approvals import check_request, decision_seal
-from engine.executions.held import INTERRUPT_FILE, JOURNAL_FILE, LOCK_FILE, MARK_FILE, MAX_LABEL, MAX_MARK, STATE_FILE, Held
-from engine.executions.ids import ID, PREFIX
-from engine.executions.index import Index, Row
-from engine.executions.journal import Journal
-from engine.executions.marks import Mark, is_changed
-from engine.executions.reading import Record, Scan, fits, lost
-from engine.executions.state import FINISHED, TRANSITIONS, BadState, ExecutionState, ExecutionStatus, TooNew, state_from, unpack
-from engine.executions.undoing import find_checkpoint
+from go_ent.composer.errors import did_you_mean
+from go_ent.composer.project.files import STATE, TEMPORARY, ignore_state, read_bounded, write_whole
+from go_ent.composer.project.items import reason
+from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, TooNew, Unborn
+from go_ent.engine.core.ids import ID, PREFIX
+from go_ent.engine.executions.apply_records import applied, with_damage
+from go_ent.engine.executions.approvals import check_request, decision_seal
+from go_ent.engine.executions.index import Index, Row
+from go_ent.engine.storage.journal import Journal
+from go_ent.engine.storage.marks import Mark, is_changed
+from go_ent.engine.executions.owned import (
+    INTERRUPT_FILE,
+    JOURNAL_FILE,
+    LOCK_FILE,
+    MARK_FILE,
+    MAX_LABEL,
+    MAX_MARK,
+    STATE_FILE,
+    OwnedExecution,
+)
+from go_ent.engine.storage.records import Record, Scan, fits, lost
+from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus, state_from, unpack
+from go_ent.engine.executions.undo import find_checkpoint
+from go_ent.engine.storage import crash_points
+from go_ent.engine.storage.claims import Claim, held_by
 
-__all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "Held", "owner"]
+__all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "owner"]
 
 MAX_STATE = 64 << 20
 MOST_DESCRIPTORS = 1 << 16
@@ -47,10 +56,6 @@ MOST_ALIVE = 1000  # rows that say so and are looked at, for some have no owner 
 NEW_S = 60.0  # a row is in the index before its folder is made
 
 
-class Unborn(BadState):
-    """Raised for an execution that was ended before its first record: nothing was done."""
-
-
 class ExecutionStore:
     """The executions of a project. Its methods block: call them in a thread."""
 
@@ -59,7 +64,7 @@ class ExecutionStore:
         self.index = Index(self.folder)
         _make_room()
 
-    def create(self, state: ExecutionState, *, sync: bool = True) -> Held:
+    def create(self, state: ExecutionState, *, sync: bool = True) -> OwnedExecution:
         """A new execution, held by this process; with *sync* it is on disk when this returns."""
         folder = self.folder / state.id
         if self.folder.is_symlink() or self.folder.parent.is_symlink():
@@ -67,9 +72,9 @@ class ExecutionStore:
         self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         ignore_state(self.folder.parent)
         self.index.put(state)
-        crashing.point("create-before-folder")
+        crash_points.point("create-before-folder")
         folder.mkdir(mode=0o700)
-        crashing.point("create-after-folder")
+        crash_points.point("create-after-folder")
         try:
             return self._begin(folder, state, sync)
         except BaseException:
@@ -77,9 +82,9 @@ class ExecutionStore:
             self.index.remove(state.id)
             raise
 
-    def _begin(self, folder: Path, state: ExecutionState, sync: bool) -> Held:
+    def _begin(self, folder: Path, state: ExecutionState, sync: bool) -> OwnedExecution:
         journal = self._journal(folder)
-        held = Held(folder, _claim(folder).take(), state, journal, self.index)
+        held = OwnedExecution(folder, _claim(folder).take(), state, journal, self.index)
         try:
             journal.open()
             held.append("created", {"state": state.model_dump(mode="json")}, sync=sync)
@@ -89,7 +94,7 @@ class ExecutionStore:
             raise
         return held
 
-    def hold(self, execution_id: str) -> Held:
+    def hold(self, execution_id: str) -> OwnedExecution:
         """Own an execution that is there, and mend its journal if that is needed. `ExecutionConflict` names the process that has it."""
         folder = self._there(execution_id)
         claim = _claim(folder).take()
@@ -106,7 +111,7 @@ class ExecutionStore:
                     state = applied(state, journal.note_change(mark.seq))
             except OSError as error:
                 raise BadState(f"{journal.path} can't be used: {error.strerror or error}") from None
-            return Held(folder, claim, state, journal, self.index)
+            return OwnedExecution(folder, claim, state, journal, self.index)
         except BaseException:
             journal.close()
             claim.release()
@@ -245,7 +250,7 @@ class ExecutionStore:
         if not 0 < len(label) <= MAX_LABEL or not label.isprintable():
             raise ExecutionConflict(f"a checkpoint has a label of 1 to {MAX_LABEL} printable characters")
 
-        def mark(held: Held) -> None:
+        def mark(held: OwnedExecution) -> None:
             if held.state.status in FINISHED:
                 raise ExecutionConflict(f"execution {execution_id} has finished: it is {held.state.status}")
             held.checkpoint(label, value)
@@ -257,14 +262,14 @@ class ExecutionStore:
         found = find_checkpoint(self.load(execution_id), name)
         return self._mark(execution_id, {"remove": str(found.seq)}, lambda held: held.remove_checkpoint(name))
 
-    def _mark(self, execution_id: str, asked: dict[str, Any], mark: Callable[[Held], None]) -> ExecutionState:
+    def _mark(self, execution_id: str, asked: dict[str, Any], mark: Callable[[OwnedExecution], None]) -> ExecutionState:
         if owner(self._there(execution_id)) is not None:
             return self._ask_for_mark(execution_id, asked, mark)
         with self.hold(execution_id) as held:
             mark(held)
             return held.state
 
-    def _ask_for_mark(self, execution_id: str, wanted: dict[str, Any], mark: Callable[[Held], None]) -> ExecutionState:
+    def _ask_for_mark(self, execution_id: str, wanted: dict[str, Any], mark: Callable[[OwnedExecution], None]) -> ExecutionState:
         folder = self.folder / execution_id
         data = json.dumps(wanted).encode()
         if len(data) > MAX_MARK:

@@ -19,17 +19,17 @@ from typing import Any, Literal, cast, get_args
 
 from pydantic_core import to_json
 
-from composer import CallError, ToolSpec
-from composer.numbers import whole
-from engine.errors import BadTask
-from engine.executions.approvals import arguments_digest, decision, decision_seal
-from engine.executions.crashing import point
-from engine.executions.store import Held
-from engine.executions.totals import MOST_TOOLS
-from engine.history import CallTotals
-from sandbox.broker import CHECKPOINT
-from sandbox.seam import SEED_BYTES
-from sandbox.tape import Diverged, Start
+from go_ent.composer import CallError, ToolSpec
+from go_ent.composer.project.numbers import whole
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.executions.approvals import arguments_digest, decision, decision_seal
+from go_ent.engine.executions.history import CallTotals
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.totals import MOST_TOOLS
+from go_ent.engine.storage.crash_points import point
+from go_ent.sandbox.host.broker import CHECKPOINT
+from go_ent.sandbox.worker.seam import SEED_BYTES
+from go_ent.sandbox.worker.tape import Diverged, Start
 
 Policy = Literal["retry", "skip", "fail"]
 MAX_SHOWN = 4 << 10  # bytes of arguments that are kept to be shown
@@ -71,7 +71,7 @@ NOT_SAID = Unfinished()
 
 
 @dataclass(slots=True)
-class Call:
+class TapeCall:
     """One call as it was recorded."""
 
     number: int
@@ -91,11 +91,11 @@ class Cancel:
 
 
 @dataclass(slots=True)
-class Recorded:
+class GuestTrack:
     """What is on record of one guest run."""
 
     start: Start | None = None
-    said: deque[Call | Cancel] = field(default_factory=deque)
+    said: deque[TapeCall | Cancel] = field(default_factory=deque)
     heard: list[str] = field(default_factory=list)
 
 
@@ -103,8 +103,8 @@ class Recorded:
 class Tracks:
     """What is on record of all guest runs: runs and calls by path, and how often each step has come to an end of its own."""
 
-    runs: dict[str, Recorded] = field(default_factory=dict)
-    calls: dict[str, Call] = field(default_factory=dict)
+    runs: dict[str, GuestTrack] = field(default_factory=dict)
+    calls: dict[str, TapeCall] = field(default_factory=dict)
     ends: dict[str, int] = field(default_factory=dict)
     mended: set[str] = field(default_factory=set)  # runs and calls that can go on where they failed for want of a tool
 
@@ -116,13 +116,13 @@ def read_tapes(records: Iterable[dict[str, Any]]) -> Tracks:
     for record in records:
         kind, path = record["kind"], str(record.get("path"))
         if kind == "guest":
-            runs[path] = Recorded(_start(record))
+            runs[path] = GuestTrack(_start(record))
             step, _, number = path.partition("#")
             if (ended := whole(number)) is not None:
                 made.ends[step] = max(made.ends.get(step, 0), ended - 1)
         elif kind == "call":
             run, _, number = path.rpartition("/")
-            calls[path] = call = Call(int(number), record["tool"], record["digest"], record.get("arguments"))
+            calls[path] = call = TapeCall(int(number), record["tool"], record["digest"], record.get("arguments"))
             runs[run].said.append(call)
             _hear(runs[run], record)
         elif kind == "cancel":
@@ -133,7 +133,7 @@ def read_tapes(records: Iterable[dict[str, Any]]) -> Tracks:
         elif kind == "answer":
             calls[path].answer = _answer(calls[path].number, record["answer"])
         elif kind == "checkpoint" and path in runs:  # that is what its call is for, whether or not the answer was recorded
-            marks = [said for said in runs[path].said if isinstance(said, Call) and said.tool == CHECKPOINT]
+            marks = [said for said in runs[path].said if isinstance(said, TapeCall) and said.tool == CHECKPOINT]
             marks[-1].answer = marks[-1].answer or b"[%d,1,null]" % marks[-1].number
         elif kind == "step_finished" and record["result"].get("failure") == "task":
             made.ends[record["step"]] = made.ends.get(record["step"], 0) + 1
@@ -203,7 +203,7 @@ def _answer(number: int, found: Any) -> bytes:
     return to_json(found, inf_nan_mode="constants")
 
 
-def _hear(run: Recorded, record: dict[str, Any]) -> None:
+def _hear(run: GuestTrack, record: dict[str, Any]) -> None:
     if type(record["heard"]) is not str:
         raise TypeError("what a guest heard is text")
     if record["heard"]:
@@ -247,7 +247,7 @@ class Tally:
 class Tapes:
     """All tapes of an execution that this process owns. Thread-safe, but for `commit`, which belongs to the event loop."""
 
-    def __init__(self, held: Held, *, unfinished: Unfinished = NOT_SAID, replay: bool) -> None:
+    def __init__(self, held: OwnedExecution, *, unfinished: Unfinished = NOT_SAID, replay: bool) -> None:
         """*unfinished* is what to do about calls of which nobody knows whether they were done."""
         self.held = held
         self.unfinished = unfinished
@@ -315,12 +315,12 @@ class Tapes:
             self.wrong = self.wrong or error
             raise
 
-    def undecided(self) -> list[tuple[str, Call]]:
+    def undecided(self) -> list[tuple[str, TapeCall]]:
         """Calls that were begun, and of which nobody knows whether they were done; those that may be made again are not among them."""
         unknown = [(path, call) for path, call in self.left() if call.begun and not call.retry]
         return [(path, call) for path, call in unknown if self.unfinished.of(path) is None]
 
-    def left(self) -> list[tuple[str, Call]]:
+    def left(self) -> list[tuple[str, TapeCall]]:
         """Calls without an answer, of runs that will be gone on with."""
         done = {step for step, result in self.held.state.results.items() if result.ok}
         current = {f"{step}#{ends + 1}" for step, ends in self.tracks.ends.items()}
@@ -340,7 +340,7 @@ class GuestTape:
         self._tapes = tapes
         self._path = path
         self._lock = threading.Lock()
-        self._recorded = tapes.tracks.runs.get(path, Recorded())
+        self._recorded = tapes.tracks.runs.get(path, GuestTrack())
         self.execution = tapes.held.id
         self.start = self._recorded.start
         self.heard = ",".join(self._recorded.heard).encode()
@@ -376,7 +376,7 @@ class GuestTape:
         said = self._recorded.said
         if said:
             before = said[0]
-            if not isinstance(before, Call) or (before.number, before.tool, before.digest) != (number, tool, digest):
+            if not isinstance(before, TapeCall) or (before.number, before.tool, before.digest) != (number, tool, digest):
                 now = f"{tool}{_shown(arguments)} as call {number}"
                 raise self._tapes.diverged(f"{self._path}: it now makes {now}, and the journal has {_told(before)}")
             said.popleft()
@@ -456,7 +456,7 @@ class GuestTape:
         return True
 
 
-def _told(said: Call | Cancel) -> str:
+def _told(said: TapeCall | Cancel) -> str:
     if isinstance(said, Cancel):
         return "that it goes on" if said.numbers == (0,) else f"that calls {list(said.numbers)} were given up"
     shown = "(…)" if said.arguments is None else _shown(to_json(said.arguments, inf_nan_mode="constants"))

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from composer.items import apart
-from engine.executions.state import ExecutionState
-from engine.history import CallTotals, ExecutionRecord, Grouping, Totals, records_of
-from engine.models import TaskResult
-from sandbox.broker import CHECKPOINT
+from go_ent.composer.project.items import apart
+from go_ent.engine.core.models import TaskResult
+from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, records_of
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.sandbox.host.broker import CHECKPOINT
 
 MOST_TOOLS = 1000  # that are counted by name, of one execution
 LONGEST_TEXT = 300

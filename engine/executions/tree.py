@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.executions.state import ExecutionState
-from engine.models import RunResult
-from sandbox.broker import CHECKPOINT
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.sandbox.host.broker import CHECKPOINT
 
 MAX_DEPTH = 20
 MAX_CALLS = 2000  # of an execution that are shown
 
 
 @dataclass(slots=True)
-class Node:
+class TreeNode:
     """A step or a call. `ms` is None while it is under way, or when that is not known."""
 
     name: str
@@ -27,15 +27,15 @@ class Node:
     overrun_usd: float = 0.0  # beyond what a budget held for it
     tokens: int | None = None
     detail: str = ""
-    children: list[Node] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
     more: int = 0  # calls that are not shown
 
 
-def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[Node]:
+def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[TreeNode]:
     """The steps of an execution, each with its calls; those of a run that is its only step are its own children."""
     nodes = {step: _step(step, result) for step, result in state.results.items()}
     for step in state.tries:
-        nodes.setdefault(step, Node(name=step, path=step, status="running" if state.status == "running" else "interrupted"))
+        nodes.setdefault(step, TreeNode(name=step, path=step, status="running" if state.status == "running" else "interrupted"))
     tops = list(nodes)
     begun: dict[str, float] = {}
     skipped: set[str] = set()
@@ -56,7 +56,7 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[Node]
             continue
         at = float(record.get("at", 0.0))
         if kind == "guest" and path not in nodes:  # a run that was interrupted before it came to anything, or a line
-            nodes[path] = Node(name=path, path=path, status="running" if state.status == "running" else "interrupted")
+            nodes[path] = TreeNode(name=path, path=path, status="running" if state.status == "running" else "interrupted")
             tops.append(path)
         elif kind == "call" and record.get("tool") != CHECKPOINT:
             parent = nodes.get(path.rpartition("/")[0])
@@ -66,7 +66,9 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[Node]
                 parent.more += 1
                 continue
             begun[path], made[path] = at, record["seq"]
-            nodes[path] = Node(name=str(record.get("tool", "")), path=path, status="running", detail=_arguments(record.get("arguments")))
+            nodes[path] = TreeNode(
+                name=str(record.get("tool", "")), path=path, status="running", detail=_arguments(record.get("arguments"))
+            )
             parent.children.append(nodes[path])
         elif kind == "begun" and path in nodes:  # what it waited for before is not its own time
             begun[path] = at
@@ -88,8 +90,8 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[Node]
     return [nodes[path] for path in tops]
 
 
-def _step(step: str, result: RunResult) -> Node:
-    return Node(
+def _step(step: str, result: RunResult) -> TreeNode:
+    return TreeNode(
         name=step,
         path=step,
         status=result.status,
@@ -102,7 +104,7 @@ def _step(step: str, result: RunResult) -> Node:
     )
 
 
-def _answer(node: Node, answer: Any, seconds: float) -> None:
+def _answer(node: TreeNode, answer: Any, seconds: float) -> None:
     node.ms = round(max(0.0, seconds) * 1000, 3)
     if answer is None:
         node.status = "cancelled"

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from engine.errors import BadTask
-from engine.prompts.fences import label, language, one_line, quoted
-from engine.tokens import count, decode, encode
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.prompts.fences import label, language, one_line, quoted
+from go_ent.engine.tokens import count, decode, encode
 
 ROOM = 24  # tokens of text that a chunk must have room for beside a heading
 _AHEAD = 16  # characters that a place to split may look at behind itself

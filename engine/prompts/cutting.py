@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from engine.prompts.fences import MAX_RUN, squeezed
-from engine.tokens import count, decode, encode
+from go_ent.engine.prompts.fences import MAX_RUN, squeezed
+from go_ent.engine.tokens import count, decode, encode
 
 CHARACTERS = 16  # of a token, at the most that is worth reading
 LEAST = 120  # tokens of a text below which showing it is no use

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from composer.folders import STATE
-from engine.errors import BadTask
-from engine.prompts.cutting import CHARACTERS, share
-from engine.prompts.fences import one_line
+from go_ent.composer.project.files import STATE
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.prompts.cutting import CHARACTERS, share
+from go_ent.engine.prompts.fences import one_line
 
 SKIPPED = frozenset({".git", STATE, ".venv", "node_modules", "__pycache__"})
 MAX_FILES = 500

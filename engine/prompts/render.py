@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import BadTask
-from engine.models import Task
-from engine.prompts.cutting import Cut, Fitting, Material
-from engine.prompts.fences import label, language, one_line, printable, quoted
-from engine.prompts.files import FilePart
-from engine.prompts.roles import Role
-from engine.prompts.skills import Skill
-from engine.prompts.templating import Templates
-from engine.strategies.step import Output, Step
-from engine.tokens import count
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import Task
+from go_ent.engine.core.step import Output, Step
+from go_ent.engine.prompts.cutting import Cut, Fitting, Material
+from go_ent.engine.prompts.fences import label, language, one_line, printable, quoted
+from go_ent.engine.prompts.files import FilePart
+from go_ent.engine.prompts.roles import Role
+from go_ent.engine.prompts.skills import Skill
+from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.tokens import count
 
 KINDS = ("feedback", "previous", "dependencies", "summary", "files")  # the most important first
 FRAME, SECTION = 50, 35  # tokens of what is said about all material, and about each kind of it, roughly

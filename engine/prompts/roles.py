@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from composer.errors import did_you_mean
-from engine.config import EngineConfig, RoleConfig
-from engine.errors import BadTask
-from engine.models import BudgetLimit
+from go_ent.composer.errors import did_you_mean
+from go_ent.engine.core.config import EngineConfig, RoleConfig
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import BudgetLimit
 
 BUILT_IN: Mapping[str, str] = {
     "architect": """\

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 import yaml  # type: ignore[import-untyped]
 
-from composer.errors import did_you_mean
-from composer.folders import STATE, read_bounded, user_data
-from composer.items import apart
-from engine.errors import BadTask
-from engine.prompts.files import inside
+from go_ent.composer.errors import did_you_mean
+from go_ent.composer.project.files import STATE, read_bounded, user_data
+from go_ent.composer.project.items import apart
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.prompts.files import inside
 
 FILE = "SKILL.md"
 NAME = re.compile(r"\w[\w-]{0,99}")

@@ -22,10 +22,10 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from composer.folders import STATE, read_bounded
-from composer.items import reason
-from engine.errors import BadTask
-from engine.prompts.files import inside
+from go_ent.composer.project.files import STATE, read_bounded
+from go_ent.composer.project.items import reason
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.prompts.files import inside
 
 FOLDER = Path(STATE) / "prompts"
 MAX_BYTES = 64 << 10
@@ -155,7 +155,7 @@ class Templates:
 @cache
 def names() -> Mapping[str, str]:
     """The templates of the package, by name."""
-    files = [file for file in resources.files("engine.prompts").joinpath("templates").iterdir() if file.name.endswith(".j2")]
+    files = [file for file in resources.files("go_ent.engine.prompts").joinpath("templates").iterdir() if file.name.endswith(".j2")]
     return {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
 
 

@@ -3,56 +3,36 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
-from pathlib import Path
 
-from composer import Composer
-from engine.config import EngineConfig, RunnerConfig
-from engine.errors import BadTask
-from engine.runners.base import Availability, Runner
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.runners.base.runner import Availability, Runner
+from go_ent.engine.runners.base.surroundings import Surroundings
 
-log = logging.getLogger("engine")
+log = logging.getLogger("go_ent.engine")
 GROUP = "go_ent.runners"
 BUILT_IN = ("claude-code", "open-code", "cli")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a factory is given to make its runner of."""
-
-    project: Path
-    config: EngineConfig
-    composer: Callable[[], Composer]
-    trusted: bool = True
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-
-    def of(self, name: str) -> RunnerConfig:
-        """What the project says of a runner; of one that nobody trusts, nothing that would change what is started."""
-        config = self.config.runners.get(name, RunnerConfig())
-        return config if self.trusted else RunnerConfig(model=config.model, serve_tools=config.serve_tools)
 
 
 Factory = Callable[[Surroundings], Runner]
 
 
 def _claude(surroundings: Surroundings) -> Runner:
-    from engine.runners.claude import ClaudeRunner
+    from go_ent.engine.runners.claude.runner import ClaudeRunner
 
     return ClaudeRunner(surroundings.of("claude-code"), project=surroundings.project, host_env=surroundings.environment)
 
 
 def _opencode(surroundings: Surroundings) -> Runner:
-    from engine.runners.opencode import OpenCodeRunner
+    from go_ent.engine.runners.opencode.runner import OpenCodeRunner
 
     return OpenCodeRunner(surroundings.of("open-code"), project=surroundings.project, host_env=surroundings.environment)
 
 
 def _cli(surroundings: Surroundings) -> Runner:
-    from engine.runners.cli import CliRunner
+    from go_ent.engine.runners.cli.runner import CliRunner
 
     return CliRunner(surroundings)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from composer.fastmcp_loading import load_fastmcp
+from go_ent.composer.sources.fastmcp_loading import load_fastmcp
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
-    from composer import Composer
-    from engine.engine import Engine
+    from go_ent.composer import Composer
+    from go_ent.engine.engine import Engine
 
 load_fastmcp()  # before a module of this package does
 
@@ -20,13 +20,13 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
     """A server over one project's composer and engine. Whoever makes it closes both."""
     from fastmcp import FastMCP
 
-    from engine.server import authoring, changes, code, composed, context, named, resources
-    from engine.server import engine as engine_tools
-    from engine.server.admission import Working
-    from engine.server.answers import Arguments
-    from engine.server.lean import Lean
-    from engine.server.unknown import Unknown
-    from engine.source import offer_summaries
+    from go_ent.engine.guest_runs.engine_tools import offer_summaries
+    from go_ent.engine.server.calls.results import Arguments
+    from go_ent.engine.server.calls.slim_schemas import Lean
+    from go_ent.engine.server.calls.unknown_tools import Unknown
+    from go_ent.engine.server.http.admission import Working
+    from go_ent.engine.server.tools import authoring_prompt, changes, code, composed, context, named, resources
+    from go_ent.engine.server.tools import engine as engine_tools
 
     offer_summaries(engine, composer)
     server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS, version=version("go-ent"))
@@ -39,7 +39,7 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
     engine_tools.add(server, engine, composer)
     context.add(server, engine)
     resources.add(server, composer, engine)
-    authoring.add(server, composer)
+    authoring_prompt.add(server, composer)
     changes.add(server, named.add(server, composer, engine))
     return server
 

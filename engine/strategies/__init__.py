@@ -5,35 +5,31 @@ A strategy decides which step is run when, and runs it with the `RunStep` that i
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from engine.strategies.aggregate import aggregate  # at once: its module has the same name
+from go_ent.engine.strategies.aggregate import aggregate  # at once: its module has the same name
+from go_ent.lazy import lazily
 
 if TYPE_CHECKING:
-    from engine.strategies import multi, parallel, single
-    from engine.strategies.auto import Complexity, choose, complexity
-    from engine.strategies.multi import ROLES, chain_for
-    from engine.strategies.plan import Plan, PlanTask, parse_plan, read_plan
-    from engine.strategies.pool import Callbacks, run_with_concurrency
-    from engine.strategies.step import Output, RunStep, Step
+    from go_ent.engine.strategies import multi, parallel, single
+    from go_ent.engine.strategies.auto import Complexity, choose, complexity
+    from go_ent.engine.strategies.multi import ROLES, chain_for
+    from go_ent.engine.strategies.plan import Plan, PlanTask, parse_plan, read_plan
+    from go_ent.engine.strategies.pool import Callbacks, run_with_concurrency
 
-_HOMES = {
+HOMES = {
     "auto": ("Complexity", "choose", "complexity"),
     "multi": ("ROLES", "chain_for"),
     "plan": ("Plan", "PlanTask", "parse_plan", "read_plan"),
     "pool": ("Callbacks", "run_with_concurrency"),
-    "step": ("Output", "RunStep", "Step"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "ROLES",
     "Callbacks",
     "Complexity",
-    "Output",
     "Plan",
     "PlanTask",
-    "RunStep",
-    "Step",
     "aggregate",
     "chain_for",
     "choose",
@@ -46,17 +42,8 @@ __all__ = [
     "single",
 ]
 
+if not TYPE_CHECKING:
+    _lazily, __dir__ = lazily(__name__, HOMES)
 
-def __getattr__(name: str) -> Any:
-    # Lazily: what runs code alone needs none of the strategies.
-    from importlib import import_module
-
-    if name in ("multi", "parallel", "single"):
-        return import_module(f"engine.strategies.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'engine.strategies' has no attribute {name!r}")
-    return getattr(import_module(f"engine.strategies.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+    def __getattr__(name: str) -> Any:
+        return import_module(f"{__name__}.{name}") if name in ("multi", "parallel", "single") else _lazily(name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from engine.models import Metrics, RunResult, StrategyName, TaskResult, TaskStatus
-from engine.strategies.results import WORDS, has_run, total_cost
+from go_ent.engine.core.models import Metrics, RunResult, StrategyName, TaskResult, TaskStatus
+from go_ent.engine.strategies.results import WORDS, has_run, total_cost
 
 MOST_NAMED = 5
 MOST_ERROR = 500

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from engine.errors import BadTask
-from engine.models import StrategyName, Task, TaskType
-from engine.strategies.plan import Plan
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import StrategyName, Task, TaskType
+from go_ent.engine.strategies.plan import Plan
 
 Complexity = Literal["low", "medium", "high"]
 

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine.strategies.hazards import Hazards
+from go_ent.engine.strategies.hazards import Hazards
 
 MOST_SHOWN = 20
 
@@ -25,7 +25,7 @@ class Cycle(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """What the graph must know of a task. `needs` are the indices of the tasks whose results it takes."""
 
     needs: tuple[int, ...] = ()
@@ -102,7 +102,7 @@ def _circle(needs: Sequence[Sequence[int]], done: set[int]) -> list[int]:
     return [*circle[first:], *circle[:first], circle[first]]
 
 
-def build(names: Sequence[str], nodes: Sequence[Node]) -> Graph:
+def build(names: Sequence[str], nodes: Sequence[GraphNode]) -> Graph:
     """The graph with its hazards. Those go along the topological order, so that they never close a circle."""
     size = len(nodes)
     graph = Graph(size, [[] for _ in nodes], [0] * size, [[] for _ in nodes])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from engine.errors import BadTask
-from engine.models import RunResult, Task, TaskType
-from engine.strategies.auto import Complexity, complexity
-from engine.strategies.results import not_run, run_once
-from engine.strategies.step import Output, RunStep, Step
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import RunResult, Task, TaskType
+from go_ent.engine.core.step import Output, RunStep, Step
+from go_ent.engine.strategies.auto import Complexity, complexity
+from go_ent.engine.strategies.results import not_run, run_once
 
 ROLES = ("architect", "developer", "reviewer", "tester", "writer")
 DEFAULT = ("architect", "developer", "reviewer")

@@ -7,13 +7,13 @@ import contextlib
 import heapq
 from collections.abc import AsyncGenerator, Sequence
 
-from engine.models import RunResult
-from engine.strategies.graph import build
-from engine.strategies.plan import Plan, PlanTask
-from engine.strategies.pool import run_with_concurrency
-from engine.strategies.references import filled
-from engine.strategies.results import failed, not_run, run_retried
-from engine.strategies.step import Output, RunStep, Step
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.core.step import Output, RunStep, Step
+from go_ent.engine.strategies.graph import build
+from go_ent.engine.strategies.plan import Plan, PlanTask
+from go_ent.engine.strategies.pool import run_with_concurrency
+from go_ent.engine.strategies.references import filled
+from go_ent.engine.strategies.results import failed, not_run, run_retried
 
 CONCURRENCY = 4
 BIG = 1 << 18  # characters that are not parsed on the event loop

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from engine.errors import BadTask
-from engine.explaining import problem
-from engine.models import BudgetLimit, Model, Name, StrategyName, Task, TaskId, Threshold
-from engine.strategies.graph import Node, topological
-from engine.strategies.references import references
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.explain import problem
+from go_ent.engine.core.models import BudgetLimit, Model, Name, StrategyName, Task, TaskId, Threshold
+from go_ent.engine.strategies.graph import GraphNode, topological
+from go_ent.engine.strategies.references import references
 
 MAX_BYTES = 4 << 20
 REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z0-9_][A-Za-z0-9_.-]*?)\.(?:output|structured)")
@@ -109,8 +109,10 @@ class Plan(Model):
         return task if task.threshold or not self.threshold else task.model_copy(update={"threshold": self.threshold})
 
     @property
-    def nodes(self) -> list[Node]:
-        return [Node(needs, task.reads, task.writes, task.mutex, task.weight) for task, needs in zip(self.task, self.needs, strict=True)]
+    def nodes(self) -> list[GraphNode]:
+        return [
+            GraphNode(needs, task.reads, task.writes, task.mutex, task.weight) for task, needs in zip(self.task, self.needs, strict=True)
+        ]
 
 
 def read_plan(path: Path) -> Plan:

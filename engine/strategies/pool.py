@@ -14,7 +14,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST_BACKOFF_S = 60.0
-log = logging.getLogger("engine")
+log = logging.getLogger("go_ent.engine")
 
 
 @dataclass(frozen=True, slots=True)

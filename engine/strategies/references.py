@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from composer.numbers import whole
-from engine.errors import BadTask
-from engine.models import RunResult, Task
-from engine.strategies.step import Output
+from go_ent.composer.project.numbers import whole
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import RunResult, Task
+from go_ent.engine.core.step import Output
 
 MOST_DEPTH = 100
 MOST_TEXT = 4_000_000

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import Iterable
 
-from engine.errors import BadTask, BudgetExceeded, NeedsApproval, NoCap, NoRuntime, Untrusted
-from engine.models import FailureKind, RunResult
-from engine.strategies.pool import backoff, cancelled_from_outside
-from engine.strategies.step import RunStep, Step
+from go_ent.engine.core.errors import BadTask, BudgetExceeded, NeedsApproval, NoCap, NoRuntime, Untrusted
+from go_ent.engine.core.models import FailureKind, RunResult
+from go_ent.engine.core.step import RunStep, Step
+from go_ent.engine.strategies.pool import backoff, cancelled_from_outside
 
 MOST_ERROR = 2000
 # What another try would not change.

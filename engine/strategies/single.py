@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from engine.models import RunResult, Task
-from engine.strategies.results import not_run, run_once
-from engine.strategies.step import RunStep, Step
+from go_ent.engine.core.models import RunResult, Task
+from go_ent.engine.core.step import RunStep, Step
+from go_ent.engine.strategies.results import not_run, run_once
 
 
 async def run(tasks: Sequence[Task], run_step: RunStep, *, execution_id: str, stop: asyncio.Event | None = None) -> tuple[RunResult, ...]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tiktoken
 
-log = logging.getLogger("engine.tokens")
+log = logging.getLogger("go_ent.engine.tokens")
 NAME = "o200k_base"
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # of the ranks, as tiktoken itself pins it
 SPECIAL = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
@@ -52,7 +52,7 @@ def encoding() -> tiktoken.Encoding:
 def _load() -> tiktoken.Encoding:
     import tiktoken
 
-    packed = resources.files("engine.tokens").joinpath(f"{NAME}.tiktoken.xz").read_bytes()
+    packed = resources.files("go_ent.engine.tokens").joinpath(f"{NAME}.tiktoken.xz").read_bytes()
     data = lzma.decompress(packed)
     if hashlib.sha256(data).hexdigest() != SHA256:
         raise RanksDamaged(f"the ranks of {NAME} in this installation are damaged: install go-ent again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 
-from sandbox.hardening.kernel import syscall
+from go_ent.sandbox.hardening.kernel import syscall
 
 CREATE_RULESET, RESTRICT_SELF = 444, 446  # on every architecture
 ASK_VERSION = 1

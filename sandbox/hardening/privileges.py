@@ -5,8 +5,8 @@ from __future__ import annotations
 import mmap
 import struct
 
-from sandbox.hardening.kernel import prctl, protect, syscall
-from sandbox.hardening.syscalls import number
+from go_ent.sandbox.hardening.kernel import prctl, protect, syscall
+from go_ent.sandbox.hardening.syscalls import number
 
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4

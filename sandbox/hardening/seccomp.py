@@ -15,8 +15,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from sandbox.hardening.kernel import syscall
-from sandbox.hardening.syscalls import ARCHITECTURES, AUDIT, NEWEST, X32, number
+from go_ent.sandbox.hardening.kernel import syscall
+from go_ent.sandbox.hardening.syscalls import ARCHITECTURES, AUDIT, NEWEST, X32, number
 
 # seccomp(2)
 SET_MODE_FILTER = 1

@@ -5,11 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 
-from sandbox.hardening.landlock import no_files_no_network
-from sandbox.hardening.privileges import no_capabilities, no_new_privileges, no_writable_code
-from sandbox.hardening.rlimits import limit
-from sandbox.hardening.seccomp import Doors, filter_calls
-from sandbox.hardening.wall import LANDLOCK, LIMITS, NO_CAPABILITIES, NO_NEW_PRIVILEGES, NO_WRITABLE_CODE, SECCOMP, WALLS, Wall
+from go_ent.sandbox.hardening.landlock import no_files_no_network
+from go_ent.sandbox.hardening.privileges import no_capabilities, no_new_privileges, no_writable_code
+from go_ent.sandbox.hardening.rlimits import limit
+from go_ent.sandbox.hardening.seccomp import Doors, filter_calls
+from go_ent.sandbox.hardening.wall import (
+    LANDLOCK,
+    LIMITS,
+    NO_CAPABILITIES,
+    NO_NEW_PRIVILEGES,
+    NO_WRITABLE_CODE,
+    SECCOMP,
+    WALLS,
+    Wall,
+)
 
 
 def around_code(wanted: Collection[str] = WALLS) -> list[Wall]:

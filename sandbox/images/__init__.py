@@ -1,6 +1,14 @@
 """Guest images: built from the guest's sources, compiled once per machine, cached by content."""
 
-from sandbox.images.cache import Image, cache_folder, find_image, list_images, note_project, projects_of, prune_images
-from sandbox.images.ensure import ensure_image
+from go_ent.sandbox.images.cache import (
+    Image,
+    cache_folder,
+    find_image,
+    list_images,
+    note_project,
+    projects_of,
+    prune_images,
+)
+from go_ent.sandbox.images.ensure import ensure_image
 
 __all__ = ["Image", "cache_folder", "ensure_image", "find_image", "list_images", "note_project", "projects_of", "prune_images"]

@@ -21,10 +21,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sandbox.images.seals import foreign, fresh_folder, lock, log, private_folder, read_record, seal, sealed, write_atomically
-from sandbox.paths import installed_version, users_folder
+from go_ent.sandbox.images.seals import (
+    foreign,
+    fresh_folder,
+    lock,
+    log,
+    private_folder,
+    read_record,
+    seal,
+    sealed,
+    write_atomically,
+)
+from go_ent.sandbox.worker.paths import installed_version, users_folder
 
-Progress = Callable[[str], None]
+BuildProgress = Callable[[str], None]
 KEY = re.compile(r"[0-9a-f]{32}")
 MAX_PROJECTS = 256 << 10  # bytes of the list of projects of an image
 KINDS = {"plain": (False, False), "epochs": (False, True), "fuel": (True, False)}  # (fuel, epochs)
@@ -68,9 +78,9 @@ class Image:
     def component(self) -> Path:
         return self.folder / "component.wasm"
 
-    def artefact(self, kind: str = "plain", progress: Progress | None = None) -> Path:
+    def artefact(self, kind: str = "plain", progress: BuildProgress | None = None) -> Path:
         """The compiled form, made now if it is not there: `plain`, `epochs` (interruptible in a thread) or `fuel`."""
-        from sandbox.images.ensure import compile_component
+        from go_ent.sandbox.images.ensure import compile_component
 
         folder = private_folder(self.folder.parent.parent / "compiled") / self.digest
         path = folder / f"{kind}-{target()}.cwasm"

@@ -16,12 +16,12 @@ import zlib
 from functools import cache
 from pathlib import Path
 
-from sandbox.children import run_python
-from sandbox.errors import ImageError
-from sandbox.images.cache import KINDS, Image, Progress, images_folder, scratch_folder
-from sandbox.images.immortal import make_immortal
-from sandbox.images.seals import digest_of, fresh_folder, lock, log, seal, write_atomically
-from sandbox.paths import installed_version, package_folder, worker_path
+from go_ent.sandbox.children.python import run_python
+from go_ent.sandbox.errors import ImageError
+from go_ent.sandbox.images.cache import KINDS, BuildProgress, Image, images_folder, scratch_folder
+from go_ent.sandbox.images.immortal import make_immortal
+from go_ent.sandbox.images.seals import digest_of, fresh_folder, lock, log, seal, write_atomically
+from go_ent.sandbox.worker.paths import installed_version, package_folder, worker_path
 
 GUEST = Path(__file__).parent.parent / "guest"
 BUILD_TIMEOUT_S = 600
@@ -49,12 +49,12 @@ def source_key(packages: str = "") -> str:
     return state.hexdigest()[:32]
 
 
-def ensure_image(progress: Progress | None = None) -> Image:
+def ensure_image(progress: BuildProgress | None = None) -> Image:
     """The standard image: from the cache, or built now, once per machine and version."""
     return build_image(source_key(), (), None, progress)
 
 
-def build_image(key: str, packages: tuple[str, ...], baked: Path | None, progress: Progress | None = None) -> Image:
+def build_image(key: str, packages: tuple[str, ...], baked: Path | None, progress: BuildProgress | None = None) -> Image:
     """The image of that key: from the cache, or built. Two processes that want the same one build it once."""
     folder = images_folder() / key
     image = Image.load(folder)
@@ -67,7 +67,7 @@ def build_image(key: str, packages: tuple[str, ...], baked: Path | None, progres
     return image
 
 
-def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None, progress: Progress) -> Image:
+def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None, progress: BuildProgress) -> Image:
     if packages and baked is None:
         raise ImageError("the image was removed while its packages were looked up; try again")
     started = time.monotonic()
@@ -131,14 +131,14 @@ def _componentize(stage: Path, component: Path) -> None:
     _call(arguments, "componentize-py", environment, nothing)
 
 
-def compile_component(component: Path, artefact: Path, kind: str, progress: Progress | None) -> None:
+def compile_component(component: Path, artefact: Path, kind: str, progress: BuildProgress | None) -> None:
     """Compile in a process of its own: it takes a gigabyte for ten seconds."""
     fuel, epochs = KINDS[kind]
     with tempfile.TemporaryDirectory(prefix=".compile-", dir=artefact.parent) as temporary:
         made = Path(temporary) / "made.cwasm"
         code = (
             "import sys, json; path, source, target, fuel, epochs = json.loads(sys.argv[1]); sys.path[:0] = path\n"
-            "from sandbox.machine import compile_file; compile_file(source, target, fuel=fuel, epochs=epochs)"
+            "from go_ent.sandbox.worker.machine import compile_file; compile_file(source, target, fuel=fuel, epochs=epochs)"
         )
         path = worker_path()
         order = json.dumps([path, str(component), str(made), fuel, epochs])
@@ -152,7 +152,7 @@ def _memory_of(artefact: Path) -> int:
     """How much memory a guest of this image has before it does anything."""
     code = (
         "import sys, json; path, artefact = json.loads(sys.argv[1]); sys.path[:0] = path\n"
-        "from sandbox.machine import Machine; guest = Machine(artefact).guest(); guest.touch(); print(guest.memory_size())"
+        "from go_ent.sandbox.worker.machine import Machine; guest = Machine(artefact).guest(); guest.touch(); print(guest.memory_size())"
     )
     path = worker_path()
     return int(_call(["-S", "-c", code, json.dumps([path, str(artefact)])], "wasmtime", {}, artefact.parent))
@@ -172,7 +172,7 @@ def _call(arguments: list[str], what: str, environment: dict[str, str], folder: 
 class Ticker:
     """Says every second that something is going on, and for how long."""
 
-    def __init__(self, progress: Progress, what: str) -> None:
+    def __init__(self, progress: BuildProgress, what: str) -> None:
         self._progress = progress
         self._what = what
         self._done = threading.Event()

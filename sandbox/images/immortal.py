@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sandbox.errors import ImageError
+from go_ent.sandbox.errors import ImageError
 
 # These two as in the guest, where the mark is spelt backwards.
 MARK = b"census of the snapshot: here is everyone"

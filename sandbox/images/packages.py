@@ -19,11 +19,11 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox.children import run_python
-from sandbox.errors import PackageError
-from sandbox.images.cache import Image, cache_folder, images_folder, scratch_folder
-from sandbox.images.seals import lock, private_folder
-from sandbox.programs import with_safe_path
+from go_ent.sandbox.children.programs import with_safe_path
+from go_ent.sandbox.children.python import run_python
+from go_ent.sandbox.errors import PackageError
+from go_ent.sandbox.images.cache import Image, cache_folder, images_folder, scratch_folder
+from go_ent.sandbox.images.seals import lock, private_folder
 
 _VERSION = r"(?:==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
 # Each space has one place where it fits: a project's file must not make looking at it take for ever.

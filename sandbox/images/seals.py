@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sandbox.errors import ImageError
+from go_ent.sandbox.errors import ImageError
 
-log = logging.getLogger("sandbox.images")
+log = logging.getLogger("go_ent.sandbox.images")
 MAX_RECORD = 1 << 20  # bytes of what is written down of an image, or of a sealed file
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from composer import Composer
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.sandbox import Limits, Sandbox
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from composer import StoreError, ToolNotFound, toolfile
-from composer.catalogue import show
-from composer.importing import read_import
-from composer.items import apart
-from composer.journal import RunRecord
-from composer.spec import ANYTHING, ToolSpec
-from composer.store import Store, ignored_versions
-from sandbox import Sandbox
+from go_ent.composer import StoreError, ToolNotFound
+from go_ent.composer.catalogue.catalogue import show
+from go_ent.composer.catalogue.spec import ANYTHING, ToolSpec
+from go_ent.composer.codemode.run_log import RunRecord
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.importing import read_import
+from go_ent.composer.composed.store import Store, ignored_versions
+from go_ent.composer.project.items import apart
+from go_ent.sandbox import Sandbox
 from tests.composer.conftest import DOUBLE, Open, tool
 
 LONG = f'def bad() -> int:\n    """{"x" * 20_001}"""\n    return 1\n'

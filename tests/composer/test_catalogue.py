@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from composer import (
+from go_ent.composer import (
     BadArguments,
     BadResult,
     CallError,
@@ -22,10 +22,10 @@ from composer import (
     ToolSpec,
     Unavailable,
 )
-from composer.catalogue import show
-from composer.scope import Allowance, Scope
-from composer.spec import CallContext, Schema
-from sandbox import ApprovalRequired, Limits, Sandbox, ToolError
+from go_ent.composer.catalogue.catalogue import show
+from go_ent.composer.catalogue.scope import Allowance, Scope
+from go_ent.composer.catalogue.spec import CallContext, Schema
+from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 
 ALL = Grants(["*"])
 
@@ -131,7 +131,7 @@ class TestFinding:
         asyncio.run(main())
 
     def test_one_that_hangs_does_not_stop_the_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("composer.catalogue.PATIENCE_S", 0.05)
+        monkeypatch.setattr("go_ent.composer.catalogue.catalogue.PATIENCE_S", 0.05)
 
         async def main() -> None:
             awake = asyncio.Event()

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from composer import BadName, Catalogue, CodeMode, FunctionSource, Grants, codemode
-from composer.codemode import CodeRun
-from composer.spec import CallContext
-from sandbox import LimitError, Sandbox
+from go_ent.composer import BadName, Catalogue, CodeMode, FunctionSource, Grants
+from go_ent.composer.catalogue.spec import CallContext
+from go_ent.composer.codemode import codemode
+from go_ent.composer.codemode.codemode import CodeRun
+from go_ent.sandbox import LimitError, Sandbox
 from tests.composer.conftest import Open
 
 

@@ -9,8 +9,17 @@ from typing import Any, Literal
 
 import pytest
 
-from composer import CallError, Composer, ComposeRefused, ComposerError, FunctionSource, Grants, Hints, ToolSpec
-from sandbox import Limits, Sandbox
+from go_ent.composer import (
+    CallError,
+    Composer,
+    ComposeRefused,
+    ComposerError,
+    FunctionSource,
+    Grants,
+    Hints,
+    ToolSpec,
+)
+from go_ent.sandbox import Limits, Sandbox
 from tests.composer.conftest import DOUBLE, Open, tool
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from composer import BadName, Catalogue, CodeMode, FunctionSource, Grants
-from sandbox import Sandbox
+from go_ent.composer import BadName, Catalogue, CodeMode, FunctionSource, Grants
+from go_ent.sandbox import Sandbox
 
 NAMES = ["a", "b", "ns.a", "ns.b", "ns.deep.a", "other.a", "nsx.a"]
 PATTERNS = [*NAMES, "*", "ns.*", "ns.deep.*", "other.*"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from composer.importing import Imported, read_import
-from sandbox import Sandbox
+from go_ent.composer.composed.importing import Imported, read_import
+from go_ent.sandbox import Sandbox
 from tests.composer.conftest import DOUBLE, Open
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from composer import ComposeRefused, toolfile
-from composer.interface import Inspector, Interface
-from sandbox import Sandbox
+from go_ent.composer import ComposeRefused
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.interface import Inspector, Interface
+from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
 
 TYPES = """

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from composer.learned import MANY_KEYS, MAX_DEPTH, MAX_KEYS, learn
-from composer.spec import ToolSpec
-from composer.stubs import stub
+from go_ent.composer.catalogue.learned import MANY_KEYS, MAX_DEPTH, MAX_KEYS, learn
+from go_ent.composer.catalogue.spec import ToolSpec
+from go_ent.composer.catalogue.stubs import stub
 
 keys = st.sampled_from(["id", "name", "items", "$ref", "type", "properties"]) | st.text(max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from composer import openapi, transports
-from composer.errors import CallError, ConfigError, Unavailable
-from composer.openapi import MAX_DOCUMENT, apis_from_table, load_document, openapi_source, source_of
-from composer.servers import SourceOptions, ToolOptions
-from composer.spec import CallContext, Hints
-from composer.upstream import McpSource
+from go_ent.composer.catalogue.spec import CallContext, Hints
+from go_ent.composer.errors import CallError, ConfigError, Unavailable
+from go_ent.composer.sources import mcp_transports, openapi
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.composer.sources.openapi import MAX_DOCUMENT, apis_from_table, load_document, openapi_source, source_of
+from go_ent.composer.sources.server_config import SourceOptions, ToolOptions
 
 SECRET = "key-of-the-api-test"
 NOBODY = CallContext()
@@ -187,7 +187,7 @@ class TestFailures:
         assert capfd.readouterr() == ("", "")
 
     def test_an_answer_that_is_too_large_or_compressed(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(transports, "MAX_MESSAGE", 200_000)
+        monkeypatch.setattr(mcp_transports, "MAX_MESSAGE", 200_000)
         with pytest.raises(CallError, match="GET /fails: StreamError: the answer is longer than 200000 bytes"):
             api.call("fails", what="large")
         with pytest.raises(CallError, match="the answer is compressed, which was not asked for"):

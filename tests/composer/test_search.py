@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from composer.search import Index
-from composer.spec import ToolSpec
+from go_ent.composer.catalogue.search import Index
+from go_ent.composer.catalogue.spec import ToolSpec
 
 
 def tool(name: str, description: str = "", **parameters: str) -> ToolSpec:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from composer.errors import ConfigError
-from composer.servers import (
+from go_ent.composer.errors import ConfigError
+from go_ent.composer.sources.server_config import (
     MAX_FILE,
     Scrubber,
     ServerConfig,

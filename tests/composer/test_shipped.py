@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from composer import Composer, Saved, toolfile
-from composer.shipped import shipped_tools
-from sandbox import Run
+from go_ent.composer import Composer, Saved
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.shipped import shipped_tools
+from go_ent.sandbox import Run
 
 SHIPPED = shipped_tools()
 ITEMS = [{"id": number, "name": f"item {number}"} for number in range(25)]

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from composer import ComposerError, StoreError, ToolNotFound, toolfile
-from composer.interface import Interface
-from composer.store import Store
-from composer.usage import UsageStore
-from sandbox import Sandbox
+from go_ent.composer import ComposerError, StoreError, ToolNotFound
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.interface import Interface
+from go_ent.composer.composed.store import Store
+from go_ent.composer.composed.usage import UsageStore
+from go_ent.sandbox import Sandbox
 from tests.composer.conftest import DOUBLE, Open, tool
 
 TRIPLE = DOUBLE.replace("2 * n", "3 * n").replace('"result": 4', '"result": 6')
@@ -214,9 +215,9 @@ class TestEdits:
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from composer import toolfile
-from composer.interface import Interface
-from composer.store import Store
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.interface import Interface
+from go_ent.composer.composed.store import Store
 store = Store(Path(sys.argv[1]), "project")
 name, first, count, fatal = sys.argv[2], *map(int, sys.argv[3:6])
 steps = 0
@@ -278,9 +279,10 @@ class TestProcesses:
 MIXED = """
 import os, random, signal, sys
 from pathlib import Path
-from composer import ComposerError, toolfile
-from composer.interface import Interface
-from composer.store import Store
+from go_ent.composer import ComposerError
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.interface import Interface
+from go_ent.composer.composed.store import Store
 store = Store(Path(sys.argv[1]), "project")
 seed, fatal = map(int, sys.argv[2:4])
 chance, steps = random.Random(seed), 0
@@ -351,7 +353,7 @@ _STEPS = st.lists(
 @given(_STEPS)
 def test_any_order_of_steps(shared_box: Sandbox, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]) -> None:
     """Whatever is done to the store, the history only grows, and what is current is what was done last."""
-    from composer import Composer
+    from go_ent.composer import Composer
 
     project = tmp_path_factory.mktemp("project")
     (project / ".go-ent").mkdir()
@@ -398,7 +400,7 @@ def test_any_order_of_steps(shared_box: Sandbox, tmp_path_factory: pytest.TempPa
 COUNTER = """
 import sys
 from pathlib import Path
-from composer.usage import UsageStore
+from go_ent.composer.composed.usage import UsageStore
 usage = UsageStore(Path(sys.argv[1]))
 for number in range(100):
     usage.note("t", number % 10 != 0, float(number))

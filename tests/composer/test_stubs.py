@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from composer.spec import ANYTHING, Hints, ToolSpec
-from composer.stubs import MAX_BYTES, clean, parameters, signature, stub, stubs
+from go_ent.composer.catalogue.spec import ANYTHING, Hints, ToolSpec
+from go_ent.composer.catalogue.stubs import MAX_BYTES, clean, parameters, signature, stub, stubs
 
 HOSTILE = [
     '"""\nimport os\nos.system("x")\n"""',

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from composer import BadName, ComposeRefused, toolfile
-from composer.toolfile import Example, RecordedCall, check_name
+from go_ent.composer import BadName, ComposeRefused
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.toolfile import Example, RecordedCall, check_name
 from tests.composer.conftest import DOUBLE
 
 

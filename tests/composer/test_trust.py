@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from composer import Composer, StoreError
-from composer.trust import is_trusted, set_trust, trusted_projects
+from go_ent.composer import Composer, StoreError
+from go_ent.composer.project.trust import is_trusted, set_trust, trusted_projects
 from tests.composer.conftest import DOUBLE, Open
 
 SERVER = """

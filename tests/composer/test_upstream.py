@@ -17,13 +17,14 @@ from typing import Any
 import psutil
 import pytest
 
-from composer import answers, servers, transports, upstream
-from composer.errors import CallError, ToolNotFound, Unavailable
-from composer.rates import Bucket
-from composer.servers import ServerConfig, SourceOptions, ToolOptions
-from composer.spec import ANYTHING, CallContext, Hints
-from composer.transports import child_environment
-from composer.upstream import McpSource
+from go_ent.composer.catalogue.spec import ANYTHING, CallContext, Hints
+from go_ent.composer.errors import CallError, ToolNotFound, Unavailable
+from go_ent.composer.sources import mcp as upstream
+from go_ent.composer.sources import mcp_answers, mcp_transports, server_config
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.composer.sources.mcp_transports import child_environment
+from go_ent.composer.sources.rate_limit import Bucket
+from go_ent.composer.sources.server_config import ServerConfig, SourceOptions, ToolOptions
 
 EXAMPLE = Path(__file__).parent / "servers" / "example_server.py"
 SECRET = "hunter2-is-no-password"
@@ -177,7 +178,7 @@ class TestTools:
     def test_definitions_stay_with_an_unwrapped_schema(self) -> None:
         inner = {"type": "array", "items": {"$ref": "#/$defs/P"}}
         wrapped = {"type": "object", "properties": {"result": inner}, "$defs": {"P": {}}, "x-fastmcp-wrap-result": True}
-        assert answers._unwrapped(wrapped) == {**inner, "$defs": {"P": {}}}
+        assert mcp_answers._unwrapped(wrapped) == {**inner, "$defs": {"P": {}}}
 
     def test_pages_are_followed(self, bare: Bare) -> None:
         async def main() -> None:
@@ -290,7 +291,7 @@ class TestResults:
             example.call("large", size=5_000_000)
 
     def test_a_message_that_is_too_large_ends_the_connection_before_it_is_read(self, bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(transports, "MAX_MESSAGE", 1 << 16)
+        monkeypatch.setattr(mcp_transports, "MAX_MESSAGE", 1 << 16)
 
         async def main() -> None:
             async with closing(bare.source()) as source:
@@ -344,7 +345,7 @@ class TestSecrets:
         names = set(example.call("variables"))
         assert {"PATH", "API_KEY", "PLAIN"} <= names
         assert "KEY_OF_TEST" not in names
-        assert {name for name in names if not name.startswith("LC_")} <= {*servers.INHERITED, "API_KEY", "PLAIN", "GO_ENT_OWNER"}
+        assert {name for name in names if not name.startswith("LC_")} <= {*server_config.INHERITED, "API_KEY", "PLAIN", "GO_ENT_OWNER"}
         assert example.call("variable", name="API_KEY") == "[secret]", "it has it, and does not hand it on"
 
     def test_setting_a_variable_takes_none_away(self) -> None:
@@ -469,7 +470,7 @@ class TestLife:
     def test_the_delay_grows_while_it_keeps_dying(self, bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
         source = bare.source()
         now = 100.0
-        monkeypatch.setattr("composer.upstream.time.monotonic", lambda: now)
+        monkeypatch.setattr("go_ent.composer.sources.mcp.time.monotonic", lambda: now)
         monkeypatch.setattr(upstream, "FIRST_DELAY_S", 0.25)
         delays = []
         for _ in range(10):

@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from engine.config import RunnerConfig
-from engine.models import RunRequest, RunResult, Tokens
-from engine.runners.base import Progress, Runner
-from engine.runners.claude import ClaudeRunner
-from engine.runners.opencode import OpenCodeRunner
-from sandbox.images import cache_folder
+from go_ent.engine.core.config import RunnerConfig
+from go_ent.engine.core.models import RunRequest, RunResult, Tokens
+from go_ent.engine.runners.base.runner import Progress, Runner
+from go_ent.engine.runners.claude.runner import ClaudeRunner
+from go_ent.engine.runners.opencode.runner import OpenCodeRunner
+from go_ent.sandbox.images import cache_folder
 from tests.e2e.model_server import Asked, ModelServer, Reply, Text, ToolUse, Usage
 from tests.e2e.programs import Programs
 

@@ -13,8 +13,8 @@ from fastmcp.prompts import Message
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.types import Audio, Image
 
-from composer import Composer
-from engine.engine import Engine
+from go_ent.composer import Composer
+from go_ent.engine.engine import Engine
 
 DOT = base64.b64decode(b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 SOUND = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
@@ -177,15 +177,15 @@ def _add_prompts(server: FastMCP) -> None:
 
 def main() -> None:
     """`go-ent serve --http 127.0.0.1:0`, with the fixtures beside our own tools."""
-    import engine.server
-    from engine.cli.serve import serve_command
+    from go_ent.engine import server
+    from go_ent.engine.cli.commands.serve import serve_command
 
-    plain = engine.server.make_server
+    plain = server.make_server
 
     def make_server(composer: Composer, engine: Engine) -> FastMCP:
         server = plain(composer, engine)
         add(server)
         return server
 
-    engine.server.make_server = make_server
+    server.make_server = make_server
     raise SystemExit(serve_command(http="127.0.0.1:0"))

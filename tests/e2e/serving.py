@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.images import cache_folder
+from go_ent.sandbox.images import cache_folder
 
 ROOT = Path(__file__).parents[2]
 START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {{}} import main; main()"
-GO_ENT = (sys.executable, "-P", "-c", START.format("engine.cli"))
+GO_ENT = (sys.executable, "-P", "-c", START.format("go_ent.engine.cli"))
 WITH_FIXTURES = (sys.executable, "-P", "-c", START.format("tests.e2e.fixtures"))
 START_S = 60.0
 TWICE = '''# /// tool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.models import FailureKind, Tokens
+from go_ent.engine.core.models import FailureKind, Tokens
 from tests.e2e.desk import ONE_CALL, ONE_COST, PROMPT, SECRET, USAGE, Desk, claude, desk_of
 from tests.e2e.model_server import Drop, Reply, Silence, SlowStream, Status, Text, ToolUse, Usage
 from tests.e2e.programs import CLAUDE, OLDER, Programs, wanted

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.runners.opencode import QUIET
+from go_ent.engine.runners.opencode.runner import QUIET
 from tests.e2e.desk import opencode_config
 from tests.e2e.model_server import Asked, ModelServer, Reply, Text, ToolUse
 from tests.e2e.programs import Programs

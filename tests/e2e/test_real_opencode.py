@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from engine.models import FailureKind, RunResult, Tokens
+from go_ent.engine.core.models import FailureKind, RunResult, Tokens
 from tests.e2e.desk import ONE_CALL, ONE_COST, PROMPT, SECRET, USAGE, Desk, desk_of, opencode
 from tests.e2e.model_server import Asked, Reply, Silence, SlowStream, Status, Text, ToolUse, Usage
 from tests.e2e.programs import Programs, wanted

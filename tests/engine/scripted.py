@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine import Availability, Engine, EngineConfig, RunRequest, RunResult
-from engine.runners.base import Emit, Progress
+from go_ent.engine import Availability, Engine, EngineConfig, RunRequest, RunResult
+from go_ent.engine.runners.base.runner import Emit, Progress
 
 Say = Callable[[RunRequest], dict[str, Any]]
 

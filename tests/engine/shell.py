@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from engine.cli import main
+from go_ent.engine.cli import main
 
-COMMAND = [sys.executable, "-c", "from engine.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from go_ent.engine.cli import main; main()"]
 
 
 @dataclass(frozen=True)

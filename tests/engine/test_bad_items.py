@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from fastmcp import Client
 
-from composer import Composer
-from engine.budget.ledger import Call, Ledger, Wanted
-from engine.engine import Engine
-from engine.executions.ids import new_id
-from engine.executions.index import Index
-from engine.executions.store import ExecutionStore
-from engine.server import make_server
+from go_ent.composer import Composer
+from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.engine import Engine
+from go_ent.engine.executions.index import Index
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.server import make_server
 from tests.composer.conftest import DOUBLE, tool
 from tests.engine.test_cli_run import Shell, shell
 from tests.engine.test_executions import fresh
@@ -222,7 +222,7 @@ def test_a_reservation_that_is_none(shell: Shell) -> None:
     async def main() -> None:
         async with Engine.open(shell.folder) as engine:
             ledger = Ledger(shell.folder)
-            ledger.reserve(Call("good", "e", "t"), Wanted(0.5, 10), (), unknown_usd=0.1, at=time.time())
+            ledger.reserve(LedgerCall("good", "e", "t"), Wanted(0.5, 10), (), unknown_usd=0.1, at=time.time())
             with sqlite3.connect(ledger.path) as database:
                 database.execute("INSERT INTO reservations VALUES ('bad', 'e', 't', 1.0, 1, 0, 'x', 1e300, '')")
             report = await engine.budget()

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from composer import Composer, toolfile
-from composer.store import Store
-from engine import Engine, ExecutionConflict
-from engine.cli.pipeline import Piped
-from engine.executions.store import ExecutionStore, owner
-from engine.guests import guest_order
-from engine.server import make_server
-from sandbox import Status
+from go_ent.composer import Composer
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.store import Store
+from go_ent.engine import Engine, ExecutionConflict
+from go_ent.engine.cli.commands.pipeline import Piped
+from go_ent.engine.executions.store import ExecutionStore, owner
+from go_ent.engine.guest_runs.runs import guest_order
+from go_ent.engine.server import make_server
+from go_ent.sandbox import Status
 from tests.composer.conftest import tool
 from tests.engine.shell import Done, go_ent
 from tests.engine.test_server import say

@@ -23,12 +23,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from composer.errors import ConfigError
-from engine.budget import (
+from go_ent.composer.errors import ConfigError
+from go_ent.engine.budget import (
     Ask,
     Budget,
     Estimate,
-    LedgerError,
     Prices,
     Reservation,
     Settled,
@@ -38,9 +37,9 @@ from engine.budget import (
     tighter,
     zone,
 )
-from engine.config import BudgetConfig, EngineConfig, Mode, PriceConfig
-from engine.errors import BadTask, BudgetExceeded
-from engine.models import BudgetLimit, Tokens
+from go_ent.engine.core.config import BudgetConfig, EngineConfig, Mode, PriceConfig
+from go_ent.engine.core.errors import BadTask, BudgetExceeded, LedgerError
+from go_ent.engine.core.models import BudgetLimit, Tokens
 
 ROOT = Path(__file__).parents[2]
 MEMORY = Path("/dev/shm")  # where it is there, many small transactions don't wait for a disk
@@ -474,10 +473,10 @@ class TestProcesses:
     MANY = """
 import asyncio, os, sys
 from pathlib import Path
-from engine.budget import Budget, Estimate, Prices
-from engine.config import BudgetConfig
-from engine.errors import BudgetExceeded
-from engine.models import Tokens
+from go_ent.engine.budget import Budget, Estimate, Prices
+from go_ent.engine.core.config import BudgetConfig
+from go_ent.engine.core.errors import BudgetExceeded
+from go_ent.engine.core.models import Tokens
 
 def work(number):
     budget = Budget(Path.cwd(), BudgetConfig(day={"usd": 1.0, "tokens": 10_000}), Prices(), mode="library")
@@ -507,8 +506,8 @@ sys.exit(max(os.wait()[1] for _ in range(8)))
     HOLD = """
 import asyncio, time
 from pathlib import Path
-from engine.budget import Budget, Estimate, Prices
-from engine.config import BudgetConfig
+from go_ent.engine.budget import Budget, Estimate, Prices
+from go_ent.engine.core.config import BudgetConfig
 budget = Budget(Path.cwd(), BudgetConfig(), Prices(), mode="library")
 asyncio.run(budget.reserve("e/t/1", Estimate(0.7, 70), execution_id="e", task_id="t"))
 print("held", flush=True)
@@ -761,6 +760,6 @@ def test_the_guides_settings_are_settings() -> None:
 
 def test_the_budget_says_nothing_on_stdout(purse: Open, capsys: pytest.CaptureFixture[str]) -> None:
     mine = purse("mcp", day={"usd": 0.1})
-    logging.getLogger("engine.budget").warning("to the log")
+    logging.getLogger("go_ent.engine.budget").warning("to the log")
     mine.settle(mine.reserve(1.0), usd=2.0)
     assert capsys.readouterr().out == ""

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import BudgetExceeded, BudgetLimit, Engine, Loop, ModelOptions, Task, TaskResult
-from engine.budget import Budget, Prices, Reservation, Settled, Spender, spender
-from engine.checks import CommandCheck
-from engine.config import BudgetConfig, EngineConfig
-from engine.errors import NoCap
-from engine.settings.checked import check_project
-from engine.strategies import Plan
+from go_ent.engine import BudgetExceeded, BudgetLimit, Engine, Loop, ModelOptions, Task, TaskResult
+from go_ent.engine.budget import Budget, Prices, Reservation, Settled, Spender, spender
+from go_ent.engine.core.config import BudgetConfig, EngineConfig
+from go_ent.engine.core.errors import NoCap
+from go_ent.engine.settings.check import check_project
+from go_ent.engine.strategies import Plan
+from go_ent.engine.workflows.loop_checks import CommandCheck
 from tests.engine.scripted import Scripted, engine_of, says
 from tests.engine.shell import go_ent
 
@@ -105,8 +105,8 @@ class TestWhole:
         """Each has twenty tasks at once: together they spend what the day allows, to the cent."""
         config = settings_of(spends(5, max_cost_usd=0.05), day={"usd": 1.0})
         script = (
-            "import asyncio, json, sys\nfrom pathlib import Path\nfrom engine import Engine, EngineConfig\n"
-            "from engine.strategies import Plan\n"
+            "import asyncio, json, sys\nfrom pathlib import Path\nfrom go_ent.engine import Engine, EngineConfig\n"
+            "from go_ent.engine.strategies import Plan\n"
             "async def main():\n"
             "    given = json.loads(sys.argv[2])\n"
             "    async with Engine(Path(sys.argv[1]), config=EngineConfig.model_validate(given['config']), trusted=True) as engine:\n"

@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from engine.context import chain as chains
-from engine.context.chain import Chain, digest_of, summary_id
-from engine.context.models import Link, Message, Speaker
-from engine.errors import BadTask, StorageFailed
-from engine.executions.state import BadState
+from go_ent.engine.context import chain as chains
+from go_ent.engine.context.chain import Chain, digest_of, summary_id
+from go_ent.engine.context.models import Message, Speaker, SummaryLink
+from go_ent.engine.core.errors import BadState, BadTask, StorageFailed
 
 
 def message(name: str, text: str = "", speaker: Speaker = "user") -> Message:
     return Message(id=name, speaker=speaker, text=text or f"text of {name}", tokens=3, at=1.5, source="a step")
 
 
-def link(replaced: list[Message], summary: str = "in short") -> Link:
-    return Link(
+def link(replaced: list[Message], summary: str = "in short") -> SummaryLink:
+    return SummaryLink(
         number=1,
         replaced=tuple(one.id for one in replaced),
         digest=digest_of(replaced),
@@ -35,7 +34,7 @@ def link(replaced: list[Message], summary: str = "in short") -> Link:
     )
 
 
-def standing_for(one: Link) -> Message:
+def standing_for(one: SummaryLink) -> Message:
     return message(summary_id(one.replaced, one.digest), one.summary, "summary")
 
 

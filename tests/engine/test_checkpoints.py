@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from composer import Composer
-from engine import Engine, ExecutionConflict, GuestOrder, parse_plan
-from engine.batches import Batch
-from engine.executions.store import ExecutionStore
-from engine.executions.tape import Unfinished
-from engine.executions.tree import Node, tree
-from sandbox import Limits, Run, Sandbox
+from go_ent.composer import Composer
+from go_ent.engine import Engine, ExecutionConflict, GuestOrder, parse_plan
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.tape import Unfinished
+from go_ent.engine.executions.tree import TreeNode, tree
+from go_ent.engine.guest_runs.batch import Batch
+from go_ent.sandbox import Limits, Run, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.shell import go_ent
 from tests.engine.test_guests import World, begin, live
@@ -302,7 +302,7 @@ def test_calls_that_were_undone_are_shown_as_that(project: Path, box: Sandbox) -
     whole = begin(project, box, World(), code=CODE)
     back(project, box, World(), whole.id, "half", anyway=True)
 
-    def all_of(nodes: list[Node]) -> Iterator[Node]:
+    def all_of(nodes: list[TreeNode]) -> Iterator[TreeNode]:
         for node in nodes:
             yield node
             yield from all_of(node.children)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import tokens
-from engine.errors import BadTask
-from engine.prompts import Chunk, Part, pack
-from engine.tokens import count
+from go_ent.engine import tokens
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.prompts import Chunk, Part, pack
+from go_ent.engine.tokens import count
 
 CODE = "import os\n\n\n" + "\n\n".join(f"@cached\ndef f{number}():\n    x = {number}\n\n    return x * {number}\n" for number in range(60))
 WORDS = st.sampled_from(

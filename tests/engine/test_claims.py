@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from composer import Composer
-from composer.config import Config
-from composer.owner import VARIABLE, identity, is_dead, own_identity
-from composer.servers import ServerConfig
-from engine import ExecutionConflict
-from engine.claims import Claim, held_by
-from engine.executions.store import LOCK_FILE
-from sandbox import Sandbox
+from go_ent.composer import Composer
+from go_ent.composer.config import Config
+from go_ent.composer.project.process_identity import VARIABLE, identity, is_dead, own_identity
+from go_ent.composer.sources.server_config import ServerConfig
+from go_ent.engine import ExecutionConflict
+from go_ent.engine.executions.store import LOCK_FILE
+from go_ent.engine.storage.claims import Claim, held_by
+from go_ent.sandbox import Sandbox
 from tests.engine.crashers import work
 from tests.engine.crashers.forking import Forker
 from tests.engine.crashers.world import World

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config import RunnerConfig
-from engine.models import FailureKind, RunRequest, RunResult, RunStatus, Tokens
-from engine.runners.base import SURVIVABLE, Progress, Runner
-from engine.runners.claude import ClaudeRunner, way
-from engine.runners.claude_stream import MAX_OUTPUT, Transcript, api_failure, relative
-from engine.runners.claude_verdict import verdict
-from engine.runners.process import Ended, EndedBy
+from go_ent.engine.core.config import RunnerConfig
+from go_ent.engine.core.models import FailureKind, RunRequest, RunResult, RunStatus, Tokens
+from go_ent.engine.processes.child import Ended, EndedBy
+from go_ent.engine.runners.base.runner import SURVIVABLE, Progress, Runner
+from go_ent.engine.runners.claude.runner import ClaudeRunner, way
+from go_ent.engine.runners.claude.stream import MAX_OUTPUT, ClaudeTranscript, api_failure, relative
+from go_ent.engine.runners.claude.verdict import verdict
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE / "recordings" / "claude"
@@ -188,9 +188,9 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     return {name: Done(result, seen[name], given[name]) for name, result in results.items()}
 
 
-def replay(name: str, **options: Any) -> Transcript:
+def replay(name: str, **options: Any) -> ClaudeTranscript:
     """A recording, read to its end."""
-    said = Transcript(options.pop("emit", lambda _: None), **options)
+    said = ClaudeTranscript(options.pop("emit", lambda _: None), **options)
     for line in (RECORDINGS / f"{name}.jsonl").read_bytes().splitlines():
         said.line(line)
     return said
@@ -580,7 +580,7 @@ def test_a_limit_on_what_it_writes_ends_it_when_more_would_follow() -> None:
 
 
 def test_a_server_is_dead_by_its_status_until_it_was_used() -> None:
-    said = Transcript(lambda _: None, server="go-ent")
+    said = ClaudeTranscript(lambda _: None, server="go-ent")
     said.line(b'{"type": "system", "subtype": "init", "session_id": "s", "mcp_servers": [{"name": "go-ent", "status": "needs-auth"}]}')
     assert said.dead_server == "the MCP server go-ent was not attached: its status is needs-auth"
     said.line(
@@ -771,7 +771,7 @@ def test_what_has_no_agent_is_asked_headless(scene: Scene, says: str) -> None:
     )
 )
 def test_no_line_breaks_it(lines: list[Any]) -> None:
-    said = Transcript(lambda _: None, server="go-ent", tools=frozenset(), max_tokens=5)
+    said = ClaudeTranscript(lambda _: None, server="go-ent", tools=frozenset(), max_tokens=5)
     for line in lines:
         said.line(line if isinstance(line, bytes) else json.dumps(line).encode())
     outcome = verdict(said, ended(), ask(json_schema=SHAPE), "")

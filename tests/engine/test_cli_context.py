@@ -13,18 +13,18 @@ import pytest
 from fastmcp import Client
 from mcp_types import CreateMessageResult, ImageContent
 
-from composer import Composer
-from engine.cli.context import bar, threshold_of
-from engine.config import EngineConfig
-from engine.context.chain import Chain
-from engine.context.models import SummaryFailed
-from engine.executions.state import Fill
-from engine.executions.store import ExecutionStore
-from engine.server import make_server
-from engine.server.sampling import sample
-from engine.strategies import parse_plan
-from engine.tokens import count
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.engine.cli.commands.context import bar, threshold_of
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.context.models import SummaryFailed
+from go_ent.engine.core.config import EngineConfig
+from go_ent.engine.executions.state import Fill
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls.sampling import sample
+from go_ent.engine.strategies import parse_plan
+from go_ent.engine.tokens import count
+from go_ent.sandbox import Limits, Sandbox
 from tests.engine.scripted import Scripted, engine_of, fails, says
 from tests.engine.shell import Done, go_ent
 from tests.engine.test_context import JOIN, SUMMARY, Strict, answers, context
@@ -341,7 +341,7 @@ class TestOverMcp:
         self.talk(project, box, work, Strict(), config=context(summarizers=["sampling"]), sampling_handler=model)
 
     def test_but_in_no_more_than_clients_go(self, project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("engine.server.sampling.MOST_ROUNDS", 1)
+        monkeypatch.setattr("go_ent.engine.server.calls.sampling.MOST_ROUNDS", 1)
         execution = begun(project, answers(30_000), tasks=JOIN[:2])
 
         async def model(messages: Any, params: Any, _: Any) -> str:

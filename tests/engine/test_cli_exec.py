@@ -15,8 +15,8 @@ from typing import get_args
 import psutil
 import pytest
 
-from engine.outcomes import EXIT_CODES
-from sandbox import Status
+from go_ent.engine.core.outcomes import EXIT_CODES
+from go_ent.sandbox import Status
 from tests.engine.shell import COMMAND, go_ent
 
 
@@ -143,9 +143,7 @@ class TestExec:
         assert b"interrupted; it was not on record: go-ent init" in err
 
     def test_closed_pipe(self) -> None:
-        command = (
-            f'{sys.executable} -c "from engine.cli import main; main()" exec -c "print(chr(10).join(map(str, range(20000))))" | head -1'
-        )
+        command = f'{sys.executable} -m go_ent exec -c "print(chr(10).join(map(str, range(20000))))" | head -1'
         done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
         assert done.stdout == b"0\n"
         assert b"Traceback" not in done.stderr

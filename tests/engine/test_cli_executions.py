@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from composer import toolfile
-from composer.folders import user_data
-from composer.store import Store
-from engine.executions import store as store_module
-from engine.executions.store import ExecutionStore
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.store import Store
+from go_ent.composer.project.files import user_data
+from go_ent.engine.executions import store as store_module
+from go_ent.engine.executions.store import ExecutionStore
 from tests.composer.conftest import tool
 from tests.engine.shell import COMMAND, Done, go_ent
 from tests.engine.test_executions import fresh

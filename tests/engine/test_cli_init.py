@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from composer.errors import StoreError
-from composer.folders import IGNORED
-from engine.settings.starting import begin_files, schema_text
-from engine.settings.written import first_config
+from go_ent.composer.errors import StoreError
+from go_ent.composer.project.files import IGNORED
+from go_ent.engine.settings.template import first_config
+from go_ent.engine.setup.init_project import begin_files, schema_text
 from tests.engine.shell import COMMAND, Done, go_ent
 
 MADE = [".go-ent/.gitignore", ".go-ent/config.toml", ".go-ent/config.schema.json"]

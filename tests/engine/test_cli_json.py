@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cyclopts import App
 
-from engine.cli import app
+from go_ent.engine.cli import app
 from tests.engine.test_cli_run import Shell, shell
 from tests.engine.test_cli_terminal import ENVIRONMENT
 
@@ -142,7 +142,7 @@ class TestDocuments:
 def loaded(*arguments: str) -> set[str]:
     """The packages that a command imports."""
     code = (
-        "import sys, json\nsys.argv[0] = 'go-ent'\nfrom engine.cli import main\n"
+        "import sys, json\nsys.argv[0] = 'go-ent'\nfrom go_ent.engine.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
     )

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from composer.errors import ConfigError
-from engine.cli import UsageError
-from engine.cli.records import prune_command, reindex_command, totals_command
-from engine.executions.index import FILE
-from engine.executions.store import ExecutionStore
-from engine.executions.totals import records_from
-from engine.history import CallTotals
+from go_ent.composer.errors import ConfigError
+from go_ent.engine.cli import UsageError
+from go_ent.engine.cli.commands.records import prune_command, reindex_command, totals_command
+from go_ent.engine.executions.history import CallTotals
+from go_ent.engine.executions.index import FILE
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.totals import records_from
 from tests.engine.test_executions import fresh
 from tests.engine.test_index import attempt, made, step
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from engine.checks import CommandCheck
-from engine.loops import Loop
-from engine.models import Task
+from go_ent.engine.core.models import Task
+from go_ent.engine.workflows.loop import Loop
+from go_ent.engine.workflows.loop_checks import CommandCheck
 from tests.engine.shell import COMMAND, Done, go_ent
 
 PLAN = """

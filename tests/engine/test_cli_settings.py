@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from engine.settings.shown import masked_arguments
-from engine.settings.whole import schema
+from go_ent.engine.settings.schema import schema
+from go_ent.engine.settings.show import masked_arguments
 from tests.engine.shell import Done, go_ent
 
 BROKEN = """
@@ -316,7 +316,7 @@ class TestCompletion:
         write(project, "{}", "executions/01a1e589-9acb/state.json")
         write(project, "", "executions/index.db")
         go_ent_file = project / "go-ent"
-        go_ent_file.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from engine.cli import main; main()" "$@"\n')
+        go_ent_file.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
         go_ent_file.chmod(0o700)
         script = project / "complete.sh"
         words = "source /dev/stdin\nCOMP_WORDS=(go-ent {}); COMP_CWORD={}; _go_ent; echo ${{COMPREPLY[@]}}\n"

@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-from engine.cli.engine import Telling
-from engine.models import Event
+from go_ent.engine.cli.commands.shared import Telling
+from go_ent.engine.core.models import Event
 from tests.engine.shell import COMMAND
 from tests.engine.test_cli_run import ECHO, Shell, shell, sleepers
 
 __all__ = ["shell"]
 
-ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); from engine.cli import main; main()"
+ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); from go_ent.engine.cli import main; main()"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 PATIENCE_S = 30
 CTRL_C = b"\x03"

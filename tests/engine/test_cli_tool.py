@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from composer.journal import Journal
+from go_ent.composer.codemode.run_log import RunLog
 from tests.engine.shell import COMMAND, go_ent
 
 CLEAN = '''# /// tool
@@ -88,7 +88,7 @@ class TestPipelines:
         assert cleaned.returncode == 0, cleaned.stderr
         assert [json.loads(line)["n"] for line in cleaned.stdout.splitlines()] == list(range(25))  # in order
         assert filled.json("tool", "run", "rank", "--slurp", stdin=cleaned.stdout) == ["x24", "x23"]
-        entries = [entry for entry in Journal(filled.folder / ".go-ent" / "journal").read() if entry.batch]
+        entries = [entry for entry in RunLog(filled.folder / ".go-ent" / "journal").read() if entry.batch]
         assert len(entries) == 25
         assert len({entry.batch for entry in entries}) == 1  # one execution
 

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config import CommandConfig
-from engine.errors import BadTask
-from engine.models import RunRequest, RunResult, Tokens
-from engine.runners.base import Progress
-from engine.runners.commands import MAX_ARGUMENT, MAX_TEXT, fill, pick, run_command
-from engine.runners.environment import child_environment, scrub, secrets_of
+from go_ent.engine.core.config import CommandConfig
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import RunRequest, RunResult, Tokens
+from go_ent.engine.processes.environment import child_environment, scrub, secrets_of
+from go_ent.engine.runners.base.runner import Progress
+from go_ent.engine.runners.cli.commands import MAX_ARGUMENT, MAX_TEXT, fill, pick, run_command
 
 HOST = {"PATH": os.environ["PATH"], "HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "do-not-pass-on"}
 ECHO = "import sys; print(sys.argv[1:])"

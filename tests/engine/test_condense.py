@@ -13,15 +13,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.context.chain import Chain
-from engine.context.condense import Condensed, ContextTooLarge, summarize_context
-from engine.context.counting import Counter
-from engine.context.deterministic import Deterministic
-from engine.context.models import Message, Speaker, Summarizer, Summary, SummaryFailed, SummaryRequest
-from engine.context.pieces import pieces
-from engine.context.summarizers import ModelSummarizer
-from engine.models import ModelOptions, ModelReply
-from engine.prompts.templating import Templates
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.deterministic import Deterministic
+from go_ent.engine.context.models import Message, Speaker, Summarizer, Summary, SummaryFailed, SummaryRequest
+from go_ent.engine.context.shorten import Condensed, summarize_context
+from go_ent.engine.context.split import pieces
+from go_ent.engine.context.summarizers import ModelSummarizer
+from go_ent.engine.core.errors import ContextTooLarge
+from go_ent.engine.core.models import ModelOptions, ModelReply
+from go_ent.engine.prompts.templating import Templates
 
 COUNTER = Counter()
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from composer import Composer
-from composer.config import Config
-from engine import BudgetLimit, Engine, RunRequest, RunResult, Task, Tokens
-from engine.context.chain import Chain
-from engine.context.keeper import MARKER
-from engine.context.models import Link
-from engine.guests import GuestOrder
-from engine.models import TaskResult
-from engine.runners.base import Emit
-from engine.source import offer_summaries
-from engine.strategies import parse_plan
-from engine.tokens import count
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.composer.config import Config
+from go_ent.engine import BudgetLimit, Engine, RunRequest, RunResult, Task, Tokens
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.context.keeper import MARKER
+from go_ent.engine.context.models import SummaryLink
+from go_ent.engine.core.models import TaskResult
+from go_ent.engine.guest_runs.engine_tools import offer_summaries
+from go_ent.engine.guest_runs.runs import GuestOrder
+from go_ent.engine.runners.base.runner import Emit
+from go_ent.engine.strategies import parse_plan
+from go_ent.engine.tokens import count
+from go_ent.sandbox import Limits, Sandbox
 from tests.engine.scripted import Say, Scripted, engine_of, fails, says
 
 WINDOW = 8_000
@@ -112,7 +112,7 @@ def do(engine: Engine, *tasks: dict[str, Any], **plan: Any) -> Any:
     return engine.execute(parse_plan({"task": list(tasks), **plan}))
 
 
-def links_of(engine: Engine, result: TaskResult) -> list[Link]:
+def links_of(engine: Engine, result: TaskResult) -> list[SummaryLink]:
     chain = Chain(engine.store.folder / result.execution_id)
     assert chain.check() == []
     return chain.links()
@@ -488,7 +488,7 @@ def test_another_engine_goes_on_with_the_chain_that_is_there(project: Path, size
 
 
 def test_a_model_that_nobody_knows_is_told_of_once(project: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "engine"):
+    with caplog.at_level(logging.WARNING, "go_ent.engine"):
         run(project, Strict(size=50), lambda engine: do(engine, *({**task, "model": "mystery-1"} for task in JOIN)))
     said = [
         record.getMessage() for record in caplog.records if "mystery-1" in record.getMessage() and "context window" in record.getMessage()

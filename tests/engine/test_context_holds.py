@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from composer import Composer
-from composer.config import Config
-from engine import BudgetLimit, Engine, RunRequest, RunResult, Task, Tokens
-from engine.context.chain import Chain
-from engine.context.condense import PromptTooLarge
-from engine.context.making import AT_ONCE, PATIENCE
-from engine.errors import BudgetExceeded
-from engine.guests import GuestOrder
-from engine.models import Event
-from engine.runners.base import Emit
-from engine.strategies import parse_plan
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.composer.config import Config
+from go_ent.engine import BudgetLimit, Engine, RunRequest, RunResult, Task, Tokens
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.context.summary_job import AT_ONCE, PATIENCE
+from go_ent.engine.core.errors import BudgetExceeded, PromptTooLarge
+from go_ent.engine.core.models import Event
+from go_ent.engine.guest_runs.runs import GuestOrder
+from go_ent.engine.runners.base.runner import Emit
+from go_ent.engine.strategies import parse_plan
+from go_ent.sandbox import Limits, Sandbox
 from tests.engine.scripted import Say, engine_of, fails, says
 from tests.engine.test_context import (
     ALONE,

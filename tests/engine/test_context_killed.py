@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import Engine, ExecutionConflict
-from engine.context.chain import Chain
-from engine.executions.store import ExecutionStore
+from go_ent.engine import Engine, ExecutionConflict
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.executions.store import ExecutionStore
 from tests.engine.scripted import engine_of
 from tests.engine.test_context import JOIN, SUMMARY, Strict, answers, context, do, project, run
 
@@ -22,12 +22,12 @@ ROOT = Path(__file__).parents[2]
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from engine.context import chain, keeper
-from engine.executions.held import Held
+from go_ent.engine.context import chain, keeper
+from go_ent.engine.executions.owned import OwnedExecution
 from tests.engine.test_context import JOIN, Strict, do, run
 
 left = {"originals": 1, "link": 2}.get(sys.argv[2], 0)
-write_new, append = chain._write_new, Held.append
+write_new, append = chain._write_new, OwnedExecution.append
 
 def dies(path, data):
     global left
@@ -41,7 +41,7 @@ def dies_before_the_record(self, kind, *arguments, **named):
         os.kill(os.getpid(), signal.SIGKILL)
     return append(self, kind, *arguments, **named)
 
-chain._write_new, Held.append = dies, dies_before_the_record
+chain._write_new, OwnedExecution.append = dies, dies_before_the_record
 run(Path(sys.argv[1]), Strict(), lambda engine: do(engine, *JOIN, concurrency=1))
 """
 
@@ -72,7 +72,7 @@ def test_killed_while_a_summary_is_kept_it_goes_on_with_what_is_whole(project: P
 HOLDS = """
 import asyncio, sys
 from pathlib import Path
-from engine.executions.store import ExecutionStore
+from go_ent.engine.executions.store import ExecutionStore
 
 held = ExecutionStore(Path(sys.argv[1])).hold(sys.argv[2])
 print("held", flush=True)

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import tokens
-from engine.context.condense import summarize_context
-from engine.context.counting import Counter
-from engine.context.models import Message
-from engine.context.windows import Window, Windows
-from engine.prompts.cutting import Fitting, Material
-from engine.tokens import estimate
+from go_ent.engine import tokens
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.model_windows import ModelWindow, Windows
+from go_ent.engine.context.models import Message
+from go_ent.engine.context.shorten import summarize_context
+from go_ent.engine.prompts.cutting import Fitting, Material
+from go_ent.engine.tokens import estimate
 
 ROOT = Path(__file__).parents[2]
 chance = random.Random(7)
@@ -72,7 +72,7 @@ def test_text_that_looks_like_a_special_token_is_counted_as_text() -> None:
 
 @pytest.mark.usefixtures("damaged")
 def test_without_the_ranks_it_estimates_and_warns_once(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "engine.tokens"):
+    with caplog.at_level(logging.WARNING, "go_ent.engine.tokens"):
         for text in ("some words", "other words"):
             assert Counter().count(text) == tokens.count(text) == estimate(text)
     assert [record.getMessage() for record in caplog.records] == [
@@ -94,7 +94,7 @@ def test_ranks_that_are_not_what_they_should_be_are_never_used(
     tokens._load.cache_clear()
     monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
     try:
-        with caplog.at_level(logging.WARNING, "engine.tokens"):
+        with caplog.at_level(logging.WARNING, "go_ent.engine.tokens"):
             assert Counter().count("some words <|endoftext|>") == estimate("some words <|endoftext|>")
         assert "estimated on the high side" in caplog.text
         with pytest.raises((tokens.RanksDamaged, lzma.LZMAError, EOFError, OSError)):
@@ -217,33 +217,33 @@ def test_threads_report_to_one_counter() -> None:
 @pytest.mark.parametrize(
     ("model", "window"),
     [
-        ("claude-opus-4-5", Window(200_000, "genai-prices")),
-        ("anthropic/claude-opus-4-5", Window(200_000, "genai-prices")),
-        ("openrouter/anthropic/claude-opus-4.1", Window(200_000, "genai-prices")),
-        ("claude-haiku-4-5-20251001", Window(200_000, "genai-prices")),
-        ("gpt-4o", Window(128_000, "genai-prices")),
-        ("xai/grok-4", Window(256_000, "genai-prices")),
-        ("gemini-2.5-pro", Window(1_048_576, "genai-prices")),  # its own provider does not list it, others do
-        ("sonnet", Window(200_000, "genai-prices")),
-        ("claude-opus-4-51", Window(64_000, "default")),
-        ("x" * 10_000, Window(64_000, "default")),
-        (None, Window(64_000, "default")),
-        ("openai:gpt-4o", Window(128_000, "genai-prices")),
-        ("openai-chat:gpt-4o", Window(128_000, "genai-prices")),
-        ("google-gla:gemini-2.5-pro", Window(1_048_576, "genai-prices")),
-        ("openai-compatible:gpt-4o", Window(64_000, "default")),  # whatever runs there
-        ("mine", Window(5000, "config")),
-        ("gpt-5", Window(9000, "config")),
-        ("gpt-5-2026-01-01", Window(9000, "config")),
+        ("claude-opus-4-5", ModelWindow(200_000, "genai-prices")),
+        ("anthropic/claude-opus-4-5", ModelWindow(200_000, "genai-prices")),
+        ("openrouter/anthropic/claude-opus-4.1", ModelWindow(200_000, "genai-prices")),
+        ("claude-haiku-4-5-20251001", ModelWindow(200_000, "genai-prices")),
+        ("gpt-4o", ModelWindow(128_000, "genai-prices")),
+        ("xai/grok-4", ModelWindow(256_000, "genai-prices")),
+        ("gemini-2.5-pro", ModelWindow(1_048_576, "genai-prices")),  # its own provider does not list it, others do
+        ("sonnet", ModelWindow(200_000, "genai-prices")),
+        ("claude-opus-4-51", ModelWindow(64_000, "default")),
+        ("x" * 10_000, ModelWindow(64_000, "default")),
+        (None, ModelWindow(64_000, "default")),
+        ("openai:gpt-4o", ModelWindow(128_000, "genai-prices")),
+        ("openai-chat:gpt-4o", ModelWindow(128_000, "genai-prices")),
+        ("google-gla:gemini-2.5-pro", ModelWindow(1_048_576, "genai-prices")),
+        ("openai-compatible:gpt-4o", ModelWindow(64_000, "default")),  # whatever runs there
+        ("mine", ModelWindow(5000, "config")),
+        ("gpt-5", ModelWindow(9000, "config")),
+        ("gpt-5-2026-01-01", ModelWindow(9000, "config")),
     ],
 )
-def test_the_window_of_a_model(model: str | None, window: Window) -> None:
+def test_the_window_of_a_model(model: str | None, window: ModelWindow) -> None:
     assert Windows({"mine": 5000, "gpt-5": 9000}, 64_000).window(model) == window
 
 
 def test_an_unknown_model_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     windows = Windows({}, 64_000)
-    with caplog.at_level(logging.WARNING, "engine.context"):
+    with caplog.at_level(logging.WARNING, "go_ent.engine.context"):
         for model in ("nobody/knows", "nobody/knows", "nor-this", None, "gpt-4o"):
             windows.window(model)
     warned = [record.getMessage() for record in caplog.records]

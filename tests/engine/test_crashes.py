@@ -17,11 +17,11 @@ from typing import Any
 import psutil
 import pytest
 
-from engine import ExecutionConflict, StorageFailed
-from engine.executions import crashing
-from engine.executions.reading import encode
-from engine.executions.store import owner
-from sandbox import Sandbox
+from go_ent.engine import ExecutionConflict, StorageFailed
+from go_ent.engine.storage.records import encode
+from go_ent.engine.executions.store import owner
+from go_ent.engine.storage import crash_points
+from go_ent.sandbox import Sandbox
 from tests.engine.crashers import work
 from tests.engine.crashers.forking import Child, Forker
 from tests.engine.crashers.world import Whole, World, effect_of
@@ -111,7 +111,7 @@ class TestKilled:
     """At a named place in the commit path."""
 
     def test_these_are_all_the_places(self) -> None:
-        assert set(crashing.NAMES) == MIDDLE.keys() | OF_STEPS.keys() | MENDING
+        assert set(crash_points.NAMES) == MIDDLE.keys() | OF_STEPS.keys() | MENDING
 
     @pytest.mark.parametrize("point", MIDDLE)
     def test_code_ends_as_if_it_had_not_been(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str) -> None:
@@ -182,12 +182,12 @@ class TestFullDisk:
     def fill(self, world: World, box: Sandbox, name: str, number: int) -> work.Outcome | None:
         """What it comes to if a write to the journal fails; None if that ends it."""
         try:
-            crashing.arm(f"{crashing.FULL}:{number}")
+            crash_points.arm(f"{crash_points.FULL}:{number}")
             return work.live(world.project, box, BEGIN[name]())
         except (StorageFailed, OSError):
             return None
         finally:
-            crashing.arm(None)
+            crash_points.arm(None)
 
     def check(self, world: World, box: Sandbox, name: str, whole: Whole, number: int) -> bool:
         """Whether there was such a write."""

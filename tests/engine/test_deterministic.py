@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.context_bench import BOUND_PINNED, BOUND_PLANTED, accuracy
-from engine import tokens
-from engine.context.counting import Counter
-from engine.context.deterministic import Deterministic
-from engine.context.facts import missing
-from engine.context.models import Message, Speaker, Summarizer, Summary, SummaryRequest
+from go_ent.engine import tokens
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.deterministic import Deterministic
+from go_ent.engine.context.facts import missing
+from go_ent.engine.context.models import Message, Speaker, Summarizer, Summary, SummaryRequest
 
 counter = Counter()
 FILLER = "This goes on for a while and does not say very much at all about anything. "

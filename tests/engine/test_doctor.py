@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from composer.folders import locked
-from engine.budget.ledger import Ledger
-from engine.doctor import Check, _shut_in, examine, machine, recorded, settings
-from engine.engine import Engine
-from sandbox import Wall
+from go_ent.composer.project.files import locked
+from go_ent.engine.budget.ledger import Ledger
+from go_ent.engine.engine import Engine
+from go_ent.engine.setup.doctor import Check, _shut_in, examine, machine, recorded, settings
+from go_ent.sandbox import Wall
 from tests.engine.test_cli_run import Shell, shell
 
 __all__ = ["shell"]

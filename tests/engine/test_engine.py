@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from engine import (
+from go_ent.engine import (
     BadTask,
     BudgetLimit,
     Engine,
@@ -26,11 +26,11 @@ from engine import (
     Untrusted,
     parse_plan,
 )
-from engine.executions.ids import new_id
-from engine.executions.journal import Journal, read_records
-from engine.executions.state import BadState
-from engine.executions.store import ExecutionStore
-from engine.runners.breaker import Breaker
+from go_ent.engine.core.errors import BadState
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.storage.journal import Journal, read_records
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.runners.breaker import Breaker
 from tests.engine.scripted import Scripted, engine_of, fails, says
 
 
@@ -669,7 +669,7 @@ class TestRecording:
                 raise OSError(errno.ENOSPC, "No space left on device")
             return real(handle, data)
 
-        monkeypatch.setattr("engine.executions.journal.os.write", write)
+        monkeypatch.setattr("go_ent.engine.storage.journal.os.write", write)
 
     def test_what_can_not_be_recorded_is_not_done_again(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         runner = Scripted("claude-code")
@@ -852,7 +852,7 @@ class TestInterruptAndResume:
         asyncio.run(main())
 
     def test_a_runner_that_does_not_listen_is_ended(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("engine.dispatch.FORCE_S", 0.05)
+        monkeypatch.setattr("go_ent.engine.dispatch.dispatcher.FORCE_S", 0.05)
         runner = Scripted("claude-code")
         runner.deaf = True
 

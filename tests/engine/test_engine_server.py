@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pytest
 from fastmcp import Client
 
-from composer import Composer
-from engine import Tokens
-from engine.server import make_server
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.engine import Tokens
+from go_ent.engine.server import make_server
+from go_ent.sandbox import Limits, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.scripted import Scripted, engine_of, fails, says
 from tests.engine.test_server import say
@@ -133,7 +133,7 @@ def test_a_client_names_no_program(project: Path, box: Sandbox) -> None:
 
 def test_an_argv_in_a_person_s_execution_is_not_resumed_by_a_client(project: Path, box: Sandbox) -> None:
     async def begin() -> str:
-        from engine import Task
+        from go_ent.engine import Task
 
         async with engine_of(project) as engine:
             return (await engine.execute(Task(command=("sh", "-c", "echo x >> ran; false")))).execution_id

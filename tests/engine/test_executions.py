@@ -12,13 +12,14 @@ from typing import Any, get_args
 
 import pytest
 
-from engine.errors import ExecutionConflict, ExecutionNotFound
-from engine.executions.ids import ID, new_id
-from engine.executions.state import (
+from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound
+from go_ent.engine.core.ids import ID, new_id
+from go_ent.engine.core.models import Attempt, RunResult, Tokens
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.state import (
     FINISHED,
     TRANSITIONS,
     AgentSession,
-    BadState,
     Environment,
     ExecutionState,
     ExecutionStatus,
@@ -26,8 +27,7 @@ from engine.executions.state import (
     pack,
     unpack,
 )
-from engine.executions.store import STATE_FILE, ExecutionStore, Held
-from engine.models import Attempt, RunResult, Tokens
+from go_ent.engine.executions.store import STATE_FILE, ExecutionStore
 
 
 def fresh(**changes: Any) -> ExecutionState:
@@ -192,7 +192,7 @@ class TestStore:
 
 
 class TestInterrupting:
-    def ask(self, store: ExecutionStore, held: Held) -> str:
+    def ask(self, store: ExecutionStore, held: OwnedExecution) -> str:
         with pytest.raises(ExecutionConflict) as caught:
             store.ask_to_interrupt(held.id)
         return str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.context.facts import LONGEST_LINE, MOST, Fact, Facts, extract, missing, words
+from go_ent.engine.context.facts import LONGEST_LINE, MOST, Fact, Facts, extract, missing, words
 
 
 def texts(facts: tuple[Fact, ...]) -> list[str]:

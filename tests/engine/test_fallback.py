@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine import Engine, EngineConfig, Task, TaskResult
+from go_ent.engine import Engine, EngineConfig, Task, TaskResult
 
 STANDINS = Path(__file__).parent / "standins"
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.models import RunResult
-from engine.strategies import Plan, PlanTask, Step, parallel, parse_plan
-from engine.strategies.graph import Graph, Node, build, topological
-from engine.strategies.hazards import path_parts
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.core.step import Step
+from go_ent.engine.strategies import Plan, PlanTask, parallel, parse_plan
+from go_ent.engine.strategies.graph import Graph, GraphNode, build, topological
+from go_ent.engine.strategies.hazards import path_parts
 
 
 def plan(*tasks: dict[str, Any]) -> Plan:
@@ -355,8 +356,8 @@ class TestHazards:
 
     def test_many_readers_and_writers_of_a_folder_make_few_edges(self) -> None:
         half = 2000
-        writers = [Node(writes=(f"src/{number}",)) for number in range(half)]
-        readers = [Node(reads=("src/",)) for _ in range(half)]
+        writers = [GraphNode(writes=(f"src/{number}",)) for number in range(half)]
+        readers = [GraphNode(reads=("src/",)) for _ in range(half)]
         for nodes in (writers + readers, readers + writers, [node for pair in zip(writers, readers, strict=True) for node in pair]):
             graph = build([str(number) for number in range(2 * half)], nodes)
             assert sum(graph.waits) <= 4 * len(nodes)

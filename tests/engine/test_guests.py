@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 
-from composer import Composer, FunctionSource, Grants, Hints, Unavailable, toolfile
-from composer.store import Store
-from engine import Engine, ExecutionConflict, GuestOrder, Task, parse_plan
-from engine.executions import crashing
-from engine.executions.held import MARK_FILE
-from engine.executions.journal import Journal
-from engine.executions.state import ExecutionState
-from engine.executions.store import ExecutionStore, owner
-from engine.executions.tape import Policy, Unfinished, read_tapes
-from engine.executions.totals import calls_from
-from engine.executions.tree import tree
-from engine.models import Event
-from sandbox import LimitError, Limits, Run, Sandbox
-from sandbox.seam import SEED_BYTES
+from go_ent.composer import Composer, FunctionSource, Grants, Hints, Unavailable
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.store import Store
+from go_ent.engine import Engine, ExecutionConflict, GuestOrder, Task, parse_plan
+from go_ent.engine.core.models import Event
+from go_ent.engine.storage.journal import Journal
+from go_ent.engine.executions.owned import MARK_FILE
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.store import ExecutionStore, owner
+from go_ent.engine.executions.tape import Policy, Unfinished, read_tapes
+from go_ent.engine.executions.totals import calls_from
+from go_ent.engine.executions.tree import tree
+from go_ent.engine.storage import crash_points
+from go_ent.sandbox import LimitError, Limits, Run, Sandbox
+from go_ent.sandbox.worker.seam import SEED_BYTES
 from tests.composer.conftest import tool
 from tests.engine.scripted import Scripted, says
 
@@ -512,10 +513,10 @@ class TestWhatCanNotBeRecorded:
         """The disk is full when the second call is to be recorded."""
         world = World()
         try:
-            crashing.arm("full:6")
+            crash_points.arm("full:6")
             run = begin(project, box, world, code="await tools.w.put(text='a')\nawait tools.w.put(text='b')")
         finally:
-            crashing.arm(None)
+            crash_points.arm(None)
         assert run.status == "crashed"
         assert run.error is not None
         assert run.error.kind == "NotRecorded"

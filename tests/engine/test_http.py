@@ -20,15 +20,15 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp.client.subscriptions import listen
 
-from composer.errors import ConfigError
-from engine.budget import Budget, Prices
-from engine.budget.ledger import SCHEMA_1
-from engine.config import BudgetConfig, ClientConfig
-from engine.errors import BudgetExceeded
-from engine.models import BudgetLimit, Tokens
-from engine.server.callers import REMOTE
-from engine.server.http import parse_address
-from engine.server.tokens import read_tokens
+from go_ent.composer.errors import ConfigError
+from go_ent.engine.budget import Budget, Prices
+from go_ent.engine.budget.ledger import SCHEMA_1
+from go_ent.engine.core.config import BudgetConfig, ClientConfig
+from go_ent.engine.core.errors import BudgetExceeded
+from go_ent.engine.core.models import BudgetLimit, Tokens
+from go_ent.engine.server.calls.callers import REMOTE
+from go_ent.engine.server.http.serve import parse_address
+from go_ent.engine.server.http.tokens import read_tokens
 from tests.engine.serving import MODES, Mode, Served, ask, say, serving, talk
 from tests.engine.shell import go_ent
 from tests.engine.test_server_changes import connected

@@ -17,15 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import BadTask
-from engine.executions.ids import ID, new_id
-from engine.executions.index import FILE, SCHEMA, STALE, VERSION, Index, find_query, rows_query
-from engine.executions.indexfile import create
-from engine.executions.state import Environment, ExecutionState
-from engine.executions.store import ExecutionStore
-from engine.executions.totals import calls_from, records_from
-from engine.history import CallTotals, ExecutionHistory, Grouping
-from engine.models import Attempt, RunResult, TaskResult, Tokens
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.ids import ID, new_id
+from go_ent.engine.core.models import Attempt, RunResult, TaskResult, Tokens
+from go_ent.engine.executions.history import CallTotals, ExecutionHistory, Grouping
+from go_ent.engine.executions.index import FILE, SCHEMA, STALE, VERSION, Index, find_query, rows_query
+from go_ent.engine.executions.index_database import create
+from go_ent.engine.executions.state import Environment, ExecutionState
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.totals import calls_from, records_from
 from tests.engine.test_executions import fresh
 
 
@@ -290,7 +290,7 @@ class TestHostileFolders:
 MAKING = """
 import sys
 from pathlib import Path
-from engine.executions.store import ExecutionStore
+from go_ent.engine.executions.store import ExecutionStore
 from tests.engine.test_index import made
 store = ExecutionStore(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -301,7 +301,7 @@ for _ in range(int(sys.argv[2])):
 FILLING_AND_DYING = """
 import os, signal, sys
 from pathlib import Path
-from engine.executions import index as module
+from go_ent.engine.executions import index as module
 module.BATCH = 1
 index = module.Index(Path(sys.argv[1]))
 read, count = index._read, 0

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import installing
-from engine.installing import BadName, CannotInstall, Client, Scope, plan, write
-from engine.jsonedit import NotEditable, drop, put, read
+from go_ent.engine.core.errors import BadServerName, CannotInstall
+from go_ent.engine.setup import install as installing
+from go_ent.engine.setup.install import Client, Scope, plan, write
+from go_ent.engine.setup.json_edit import NotEditable, drop, put, read
 from tests.engine.shell import Done, go_ent
 from tests.engine.test_cli_terminal import Terminal
 
@@ -106,7 +107,7 @@ class TestTheEntry:
         done = desk.install("--yes", f"--name={name}")
         assert done.returncode == 2
         assert b"letters, digits" in done.stderr
-        with pytest.raises(BadName):
+        with pytest.raises(BadServerName):
             plan("claude", desk.project, name=name)
 
     @pytest.mark.parametrize("name", ["${HOME}", "{env:HOME}", "{file:x}", "%TEMP%"])

@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.executions import crashing, journal, reading
-from engine.executions.journal import Journal, Record, read_records
+from go_ent.engine.storage import journal
+from go_ent.engine.storage import records as reading
+from go_ent.engine.storage.journal import Journal, Record, read_records
+from go_ent.engine.storage import crash_points
 
 NAME = "journal.jsonl"
 values = st.recursive(
@@ -101,12 +103,12 @@ class TestAppending:
     def test_a_full_disk_leaves_no_half_of_a_record(self, tmp_path: Path) -> None:
         with opened(tmp_path / NAME) as one:
             one.append("a", {})
-            crashing.arm("full:1")
+            crash_points.arm("full:1")
             try:
                 with pytest.raises(OSError, match="No space left"):
                     one.append("b", {})
             finally:
-                crashing.arm(None)
+                crash_points.arm(None)
             assert one.size == one.path.stat().st_size
             one.append("c", {})
         assert [(record["seq"], record["kind"]) for record in read_records(one.path).records] == [(1, "a"), (2, "c")]
@@ -119,10 +121,10 @@ class TestAppending:
             one.append("a", {})
             with monkeypatch.context() as patch:
                 patch.setattr(os, "ftruncate", broken)
-                crashing.arm("full:1")
+                crash_points.arm("full:1")
                 with pytest.raises(OSError, match="No space left"):
                     one.append("b", {})
-                crashing.arm(None)
+                crash_points.arm(None)
             with pytest.raises(OSError, match="can't be written any more"):
                 one.append("c", {})
         assert numbers(one.path) == [1]

@@ -23,15 +23,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.budget import Spent
-from engine.caller import ModelFailed
-from engine.checks import FEEDBACK_CHARS, Checking, CheckOutcome, CommandCheck, ModelCheck, ToolCheck, normalised
-from engine.errors import BadTask, BudgetExceeded, ExecutionConflict, ExecutionNotFound, NoRuntime, Untrusted
-from engine.executions.ids import new_id
-from engine.executions.state import BadState, ExecutionState
-from engine.executions.store import ExecutionStore
-from engine.loops import TRANSITIONS, Iteration, Loop, LoopResult, LoopState, LoopStatus
-from engine.models import BudgetLimit, Metrics, ModelOptions, ModelReply, RunResult, Task, TaskResult, Tokens
+from go_ent.engine.budget import Spent
+from go_ent.engine.core.errors import (
+    BadState,
+    BadTask,
+    BudgetExceeded,
+    ExecutionConflict,
+    ExecutionNotFound,
+    ModelFailed,
+    NoRuntime,
+    Untrusted,
+)
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.core.models import (
+    BudgetLimit,
+    Metrics,
+    ModelOptions,
+    ModelReply,
+    RunResult,
+    Task,
+    TaskResult,
+    Tokens,
+)
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.workflows.loop import TRANSITIONS, Iteration, Loop, LoopResult, LoopState, LoopStatus
+from go_ent.engine.workflows.loop_checks import (
+    FEEDBACK_CHARS,
+    Checking,
+    CheckOutcome,
+    CommandCheck,
+    ModelCheck,
+    ToolCheck,
+    normalised,
+)
 from tests.engine.test_workflows import Executions
 
 ROOT = Path(__file__).parents[2]
@@ -502,7 +527,7 @@ class TestInterrupting:
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from engine.loops import Loop
+from go_ent.engine.workflows.loop import Loop
 from tests.engine.test_loops import Agent, result
 
 class Slow(Agent):

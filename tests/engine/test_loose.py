@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine import Engine, Task
-from engine.context.chain import Chain
-from engine.context.condense import PromptTooLarge
-from engine.errors import BadTask
-from engine.models import RunResult
-from engine.strategies import parse_plan
-from engine.strategies.plan import PlanTask
-from engine.strategies.references import filled
-from engine.strategies.step import Output
+from go_ent.engine import Engine, Task
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.core.errors import BadTask, PromptTooLarge
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.core.step import Output
+from go_ent.engine.strategies import parse_plan
+from go_ent.engine.strategies.plan import PlanTask
+from go_ent.engine.strategies.references import filled
 from tests.engine.scripted import fails, says
 from tests.engine.test_context import ALONE, JOIN, SUMMARY, WINDOW, Strict, answers, context, do, links_of, project, prose, run
 from tests.engine.test_context_holds import block_the_chain

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine import Engine, GuestOrder, Task
-from engine.executions.index import Row
-from engine.executions.store import ExecutionStore
-from sandbox import Sandbox
+from go_ent.engine import Engine, GuestOrder, Task
+from go_ent.engine.executions.index import Row
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.sandbox import Sandbox
 from tests.engine.crashers import work
 from tests.engine.crashers.forking import Forker
 from tests.engine.scripted import Scripted, engine_of, says

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from composer import Composer
-from engine import Engine
-from engine.models import Event, Task
-from engine.server import make_server
-from engine.server.metrics import Metrics, metric
-from sandbox import Limits
+from go_ent.composer import Composer
+from go_ent.engine import Engine
+from go_ent.engine.core.models import Event, Task
+from go_ent.engine.server import make_server
+from go_ent.engine.server.http.metrics import Metrics, metric
+from go_ent.sandbox import Limits
 
 LINE = re.compile(r'([a-z_]+)((?:\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*\})?) (-?[0-9][0-9.e+-]*)')
 

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config import RunnerConfig
-from engine.models import Access, RunRequest, RunResult, Tokens
-from engine.runners.agent import Refused
-from engine.runners.base import Progress, Runner
-from engine.runners.opencode import OpenCodeRunner
-from engine.runners.opencode_events import Transcript, last_json, trouble, verdict
-from engine.runners.opencode_request import CONTENT, OFFLINE, model_for, version_of, way_for
-from engine.runners.process import Ended, EndedBy
+from go_ent.engine.core.config import RunnerConfig
+from go_ent.engine.core.models import Access, RunRequest, RunResult, Tokens
+from go_ent.engine.processes.child import Ended, EndedBy
+from go_ent.engine.runners.base.agent import RunRefused
+from go_ent.engine.runners.base.runner import Progress, Runner
+from go_ent.engine.runners.opencode.events import OpencodeTranscript, last_json, trouble, verdict
+from go_ent.engine.runners.opencode.request import CONTENT, OFFLINE, model_for, version_of, way_for
+from go_ent.engine.runners.opencode.runner import OpenCodeRunner
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE / "recordings" / "opencode"
@@ -130,10 +130,10 @@ def ended(by: EndedBy = "exit", code: int | None = 0) -> Ended:
     return Ended(by, code, "", 5)
 
 
-def replay(name: str, **limits: Any) -> tuple[Transcript, list[Progress]]:
+def replay(name: str, **limits: Any) -> tuple[OpencodeTranscript, list[Progress]]:
     """A recording of `run` or of the server, read to its end."""
     seen: list[Progress] = []
-    said = Transcript(seen.append, **limits)
+    said = OpencodeTranscript(seen.append, **limits)
     for line in (RECORDINGS / f"{name}.jsonl").read_bytes().splitlines():
         entry = json.loads(line)
         if "event" in entry:
@@ -167,7 +167,7 @@ class TestEvents:
         assert said.text == "DONE"
 
     def test_a_patch_writes_many_files(self) -> None:
-        said = Transcript(lambda progress: None)
+        said = OpencodeTranscript(lambda progress: None)
         files = [{"filePath": "/project/a", "type": "update"}, {"filePath": "/project/b", "movePath": "/project/c", "type": "move"}]
         state = {"status": "completed", "input": {"patchText": "…"}, "metadata": {"files": files}}
         said.line(json.dumps({"type": "tool_use", "part": {"type": "tool", "tool": "apply_patch", "state": state}}).encode())
@@ -235,7 +235,7 @@ class TestEvents:
         assert (said.text, said.tokens) == ("DONE", STEP + STEP + STEP)
 
     def test_in_run_the_spending_of_subagents_is_missing_and_said_to_be(self) -> None:
-        said = Transcript(lambda progress: None)
+        said = OpencodeTranscript(lambda progress: None)
         said.line(json.dumps({"type": "tool_use", "part": {"type": "tool", "tool": "task", "state": {"status": "completed"}}}).encode())
         assert any("subagents" in note for note in said.notes)
 
@@ -244,12 +244,12 @@ class TestEvents:
         assert said.text == "partial"
 
     def test_reasoning_is_counted_as_output(self) -> None:
-        said = Transcript(lambda progress: None)
+        said = OpencodeTranscript(lambda progress: None)
         said.line(b'{"type":"step_finish","part":{"type":"step-finish","tokens":{"input":1,"output":2,"reasoning":40},"cost":0.1}}')
         assert said.tokens == Tokens(input=1, output=42)
 
     def test_a_cost_of_0_is_unknown(self) -> None:
-        said = Transcript(lambda progress: None, max_usd=1.0)
+        said = OpencodeTranscript(lambda progress: None, max_usd=1.0)
         said.line(b'{"type":"step_finish","part":{"type":"step-finish","reason":"stop","tokens":{"input":9},"cost":0}}')
         assert (said.tokens, said.cost_usd) == (Tokens(input=9), None)
         assert any("price" in note for note in said.notes)
@@ -270,7 +270,7 @@ class TestEvents:
     @given(st.lists(st.binary(max_size=60), max_size=5))
     @settings(max_examples=50, deadline=None)
     def test_no_line_breaks_the_reader(self, lines: list[bytes]) -> None:
-        said = Transcript(lambda progress: None)
+        said = OpencodeTranscript(lambda progress: None)
         for line in lines:
             said.line(line)
         assert said.cost_usd is None
@@ -290,7 +290,7 @@ class TestEvents:
         shapes = st.recursive(
             leaf, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=6)), max_leaves=12
         )
-        said = Transcript(lambda progress: None)
+        said = OpencodeTranscript(lambda progress: None)
         said.opened("s")
         body = data.draw(st.dictionaries(keys, shapes, max_size=6))
         for kind in ("text", "tool_use", "step_finish", "error"):
@@ -305,7 +305,7 @@ class TestEvents:
     def test_a_part_that_is_told_again_is_counted_once(self, again: list[int]) -> None:
         events = [json.loads(line)["event"] for line in (RECORDINGS / "serve_write.jsonl").read_text().splitlines()[:-1]]
         parts = [event for event in events if event["type"] != "message.part.delta"]
-        once, more = Transcript(lambda progress: None), Transcript(lambda progress: None)
+        once, more = OpencodeTranscript(lambda progress: None), OpencodeTranscript(lambda progress: None)
         for said, repeats in ((once, ()), (more, again)):
             said.opened(events[1]["properties"]["sessionID"])
             for number, event in enumerate(parts):
@@ -356,7 +356,7 @@ class TestWay:
 
     @pytest.mark.parametrize(("version", "access"), [("0.0.55", "read"), ("0.5.29", "edit"), ("1.0.0", "read"), ("1.1.0", "none")])
     def test_a_version_that_can_not_keep_the_access_is_refused(self, version: str, access: Access) -> None:
-        with pytest.raises(Refused, match=r"update it to 1\.1\.1"):
+        with pytest.raises(RunRefused, match=r"update it to 1\.1\.1"):
             way_for(version_of(version), access)
 
     @pytest.mark.parametrize(
@@ -617,7 +617,7 @@ class TestServe:
         assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and tag in _environ(pid)]
 
     def test_a_server_that_nobody_needs_ends(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("engine.runners.opencode_serve.IDLE_S", 0.5)
+        monkeypatch.setattr("go_ent.engine.runners.opencode.serve.IDLE_S", 0.5)
         runner = scene.runner("serve_write")
 
         async def main() -> None:
@@ -761,7 +761,7 @@ class TestServe:
         assert not scene.child_lives
 
     def test_a_server_that_does_not_obey_is_ended(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("engine.runners.opencode.GRACE_S", 0.3)
+        monkeypatch.setattr("go_ent.engine.runners.opencode.runner.GRACE_S", 0.3)
         runner, request = scene.runner("stubborn"), scene.request()
 
         async def interrupt(task: asyncio.Task[RunResult]) -> None:
@@ -787,7 +787,7 @@ class TestServe:
         assert len(scene.http("/abort")) == 1
 
     def test_a_run_that_says_more_than_is_read_is_aborted(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("engine.runners.opencode_serve.MAX_EVENT", 300)
+        monkeypatch.setattr("go_ent.engine.runners.opencode.serve.MAX_EVENT", 300)
         result = scene.one(scene.runner("serve_aborted"), scene.request())
         assert (result.status, result.failure) == ("failed", "output")
         assert len(scene.http("/abort")) == 1
@@ -818,7 +818,7 @@ class TestServe:
         result = scene.one(scene.runner("serve_write"), scene.request(access="read", serve_tools=True))
         assert result.ok
         server = json.loads(scene.started["env"][CONTENT])["mcp"]["go-ent"]
-        assert server["command"] == [sys.executable, "-I", "-c", "from engine.cli import main; main()", "serve"]
+        assert server["command"] == [sys.executable, "-I", "-c", "from go_ent.engine.cli import main; main()", "serve"]
         assert (server["type"], server["enabled"]) == ("local", True)
         (message,) = scene.http("/message")
         assert message["body"]["agent"].startswith("go-ent-read-")

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import BadTask
-from engine.models import BudgetLimit, RunResult
-from engine.strategies import Plan, PlanTask, parse_plan, read_plan
-from engine.strategies.plan import MAX_BYTES
-from engine.strategies.references import filled, references
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import BudgetLimit, RunResult
+from go_ent.engine.strategies import Plan, PlanTask, parse_plan, read_plan
+from go_ent.engine.strategies.plan import MAX_BYTES
+from go_ent.engine.strategies.references import filled, references
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "plans.md"
 EXAMPLE = """

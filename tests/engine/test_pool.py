@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.strategies import Callbacks, run_with_concurrency
+from go_ent.engine.strategies import Callbacks, run_with_concurrency
 
 
 async def double(task: int) -> int:
@@ -137,7 +137,7 @@ def test_a_callback_that_raises_loses_no_result_and_counts_no_error(is_async: bo
         await asyncio.sleep(0)
         on_result(task, result)
 
-    with caplog.at_level(logging.WARNING, "engine"):
+    with caplog.at_level(logging.WARNING, "go_ent.engine"):
         answer = asyncio.run(run_with_concurrency([1, 2, 3], fails_on_2, 1, on_result_later if is_async else on_result, on_error))
     assert answer == [1, 3]
     assert told == [("result", 1), ("error", 2), ("result", 3)]
@@ -275,7 +275,7 @@ def test_a_failure_is_tried_again_with_growing_pauses(monkeypatch: pytest.Monkey
             raise OSError(f"{task} at try {tries.count(task)}")
         return task
 
-    monkeypatch.setattr("engine.strategies.pool.asyncio.sleep", sleep)
+    monkeypatch.setattr("go_ent.engine.strategies.pool.asyncio.sleep", sleep)
     answer = asyncio.run(
         run_with_concurrency([1, 9], third_time_lucky, 1, on_error=lambda _task, error: errors.append(str(error)), retries=3, backoff_s=0.5)
     )

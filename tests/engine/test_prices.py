@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.budget import Prices
-from engine.config import PriceConfig
-from engine.models import Tokens
+from go_ent.engine.budget import Prices
+from go_ent.engine.core.config import PriceConfig
+from go_ent.engine.core.models import Tokens
 
 ROOT = Path(__file__).parents[2]
 MILLION = Tokens(input=1_000_000, output=1_000_000)
@@ -95,7 +95,7 @@ def test_an_unknown_model_has_no_price(model: str) -> None:
 
 
 def test_an_unknown_model_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "engine.budget"):
+    with caplog.at_level(logging.WARNING, "go_ent.engine.budget"):
         for _ in range(3):
             Prices().price("warned-about-once")
             Prices().cost("warned-about-once", MILLION)
@@ -117,8 +117,8 @@ def test_pricing_uses_no_network_and_loads_nothing_for_what_is_configured() -> N
 import socket, sys
 def refuse(*given): raise AssertionError("a network was asked for")
 socket.socket.connect = socket.getaddrinfo = refuse
-from engine.budget import Prices
-from engine.models import Tokens
+from go_ent.engine.budget import Prices
+from go_ent.engine.core.models import Tokens
 Prices().cost("opus", Tokens(input=1))
 print("genai_prices" in sys.modules, Prices().cost("claude-opus-4-1", Tokens(input=1_000_000)))
 """

@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from composer.owner import own_identity
-from engine.runners import trees
-from engine.runners.process import ChildLimits, Command, Ended, NotStarted, _Lines, run_child
+from go_ent.composer.project.process_identity import own_identity
+from go_ent.engine.processes import trees
+from go_ent.engine.processes.child import ChildLimits, Command, Ended, NotStarted, _Lines, run_child
 
 ENV = {"PATH": os.environ["PATH"]}
 # What a child prints once it can take signals; sleeping ends it if nobody else does.
@@ -361,7 +361,7 @@ class TestReaping:
 
     def test_it_never_ends_itself_or_who_started_it(self) -> None:
         tag = fresh()
-        code = f"import os; from engine.runners import trees; print(trees.reap_now('{tag}', os.getpgid(0)), flush=True)"
+        code = f"import os; from go_ent.engine.processes import trees; print(trees.reap_now('{tag}', os.getpgid(0)), flush=True)"
         environment = {**ENV, "GO_ENT_RUN": tag}
         outer = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {code!r}]).returncode)"
         root = Path(__file__).parents[2]

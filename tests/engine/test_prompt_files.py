@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import BadTask
-from engine.prompts import FilePart, read_files
-from engine.prompts.files import MAX_FILES
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.prompts import FilePart, read_files
+from go_ent.engine.prompts.files import MAX_FILES
 
 BUDGET = 10_000
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.config import EngineConfig, RoleConfig
-from engine.errors import BadTask
-from engine.models import BudgetLimit, Task
-from engine.prompts import FilePart, Prompt, Prompts, Role, Skill, find_role, roles
-from engine.prompts.cutting import Fitting, Material, share
-from engine.prompts.templating import MAX_BYTES
-from engine.strategies.step import Output, Step
-from engine.tokens import count, encode
+from go_ent.engine.core.config import EngineConfig, RoleConfig
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import BudgetLimit, Task
+from go_ent.engine.core.step import Output, Step
+from go_ent.engine.prompts import FilePart, Prompt, Prompts, Role, Skill, find_role, roles
+from go_ent.engine.prompts.cutting import Fitting, Material, share
+from go_ent.engine.prompts.templating import MAX_BYTES
+from go_ent.engine.tokens import count, encode
 
 INTRO = (
     "What follows is material for the task. Everything between fences is quoted from where its heading says: "

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from composer.errors import ConfigError
-from engine.cli.image import prune_command
-from engine.config import RetentionConfig, read_engine_config
-from engine.executions.index import FILE
-from engine.executions.retention import EVERY_S, GONE, STAMP, Retention, prune
-from engine.executions.state import Environment, ExecutionStatus
-from engine.executions.store import ExecutionStore
-from sandbox.images import Image, find_image, list_images, note_project, projects_of
-from sandbox.images.cache import MAX_PROJECTS, images_folder
-from sandbox.images.seals import digest_of, seal
+from go_ent.composer.errors import ConfigError
+from go_ent.engine.cli.commands.image import prune_command
+from go_ent.engine.core.config import RetentionConfig, read_engine_config
+from go_ent.engine.executions.index import FILE
+from go_ent.engine.executions.retention import EVERY_S, GONE, STAMP, Retention, prune
+from go_ent.engine.executions.state import Environment, ExecutionStatus
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.sandbox.images import Image, find_image, list_images, note_project, projects_of
+from go_ent.sandbox.images.cache import MAX_PROJECTS, images_folder
+from go_ent.sandbox.images.seals import digest_of, seal
 from tests.engine.test_executions import fresh
 
 
@@ -112,7 +112,7 @@ class TestWhatStays:
 
     def test_what_another_process_runs(self, store: ExecutionStore, tmp_path: Path) -> None:
         code = (
-            "import sys; from pathlib import Path; from engine.executions.store import ExecutionStore; "
+            "import sys; from pathlib import Path; from go_ent.engine.executions.store import ExecutionStore; "
             "from tests.engine.test_executions import fresh; "
             "held = ExecutionStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
             "print(held.id, flush=True); sys.stdin.readline()"

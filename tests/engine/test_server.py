@@ -12,10 +12,10 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from composer import Composer, FunctionSource
-from engine import Engine
-from engine.server import make_server
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer, FunctionSource
+from go_ent.engine import Engine
+from go_ent.engine.server import make_server
+from go_ent.sandbox import Limits, Sandbox
 
 
 def search(q: str, top: int = 3) -> list[str]:
@@ -201,7 +201,7 @@ def test_over_stdio(project: Path) -> None:
     """As a subprocess, the way a client's configuration starts it."""
 
     async def main() -> None:
-        command = "from engine.cli import main; main()"
+        command = "from go_ent.engine.cli import main; main()"
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         transport = StdioTransport(sys.executable, ["-c", command, "serve"], cwd=str(project), env=environment)
         async with Client(transport) as client:

@@ -16,13 +16,15 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 
-from composer import Composer
-from composer.schemas import Checker
-from engine import Engine
-from engine.executions.store import ExecutionStore, Unborn
-from engine.server import callers, make_server
-from engine.tokens import count
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.composer.catalogue.schemas import Checker
+from go_ent.engine import Engine
+from go_ent.engine.core.errors import Unborn
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls import callers
+from go_ent.engine.tokens import count
+from go_ent.sandbox import Limits, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.scripted import Scripted, engine_of, says
 from tests.engine.test_server import say
@@ -199,7 +201,7 @@ def test_null_stands_for_what_may_be_left_out_though_no_definition_says_so(proje
 def test_engine_execute_has_every_option_of_the_command_line(project: Path, box: Sandbox) -> None:
     import inspect
 
-    from engine.cli.run import run_command
+    from go_ent.engine.cli.commands.run import run_command
 
     other = {
         "pin": "pinned",
@@ -390,7 +392,7 @@ def test_what_was_not_waited_for_goes_on_without_its_client(project: Path, box: 
 STARTED = """
 import os, pathlib
 pathlib.Path("../pid").write_text(str(os.getpid()))
-from engine.cli import main
+from go_ent.engine.cli import main
 main()
 """
 

@@ -20,17 +20,17 @@ from mcp.client.subscriptions import listen
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ToolListChangedNotification
 
-from composer import Composer
-from engine import Engine
-from engine.server import make_server
-from engine.server.callers import Caller, become
-from engine.server.changes import Changes
-from sandbox import Limits, Sandbox
-from sandbox.images import Image
-from sandbox.images.project import project_image
+from go_ent.composer import Composer
+from go_ent.composer.project.image import project_image
+from go_ent.engine import Engine
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls.callers import Caller, become
+from go_ent.engine.server.tools.changes import Changes
+from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox.images import Image
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from engine.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from go_ent.engine.cli import main; main()"]
 Era = Literal["auto", "legacy"]
 ERAS: list[Era] = ["auto", "legacy"]
 WAIT_S = 30.0
@@ -113,7 +113,7 @@ async def go_ent(project: Path, *arguments: str) -> None:
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_what_a_client_changes_itself_is_told_at_once(project: Path, box: Sandbox, mode: Era, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.server.changes.PAUSE_S", 1000.0)  # nobody looks but the one who changes something
+    monkeypatch.setattr("go_ent.engine.server.tools.changes.PAUSE_S", 1000.0)  # nobody looks but the one who changes something
 
     async def main() -> None:
         async with serving(project, box) as server, connected(server, mode) as (client, ear):
@@ -164,7 +164,7 @@ def test_two_clients_see_what_the_command_line_does(project: Path, box: Sandbox)
 def test_an_editors_changes_are_seen_in_both_stores(
     project: Path, box: Sandbox, mode: Era, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.server.changes.PAUSE_S", 0.05)
+    monkeypatch.setattr("go_ent.engine.server.tools.changes.PAUSE_S", 0.05)
     path = project.parent / store / "composed-tools" / "measure.py"
 
     def make() -> None:
@@ -303,7 +303,7 @@ def test_it_looks_only_while_somebody_listens_and_leaves_nothing_behind(project:
 @pytest.mark.parametrize("mode", ERAS)
 def test_what_is_there_is_listed_as_soon_as_the_sandbox_image_is(project: Path, mode: Era, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the image has to be built first, a client has the server's own tools meanwhile, and a call of them says what it waits for."""
-    monkeypatch.setattr("engine.server.named.IMAGE_S", 0.05)
+    monkeypatch.setattr("go_ent.engine.server.tools.named.IMAGE_S", 0.05)
     folder = project / ".go-ent" / "composed-tools"
     folder.mkdir(parents=True)
     (folder / "measure.py").write_text(tool("measure"))

@@ -14,11 +14,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult as Answer
 from mcp_types import InputRequiredResult
 
-from composer import Composer
-from engine import Engine
-from engine.errors import ExecutionConflict
-from engine.server import callers, make_server
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.engine import Engine
+from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls import callers
+from go_ent.sandbox import Limits, Sandbox
 from tests.engine.scripted import Scripted, engine_of, says
 from tests.engine.test_server import say
 

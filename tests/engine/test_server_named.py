@@ -14,14 +14,15 @@ import pytest
 from fastmcp import Client
 from mcp_types import CallToolResult, Tool
 
-from composer import Composer, Config, toolfile
-from composer.spec import CallContext, Hints, ToolSpec
-from engine import Engine
-from engine.server import make_server
-from engine.server.callers import LOCAL, Caller, become
-from engine.server.definitions import effects
-from engine.tokens import count
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer, Config
+from go_ent.composer.catalogue.spec import CallContext, Hints, ToolSpec
+from go_ent.composer.composed import toolfile
+from go_ent.engine import Engine
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls.callers import LOCAL, Caller, become
+from go_ent.engine.server.tools.definitions import effects
+from go_ent.engine.tokens import count
+from go_ent.sandbox import Limits, Sandbox
 
 ERAS: list[Literal["auto", "legacy"]] = ["auto", "legacy"]
 RUN = "go-ent/run"

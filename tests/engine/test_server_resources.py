@@ -12,10 +12,12 @@ import pytest
 from fastmcp import Client
 from mcp.shared.exceptions import MCPError
 
-from composer import Composer
-from engine import Engine
-from engine.server import authoring, callers, make_server, resources
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.engine import Engine
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls import callers
+from go_ent.engine.server.tools import authoring_prompt, resources
+from go_ent.sandbox import Limits, Sandbox
 from tests.engine.scripted import engine_of
 from tests.engine.test_server import say
 
@@ -157,7 +159,7 @@ def test_the_prompt_has_all_that_is_needed_to_author_a_tool(project: Path, box: 
         text = getattr(message.content, "text", "")
         assert (message.role, "count {words} of a page" in text) == ("user", True)
         assert "async def search(self, q: str, top: int = 3) -> list[str]:" in text
-        assert authoring.EXAMPLE in text
+        assert authoring_prompt.EXAMPLE in text
         example = text.partition("```python\n")[2].partition("```")[0]
         failed, said = await say(client, "tool_compose", source=example)
         assert (failed, said) == (False, {"name": "count_words", "version": 1, "created": True, "examples": 2})

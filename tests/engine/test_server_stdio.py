@@ -17,9 +17,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from sandbox.images.cache import images_folder
-from sandbox.images.ensure import source_key
-from sandbox.images.seals import lock
+from go_ent.sandbox.images.cache import images_folder
+from go_ent.sandbox.images.ensure import source_key
+from go_ent.sandbox.images.seals import lock
 from tests.composer.conftest import tool
 from tests.composer.test_upstream import BARE
 from tests.engine.serving import PATIENCE_S, say

@@ -11,16 +11,17 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.tools.base import ToolResult
 
-from composer import Composer
-from composer.config import Config
-from composer.upstream import McpSource
-from engine import Engine
-from engine.errors import ExecutionConflict
-from engine.resuming import Changed, refuse
-from engine.server import callers, make_server
-from engine.server.answers import answering
-from engine.server.wording import for_clients
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer
+from go_ent.composer.config import Config
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.engine import Engine
+from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.engine.executions.resume_checks import Changed, refuse
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls import callers
+from go_ent.engine.server.calls.results import answering
+from go_ent.engine.server.calls.wording import for_clients
+from go_ent.sandbox import Limits, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.serving import MODES, Mode, say
 from tests.engine.test_server_calls import Slow, serve

@@ -15,16 +15,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from composer.config import SECTIONS as TOOL_SECTIONS
-from composer.config import read_config, read_settings, section_kinds
-from composer.errors import ConfigError
-from composer.problems import bare, below
-from engine.config import SECTIONS, EngineConfig, read_engine_config
-from engine.settings.whole import is_model, named, schema, whole
-from engine.settings.written import first_config
-from sandbox.images.project import project_packages
-from sandbox.layers import MAX_BYTES, UnreadableSettings, dotted, literal, read_layers, without_secrets
-from sandbox.toml_lines import lines_of
+from go_ent.composer.config import SECTIONS as TOOL_SECTIONS
+from go_ent.composer.config import read_config, read_settings, section_kinds
+from go_ent.composer.errors import ConfigError
+from go_ent.composer.project.image import project_packages
+from go_ent.composer.project.layers import (
+    MAX_BYTES,
+    UnreadableSettings,
+    dotted,
+    literal,
+    read_layers,
+    without_secrets,
+)
+from go_ent.composer.project.problems import bare, below
+from go_ent.composer.project.toml_lines import lines_of
+from go_ent.engine.core.config import SECTIONS, EngineConfig, read_engine_config
+from go_ent.engine.settings.schema import is_model, named, schema, whole
+from go_ent.engine.settings.template import first_config
 
 ROOT = Path(__file__).parents[2]
 BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadTask
-from engine.prompts import Skill, all_skills, find_skills
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.prompts import Skill, all_skills, find_skills
 
 STYLE = """---
 name: style

@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from fastmcp import FastMCP
-from composer import Composer
-from composer.config import Config
-from composer.upstream import McpSource
-from engine import Engine, GuestOrder, parse_plan
+from go_ent.composer import Composer
+from go_ent.composer.config import Config
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.engine import Engine, GuestOrder, parse_plan
 from pathlib import Path
 
 exporter = InMemorySpanExporter()

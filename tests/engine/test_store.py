@@ -19,13 +19,21 @@ from typing import Any
 
 import pytest
 
-from engine.errors import ExecutionConflict, ExecutionNotFound
-from engine.executions import crashing
-from engine.executions.approvals import arguments_digest
-from engine.executions.ids import new_id
-from engine.executions.reading import read_records
-from engine.executions.state import MAX_CHECKPOINTS, MAX_VALUE, MIGRATIONS, SCHEMA_VERSION, AgentSession, BadState, ExecutionState, TooNew
-from engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore, Held
+from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, TooNew
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.executions.approvals import arguments_digest
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.storage.records import read_records
+from go_ent.engine.executions.state import (
+    MAX_CHECKPOINTS,
+    MAX_VALUE,
+    MIGRATIONS,
+    SCHEMA_VERSION,
+    AgentSession,
+    ExecutionState,
+)
+from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
+from go_ent.engine.storage import crash_points
 from tests.engine.test_executions import fresh, result
 
 
@@ -115,13 +123,13 @@ def check(store: ExecutionStore, execution_id: str, acknowledged: Sequence[str])
 
 def crash_everywhere(project: Path) -> None:
     """Live that life in a child of its own for each time that it comes to a point, or each third, and print how each ended."""
-    for name in crashing.NAMES:
+    for name in crash_points.NAMES:
         for time in range(1, 100, 1 if name in ("journal-mid-line", "state-before-rename") else 3):
             execution_id = new_id()
             child = os.fork()
             if not child:
                 with open(project / execution_id, "a", buffering=1) as said:
-                    crashing.arm(f"{name}:{time}")
+                    crash_points.arm(f"{name}:{time}")
                     live(ExecutionStore(project), execution_id, lambda step: print(step, file=said))
                 os._exit(0)
             _, status = os.waitpid(child, 0)
@@ -148,7 +156,7 @@ class TestKilledAtAnyPoint:
             check(store, execution_id, STEPS)
             assert not read_records(store.folder / execution_id / JOURNAL_FILE).gaps
         elsewhere = {"call-before-dispatch", "call-after-dispatch", "step-before-start", "step-after-end", "repair-before-swap"}
-        assert set(killed) == set(crashing.NAMES) - elsewhere
+        assert set(killed) == set(crash_points.NAMES) - elsewhere
         assert killed["journal-mid-line"] >= 10
 
     def test_the_environment_names_the_point(self, tmp_path: Path) -> None:
@@ -160,7 +168,7 @@ class TestKilledAtAnyPoint:
     @pytest.mark.parametrize("said", ["nowhere", "journal-mid-line:x", "full:-1"])
     def test_a_point_that_there_is_not_is_said(self, said: str) -> None:
         with pytest.raises(SystemExit, match="names no crash point: there are create-before-folder"):
-            crashing.arm(said)
+            crash_points.arm(said)
 
     def test_a_crash_while_damage_is_mended_leaves_it_to_the_next(self, store: ExecutionStore) -> None:
         damaged = damage(store, 2)
@@ -179,14 +187,14 @@ class TestFullDisk:
     def test_what_was_acknowledged_is_there_and_what_failed_can_be_done_later(self, store: ExecutionStore) -> None:
         for number in range(1, 100):
             execution_id, said = new_id(), list[str]()
-            crashing.arm(f"full:{number}")
+            crash_points.arm(f"full:{number}")
             try:
                 live(store, execution_id, said.append)
                 break
             except OSError as error:
                 failed = error
             finally:
-                crashing.arm(None)
+                crash_points.arm(None)
             assert failed.errno == errno.ENOSPC
             check(store, execution_id, said)
             assert not read_records(store.folder / execution_id / JOURNAL_FILE).torn
@@ -204,12 +212,12 @@ class TestFullDisk:
             assert store.load(held.id).status == "running"
 
     def test_an_execution_that_could_not_be_begun_leaves_nothing(self, store: ExecutionStore) -> None:
-        crashing.arm("full:1")
+        crash_points.arm("full:1")
         try:
             with pytest.raises(OSError, match="No space left"):
                 store.create(fresh())
         finally:
-            crashing.arm(None)
+            crash_points.arm(None)
         assert store._names() == []
         assert store.rows() == []
 
@@ -554,7 +562,7 @@ class TestOnDisk:
         ],
     )
     def test_each_thing_costs_one_sync_and_so_do_several_together(
-        self, store: ExecutionStore, synced: list[str], work: Callable[[Held], object]
+        self, store: ExecutionStore, synced: list[str], work: Callable[[OwnedExecution], object]
     ) -> None:
         with store.create(fresh()) as held:
             synced.clear()

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from engine.errors import BadTask, BudgetExceeded, NeedsApproval, NoRuntime
-from engine.models import RunResult, Task, TaskResult, TaskType, Tokens
-from engine.strategies import ROLES, Complexity, Step, aggregate, chain_for, choose, complexity, multi, parallel, parse_plan, single
-from engine.strategies.auto import HANDOFF, LARGE, SMALL
-from engine.strategies.multi import CHAINS
+from go_ent.engine.core.errors import BadTask, BudgetExceeded, NeedsApproval, NoRuntime
+from go_ent.engine.core.models import RunResult, Task, TaskResult, TaskType, Tokens
+from go_ent.engine.core.step import Step
+from go_ent.engine.strategies import ROLES, Complexity, aggregate, chain_for, choose, complexity, multi, parallel, parse_plan, single
+from go_ent.engine.strategies.auto import HANDOFF, LARGE, SMALL
+from go_ent.engine.strategies.multi import CHAINS
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "plans.md"
 

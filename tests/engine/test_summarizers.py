@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from engine.budget import Prices
-from engine.context.models import Message, Speaker, Summarizer, Summary, SummaryFailed, SummaryRequest
-from engine.context.summarizers import ModelSummarizer, SamplingSummarizer, first_that_works, pydantic_ai
-from engine.errors import BudgetExceeded
-from engine.models import ModelOptions, ModelReply, Tokens
-from engine.prompts.templating import Templates
+from go_ent.engine.budget import Prices
+from go_ent.engine.context.models import Message, Speaker, Summarizer, Summary, SummaryFailed, SummaryRequest
+from go_ent.engine.context.summarizers import ModelSummarizer, SamplingSummarizer, first_that_works, pydantic_ai
+from go_ent.engine.core.errors import BudgetExceeded
+from go_ent.engine.core.models import ModelOptions, ModelReply, Tokens
+from go_ent.engine.prompts.templating import Templates
 
 
 def message(text: str, speaker: Speaker = "user", source: str = "") -> Message:

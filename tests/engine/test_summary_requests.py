@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine import Engine, RunRequest, Task
-from engine.context.making import KEEP
-from engine.errors import BadTask
-from engine.models import ModelOptions, Tokens
-from engine.strategies import parse_plan
-from engine.tokens import count
+from go_ent.engine import Engine, RunRequest, Task
+from go_ent.engine.context.summary_job import KEEP
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import ModelOptions, Tokens
+from go_ent.engine.strategies import parse_plan
+from go_ent.engine.tokens import count
 from tests.engine.scripted import engine_of, fails, says
 from tests.engine.test_condense import Writes, condense, filler, message
 from tests.engine.test_context import JOIN, SUMMARY, WINDOW, Strict, answers, context, do, links_of, project, prose, run

@@ -273,7 +273,7 @@ class TestLook:
         assert shown.said.isascii()
 
     def test_json_is_json_whatever_the_stream_can_encode(self, shell: Shell) -> None:
-        argv = [sys.executable, "-c", "from engine.cli import main; main()", "exec", "-c", "'é😀'", "--json"]
+        argv = [sys.executable, "-c", "from go_ent.engine.cli import main; main()", "exec", "-c", "'é😀'", "--json"]
         environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii", "GO_ENT_DATA": os.environ["GO_ENT_DATA"]}
         done = subprocess.run(argv, cwd=shell.folder, env=environment, capture_output=True, check=True)
         assert b'"result":"\\u00e9\\ud83d\\ude00"' in done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.tokens import SLICE, count, encode, encoding
+from go_ent.engine.tokens import SLICE, count, encode, encoding
 
 
 def test_known_counts() -> None:

@@ -23,14 +23,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import BadTask, EngineError, ExecutionConflict, ExecutionNotFound, NeedsApproval, NoRuntime, Untrusted
-from engine.executions.ids import new_id
-from engine.executions.state import FINISHED, BadState, Environment, ExecutionState, digest_of
-from engine.executions.store import ExecutionStore, Held
-from engine.history import ExecutionHistory, ExecutionRecord, Grouping, records_of
-from engine.models import Attempt, Metrics, RunResult, Task, TaskResult, Tokens
-from engine.statefiles import StateFiles
-from engine.workflows import (
+from go_ent.engine.core.errors import (
+    BadState,
+    BadTask,
+    EngineError,
+    ExecutionConflict,
+    ExecutionNotFound,
+    NeedsApproval,
+    NoRuntime,
+    Untrusted,
+)
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.core.models import Attempt, Metrics, RunResult, Task, TaskResult, Tokens
+from go_ent.engine.executions.history import ExecutionHistory, ExecutionRecord, Grouping, records_of
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.state import FINISHED, Environment, ExecutionState, digest_of
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.state_files import StateFiles
+from go_ent.engine.workflows.workflow import (
     CONTEXT_CHARS,
     OUTPUT_CHARS,
     TRANSITIONS,
@@ -68,7 +78,7 @@ class Executions:
     def __init__(self) -> None:
         self.asked: list[tuple[Task, str | None, tuple[str, ...]]] = []  # what was begun
         self.resumed: list[str] = []  # what was gone on with
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, OwnedExecution] = {}
 
     def at(self, project: Path) -> Self:
         self.store = ExecutionStore(project)
@@ -111,7 +121,7 @@ class Executions:
     async def status(self, execution_id: str, /) -> ExecutionState:
         return self.store.load(self.store.find(execution_id))
 
-    async def _go(self, held: Held) -> TaskResult:
+    async def _go(self, held: OwnedExecution) -> TaskResult:
         with held:
             held.move("running")
             try:
@@ -511,8 +521,8 @@ class TestSeveralAtOnce:
 KILLED = """
 import asyncio
 from pathlib import Path
-from engine.models import TaskResult
-from engine.workflows import Workflows
+from go_ent.engine.core.models import TaskResult
+from go_ent.engine.workflows.workflow import Workflows
 from tests.engine.test_workflows import Executions
 
 class Agent(Executions):
@@ -812,7 +822,7 @@ class TestHistory:
             assert sum(group.cost_usd or 0.0 for group in groups) == (whole.cost_usd or 0.0)
 
     def test_a_full_history_takes_no_further_step(self, workflows: Workflows, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("engine.history.MAX_RECORDS", 1)
+        monkeypatch.setattr("go_ent.engine.executions.history.MAX_RECORDS", 1)
         agent = Agent()
         workflows.start("w", steps("a", "b"))
         with pytest.raises(EngineError, match="has been tried 1 times, which is the most"):
@@ -826,6 +836,6 @@ def test_a_look_at_who_runs_it_never_stands_in_the_way(tmp_path: Path, monkeypat
         assert files.held_by("w") == os.getpid()
     look = os.open(tmp_path / ".w.run", os.O_RDONLY)
     fcntl.flock(look, fcntl.LOCK_SH)
-    monkeypatch.setattr("engine.history.time.sleep", lambda _: os.close(look))
+    monkeypatch.setattr("go_ent.engine.executions.history.time.sleep", lambda _: os.close(look))
     with files.claim("w"):
         assert files.held_by("w") == os.getpid()

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from composer.usage import UsageStore
-from engine import Engine, GuestOrder
-from engine.config import RetentionConfig
-from engine.executions import ids
-from engine.executions.retention import EVERY_S, STAMP, Retention, prune
-from engine.executions.store import ExecutionStore
-from sandbox import Sandbox
+from go_ent.composer.composed.usage import UsageStore
+from go_ent.engine import Engine, GuestOrder
+from go_ent.engine.core import ids
+from go_ent.engine.core.config import RetentionConfig
+from go_ent.engine.executions.retention import EVERY_S, STAMP, Retention, prune
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.sandbox import Sandbox
 from tests.engine.crashers import work
 from tests.engine.crashers.world import World
 from tests.engine.shell import go_ent

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from composer.folders import TEMPORARY
+from go_ent.composer.project.files import TEMPORARY
 from tests.engine.serving import Served, ask, serving
 from tests.engine.shell import Done, go_ent
 from tests.faults.inside import fill, inside, make_room, read_only, small_disk

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from composer.journal import Journal
-from composer.learned_schemas import LearnedSchemas
-from engine.budget.ledger import Call, Ledger, Wanted
+from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
+from go_ent.composer.codemode.run_log import RunLog
+from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
 from tests.engine.shell import Done, go_ent
 
 CONFIG = '[grants]\nallow = ["up.*"]\napprove = ["up.delete"]\n\n[limits]\ntimeout_s = 20.0\n'
@@ -68,7 +68,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
     assert made.go_ent("exec", "-c", "checkpoint('here', 1)\nawait tools.twice(x=3)").stdout == b"6\n"
     assert made.go_ent("tool", "run", "twice", "--input", '{"x": 2}').stdout == b"4\n"
     assert made.go_ent("trust").returncode == 0
-    Ledger(made.project).reserve(Call("key", "execution", "task"), Wanted(0.5, 10), (), unknown_usd=0.0, at=time.time())
+    Ledger(made.project).reserve(LedgerCall("key", "execution", "task"), Wanted(0.5, 10), (), unknown_usd=0.0, at=time.time())
     LearnedSchemas(made.state / "learned.json").save("up.read", {"type": "object", "properties": {"a": {"type": "integer"}}})
     return made
 
@@ -148,10 +148,10 @@ def test_a_configuration_is_not_half_obeyed(place: Place) -> None:
 
 def test_the_list_of_runs_loses_the_line_and_no_other(place: Place, cut: Cut) -> None:
     path = place.state / "journal" / "runs.jsonl"
-    before = len(list(Journal(path.parent).read()))
+    before = len(list(RunLog(path.parent).read()))
     whole = cut(path).count(b"\n")
     works(place)
-    after = [entry.kind for entry in Journal(path.parent).read()]
+    after = [entry.kind for entry in RunLog(path.parent).read()]
     assert after[-2:] == ["code", "tool"]
     assert len(after) >= min(whole, before) + 2
     assert place.go_ent("tool", "suggest").returncode == 0

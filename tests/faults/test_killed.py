@@ -23,8 +23,8 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from engine.executions import crashing
-from engine.executions.store import ExecutionStore
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage import crash_points
 from tests.engine.serving import MODES, Served, say, serving, talk
 
 PATIENCE_S = 60
@@ -178,7 +178,7 @@ class TestServer:
         check(project, told)
 
     @pytest.mark.long
-    @pytest.mark.parametrize("point", sorted(set(crashing.NAMES) - {"repair-before-swap"}))  # which comes when one goes on
+    @pytest.mark.parametrize("point", sorted(set(crash_points.NAMES) - {"repair-before-swap"}))  # which comes when one goes on
     def test_killed_in_the_middle_of_a_write(self, project: Path, point: str) -> None:
         told = Told()
 
@@ -204,7 +204,9 @@ class TestWorker:
                 Client(StreamableHttpTransport(served.url)) as other,
             ):
                 assert not (await say(client, "code_execute", code="await tools.up.echo(n=1)"))[0]
-                (zygote,) = [one for one in psutil.Process(served.process.pid).children() if "sandbox.zygote" in " ".join(one.cmdline())]
+                (zygote,) = [
+                    one for one in psutil.Process(served.process.pid).children() if "sandbox.worker.zygote" in " ".join(one.cmdline())
+                ]
                 number, limits = (8 if victim == "zygote" else 9), {"timeout_s": 4}
                 waits = asyncio.create_task(say(other, "code_execute", code=f"await tools.up.hang(n={number})", limits=limits))
                 await soon(lambda: number in notes(served.project, "hang"))

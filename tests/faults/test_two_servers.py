@@ -13,7 +13,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp.client.subscriptions import ToolsListChanged, listen
 
-from engine.executions.store import ExecutionStore
+from go_ent.engine.executions.store import ExecutionStore
 from tests.engine.serving import Served, say, serving
 from tests.engine.shell import go_ent
 

@@ -6,34 +6,35 @@ import hashlib
 import json
 import zlib
 
-from composer import ComposeRefused, ConfigError, toolfile
-from composer.config import read_config
-from composer.errors import BadName
-from composer.journal import Journal as Runs
-from composer.learned_schemas import LearnedSchemas
-from composer.openapi import load_document
-from composer.servers import servers_from_mcp_json
-from engine import jsonedit
-from engine.config import read_engine_config
-from engine.context.chain import Chain
-from engine.context.counting import Counter
-from engine.context.deterministic import Deterministic
-from engine.context.facts import extract
-from engine.context.models import Message, SummaryRequest
-from engine.context.pieces import pieces
-from engine.errors import BadTask
-from engine.executions.reading import Scan
-from engine.executions.state import BadState, Environment, ExecutionState, unpack
-from engine.executions.tape import read_tapes
-from engine.prompts.chunker import pack
-from engine.prompts.skills import find_skills
-from engine.prompts.templating import Templates
-from engine.strategies.plan import read_plan
-from engine.tokens import count as count_tokens
-from engine.workflows import read_workflow
-from sandbox.layers import UnreadableSettings, literal, read_layers
-from sandbox.seam import SEED_BYTES
-from sandbox.toml_lines import lines_of
+from go_ent.composer import ComposeRefused, ConfigError
+from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
+from go_ent.composer.codemode.run_log import RunLog as Runs
+from go_ent.composer.composed import toolfile
+from go_ent.composer.config import read_config
+from go_ent.composer.errors import BadName
+from go_ent.composer.project.layers import UnreadableSettings, literal, read_layers
+from go_ent.composer.project.toml_lines import lines_of
+from go_ent.composer.sources.openapi import load_document
+from go_ent.composer.sources.server_config import servers_from_mcp_json
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.context.counting import Counter
+from go_ent.engine.context.deterministic import Deterministic
+from go_ent.engine.context.facts import extract
+from go_ent.engine.context.models import Message, SummaryRequest
+from go_ent.engine.context.split import pieces
+from go_ent.engine.core.config import read_engine_config
+from go_ent.engine.core.errors import BadState, BadTask
+from go_ent.engine.storage.records import Scan
+from go_ent.engine.executions.state import Environment, ExecutionState, unpack
+from go_ent.engine.executions.tape import read_tapes
+from go_ent.engine.prompts.chunker import pack
+from go_ent.engine.prompts.skills import find_skills
+from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.setup import json_edit
+from go_ent.engine.strategies.plan import read_plan
+from go_ent.engine.tokens import count as count_tokens
+from go_ent.engine.workflows.workflow import read_workflow
+from go_ent.sandbox.worker.seam import SEED_BYTES
 from tests.fuzz.target import as_file, folder, target
 
 SETTINGS = (
@@ -238,18 +239,18 @@ EDITED = (
 )
 
 
-@target(*EDITED, refuses=(jsonedit.NotEditable, UnicodeDecodeError))
+@target(*EDITED, refuses=(json_edit.NotEditable, UnicodeDecodeError))
 def client_config(data: bytes) -> None:
     """A client's configuration: an entry is put in, taken out again, and all else is as it was."""
     text = data.decode()
-    if jsonedit.read(text)[1]:
-        raise jsonedit.NotEditable("it has comments: it is left to its owner")
-    made = jsonedit.put(text, ("mcpServers", "go-ent"), {"command": "go-ent"})
-    before, after = jsonedit.read(text)[0], jsonedit.read(made)[0]
+    if json_edit.read(text)[1]:
+        raise json_edit.NotEditable("it has comments: it is left to its owner")
+    made = json_edit.put(text, ("mcpServers", "go-ent"), {"command": "go-ent"})
+    before, after = json_edit.read(text)[0], json_edit.read(made)[0]
     assert {key: value for key, value in before.items() if key != "mcpServers"} == {
         key: value for key, value in after.items() if key != "mcpServers"
     }
-    assert "go-ent" not in jsonedit.read(jsonedit.drop(made, ("mcpServers", "go-ent")))[0]["mcpServers"]
+    assert "go-ent" not in json_edit.read(json_edit.drop(made, ("mcpServers", "go-ent")))[0]["mcpServers"]
 
 
 TEXTS = (

@@ -12,27 +12,30 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from composer import CallError, ToolSpec, stubs
-from composer.answers import answer_of, entry_of
-from composer.errors import BadName
-from composer.replies import Awaited, as_answer
-from composer.schemas import BadSchema, Checker
-from composer.servers import Scrubber
-from engine.checks import _json as json_in
-from engine.config import CommandConfig
-from engine.models import RunRequest
-from engine.runners import claude_stream, commands, opencode_events
-from engine.runners.process import Ended
-from sandbox import Limits
-from sandbox.broker import Broker
-from sandbox.end import End, Stop
-from sandbox.flight import Job, Landing
-from sandbox.images.cache import Image
-from sandbox.outcome import build
-from sandbox.run import Run
-from sandbox.threads import Threads
-from sandbox.tools import Toolset
-from sandbox.wire import Closed, Frames, decode_done, frame, split_exchange, split_heard
+from go_ent.composer import CallError, ToolSpec
+from go_ent.composer.catalogue import stubs
+from go_ent.composer.catalogue.schemas import BadSchema, Checker
+from go_ent.composer.errors import BadName
+from go_ent.composer.sources.mcp_answers import answer_of, entry_of
+from go_ent.composer.sources.replies import Awaited, as_answer
+from go_ent.composer.sources.server_config import Scrubber
+from go_ent.engine.core.config import CommandConfig
+from go_ent.engine.core.models import RunRequest
+from go_ent.engine.processes.child import Ended
+from go_ent.engine.runners.claude import stream
+from go_ent.engine.runners.cli import commands
+from go_ent.engine.runners.opencode import events
+from go_ent.engine.workflows.loop_checks import _json as json_in
+from go_ent.sandbox import Limits
+from go_ent.sandbox.host.broker import Broker
+from go_ent.sandbox.host.flight import Job, Landing
+from go_ent.sandbox.host.outcome import build
+from go_ent.sandbox.host.run import Run
+from go_ent.sandbox.host.threads import Threads
+from go_ent.sandbox.host.tools import Toolset
+from go_ent.sandbox.images.cache import Image
+from go_ent.sandbox.worker.end import End, Stop
+from go_ent.sandbox.worker.wire import Closed, Frames, decode_done, frame, split_exchange, split_heard
 from tests.fuzz.target import folder, target
 
 LIMITS = Limits()
@@ -235,7 +238,7 @@ CLAUDE = (
 def claude(data: bytes) -> None:
     """What Claude Code prints: never an error of ours, and figures that add up to numbers."""
     said: list[Any] = []
-    transcript = claude_stream.Transcript(said.append, tools=frozenset({"Read"}), server="x", max_tokens=100)
+    transcript = stream.ClaudeTranscript(said.append, tools=frozenset({"Read"}), server="x", max_tokens=100)
     for line in data.split(b"\n"):
         transcript.line(line)
     transcript.output.encode("utf-8", "replace")
@@ -256,11 +259,11 @@ OPENCODE = (
 def opencode(data: bytes) -> None:
     """What opencode prints, and what comes of it."""
     said: list[Any] = []
-    transcript = opencode_events.Transcript(said.append, max_usd=1.0, max_tokens=100)
+    transcript = events.OpencodeTranscript(said.append, max_usd=1.0, max_tokens=100)
     for line in data.split(b"\n"):
         transcript.line(line)
     request = RunRequest(execution_id="e", prompt="x", cwd="/")
-    status, _, message = opencode_events.verdict(transcript, Ended("exit", 0, "", 1), request, "")
+    status, _, message = events.verdict(transcript, Ended("exit", 0, "", 1), request, "")
     assert (status == "completed") == (message is None)
     assert transcript.cost_usd is None or 0 <= transcript.cost_usd < float("inf")
 
@@ -277,14 +280,14 @@ EVENTS = (
 @target(b"\n".join(EVENTS), *EVENTS)
 def opencode_served(data: bytes) -> None:
     """What opencode's server tells."""
-    transcript = opencode_events.Transcript(lambda _: None, max_usd=1.0, max_tokens=100)
+    transcript = events.OpencodeTranscript(lambda _: None, max_usd=1.0, max_tokens=100)
     transcript.opened("s")
     for line in data.split(b"\n"):
-        said = opencode_events._object(line) or {}
+        said = events._object(line) or {}
         about = said.get("properties")
         if isinstance(about, dict):
             transcript.event(str(said.get("type")), about)
-    transcript.answer(200, opencode_events._object(data) or {})
+    transcript.answer(200, events._object(data) or {})
     assert transcript.cost_usd is None or 0 <= transcript.cost_usd < float("inf")
 
 

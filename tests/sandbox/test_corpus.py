@@ -17,7 +17,7 @@ from typing import get_args
 
 import pytest
 
-from sandbox import Run, Sandbox, Status
+from go_ent.sandbox import Run, Sandbox, Status
 
 CORPUS = Path(__file__).parent / "corpus"
 EVERYDAY = sorted((CORPUS / "everyday").glob("*.py"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import ApprovalRequired, Limits, Run, Sandbox
+from go_ent.sandbox import ApprovalRequired, Limits, Run, Sandbox
 
 SMALL = {"memory_mb": 64, "cpu_s": 10, "timeout_s": 30}
 
@@ -173,7 +173,7 @@ class TestTools:
 
 FORKED = """
 import os, sys, threading
-from sandbox import Sandbox, SandboxClosed
+from go_ent.sandbox import Sandbox, SandboxClosed
 in_process = {in_process}
 with Sandbox(in_process=in_process) as box:
     assert box.run_sync("1").result == 1

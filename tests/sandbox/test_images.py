@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import Image, ImageError, LimitError, Limits, PackageError, Sandbox
-from sandbox.images import cache_folder, ensure_image, list_images, prune_images
-from sandbox.images.immortal import IMMORTAL, MARK, WORDS, make_immortal
-from sandbox.images.packages import check_requirements, inspect_wheel
-from sandbox.images.project import project_packages
-from sandbox.images.seals import seal, sealed
+from go_ent.composer.project.image import project_packages
+from go_ent.sandbox import Image, ImageError, LimitError, Limits, PackageError, Sandbox
+from go_ent.sandbox.images import cache_folder, ensure_image, list_images, prune_images
+from go_ent.sandbox.images.immortal import IMMORTAL, MARK, WORDS, make_immortal
+from go_ent.sandbox.images.packages import check_requirements, inspect_wheel
+from go_ent.sandbox.images.seals import seal, sealed
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ class TestCache:
         assert artefact.is_relative_to(cache)
         with open(artefact, "r+b") as file:
             file.truncate(1000)
-        with caplog.at_level(logging.WARNING, "sandbox.images"), Sandbox() as box:
+        with caplog.at_level(logging.WARNING, "go_ent.sandbox.images"), Sandbox() as box:
             assert box.run_sync("1+1").result == 2
         assert "is not to be trusted" in caplog.text
 
@@ -221,7 +221,7 @@ class TestPackages:
 @pytest.mark.long
 class TestBuild:
     def test_two_builders_build_once(self, tmp_path: Path) -> None:
-        code = "from sandbox.images import ensure_image; print(ensure_image().digest)"
+        code = "from go_ent.sandbox.images import ensure_image; print(ensure_image().digest)"
         environment = {**os.environ, "GO_ENT_CACHE": str(tmp_path / "cache")}
         say = subprocess.PIPE
         builders = [  # whose files a group may write to, if nothing else is said
@@ -234,7 +234,7 @@ class TestBuild:
         assert "".join(err for _, err in outputs).count("built the sandbox image") == 1
 
     def test_packages_are_baked_in(self, tmp_path: Path) -> None:
-        from sandbox.images.project import project_image
+        from go_ent.composer.project.image import project_image
 
         config = tmp_path / ".go-ent" / "config.toml"
         config.parent.mkdir()
@@ -248,7 +248,7 @@ class TestBuild:
         assert "a    b" in str(run.result)
 
     def test_native_code_is_refused_by_name(self, tmp_path: Path) -> None:
-        from sandbox.images.project import project_image
+        from go_ent.composer.project.image import project_image
 
         config = tmp_path / ".go-ent" / "config.toml"
         config.parent.mkdir()

@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from sandbox import Run, RunNotFound, Sandbox
+from go_ent.sandbox import Run, RunNotFound, Sandbox
 from tests.sandbox.test_limits import SPINS, WAITS
 
 PLACES = {**SPINS, **WAITS, "blocking tool": "await tools.nap(1.5)", "queue": "import queue\nqueue.Queue().get(timeout=1000)"}

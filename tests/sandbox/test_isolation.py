@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from sandbox import LimitError, Run, RunNotFound, Sandbox, SandboxClosed
+from go_ent.sandbox import LimitError, Run, RunNotFound, Sandbox, SandboxClosed
 from tests.conftest import TOOLS
 
 

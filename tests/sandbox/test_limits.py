@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from sandbox import LimitError, Limits, Run, Sandbox
-from sandbox.limits import MIN_MEMORY_MB
+from go_ent.sandbox import LimitError, Limits, Run, Sandbox
+from go_ent.sandbox.host.limits import MIN_MEMORY_MB
 
 SPINS = {
     "loop": "while True: pass",

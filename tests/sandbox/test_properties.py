@@ -8,10 +8,10 @@ import math
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox import Limits, Sandbox
-from sandbox.names import FILE_NAME
-from sandbox.tools import scrub
-from sandbox.wire import Frames, frame
+from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox.host.tools import scrub
+from go_ent.sandbox.worker.names import FILE_NAME
+from go_ent.sandbox.worker.wire import Frames, frame
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON = st.recursive(

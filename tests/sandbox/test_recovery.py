@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from sandbox import Sandbox
+from go_ent.sandbox import Sandbox
 
 HOSTILE: dict[str, tuple[str | bytes, set[str]]] = {
     "not UTF-8": (b"x = '\xff'", {"error"}),

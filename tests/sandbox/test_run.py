@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_jsonable_python
 
-from sandbox import Run, Sandbox
+from go_ent.sandbox import Run, Sandbox
 
 
 class TestValue:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from sandbox import Sandbox
-from sandbox.berths import Berths
-from sandbox.flight import Berth, Connect, Flight, Job
-from sandbox.process import ProcessFlight
-from sandbox.sharing import CALLER, Shares
+from go_ent.sandbox import Sandbox
+from go_ent.sandbox.host.berths import Berths
+from go_ent.sandbox.host.flight import Berth, Connect, Flight, Job
+from go_ent.sandbox.host.process import ProcessFlight
+from go_ent.sandbox.host.sharing import CALLER, Shares
 
 
 class Place:

@@ -17,10 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox import ApprovalRequired, Run, Sandbox, ToolError, broker, wire
-from sandbox.seam import MAX_GRAIN_NS, TapedSeam
-from sandbox.tape import Diverged, Start, Taped
-from sandbox.tools import Toolset
+from go_ent.sandbox import ApprovalRequired, Run, Sandbox, ToolError
+from go_ent.sandbox.host import broker
+from go_ent.sandbox.host.tools import Toolset
+from go_ent.sandbox.worker import wire
+from go_ent.sandbox.worker.seam import MAX_GRAIN_NS, TapedSeam
+from go_ent.sandbox.worker.tape import Diverged, Start, Taped
 
 Record = tuple[Any, ...]
 EVERYTHING = """
@@ -391,7 +393,7 @@ class TestWhatCannotBeRecorded:
 
     def test_the_record_of_a_loop_that_watches_the_clock_stays_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = iter(range(0, 10**14, 10**7))  # each reading 10 ms after the last
-        monkeypatch.setattr("sandbox.seam.time", SimpleNamespace(monotonic_ns=lambda: next(clock), time_ns=time.time_ns))
+        monkeypatch.setattr("go_ent.sandbox.worker.seam.time", SimpleNamespace(monotonic_ns=lambda: next(clock), time_ns=time.time_ns))
         seam = TapedSeam(bytes(32), Taped(1, None))
         sent: list[bytes] = []
         readings = [seam.monotonic_ns() for _ in range(100_000)]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from sandbox import Limits, Sandbox, Tool, ToolDefinitionError, Toolset
+from go_ent.sandbox import Limits, Sandbox, Tool, ToolDefinitionError, Toolset
 from tests.conftest import add, echo
 
 

@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from sandbox import Run, Sandbox
+from go_ent.sandbox import Run, Sandbox
 
 
 def children() -> list[psutil.Process]:
@@ -92,7 +92,7 @@ class TestDeath:
     @pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(100)", "1"])
     def test_workers_end_with_their_host(self, code: str) -> None:
         script = (
-            "import asyncio, sys\nfrom sandbox import Sandbox\n"
+            "import asyncio, sys\nfrom go_ent.sandbox import Sandbox\n"
             "async def main():\n"
             "    async with Sandbox() as box:\n"
             "        await box.run('1')\n"
@@ -175,7 +175,7 @@ class TestPool:
     def test_limits_hold_in_a_forked_child(self, process_box: Sandbox) -> None:
         process_box.run_sync("while True: pass", limits={"cpu_s": 0.1})  # the watchdog's thread is running now
         script = (
-            "import os, sys\nfrom sandbox import Limits, Sandbox\n"
+            "import os, sys\nfrom go_ent.sandbox import Limits, Sandbox\n"
             "with Sandbox() as box: box.run_sync('while True: pass', limits={'cpu_s': 0.1})\n"
             "if os.fork() == 0:\n"
             "    with Sandbox(limits=Limits(cpu_s=0.3, timeout_s=5)) as box:\n"
@@ -197,7 +197,7 @@ class TestPool:
                 assert waiting.result(timeout=10).status == "interrupted"
 
     def test_a_closed_sandbox_says_so(self) -> None:
-        from sandbox import SandboxClosed
+        from go_ent.sandbox import SandboxClosed
 
         box = Sandbox()
         with box:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sandbox import Run, Sandbox
+from go_ent.sandbox import Run, Sandbox
 
 # The interpreter itself, its modules, and the one door to the host.
 BREAK_OUT = """

@@ -25,15 +25,15 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from sandbox import wire
-from sandbox.end import End
-from sandbox.hardening.kernel import syscall
-from sandbox.hardening.syscalls import number
-from sandbox.hardening.walls import around_code
-from sandbox.machine import Guest, Machine
-from sandbox.memory import own_map
-from sandbox.seam import SEED_BYTES
-from sandbox.zygote import become_worker
+from go_ent.sandbox.hardening.kernel import syscall
+from go_ent.sandbox.hardening.syscalls import number
+from go_ent.sandbox.hardening.walls import around_code
+from go_ent.sandbox.worker import wire
+from go_ent.sandbox.worker.end import End
+from go_ent.sandbox.worker.machine import Guest, Machine
+from go_ent.sandbox.worker.memory import own_map
+from go_ent.sandbox.worker.seam import SEED_BYTES
+from go_ent.sandbox.worker.zygote import become_worker
 
 PARENT = os.getpid()
 ABSTRACT = f"\0taken-over-{PARENT}"

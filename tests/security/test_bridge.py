@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from sandbox import Limits, Run, Sandbox
-from sandbox.tools import scrub
+from go_ent.sandbox import Limits, Run, Sandbox
+from go_ent.sandbox.host.tools import scrub
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import ApprovalRequired, Limits, Run, Sandbox
-from sandbox.tools import Toolset
+from go_ent.sandbox import ApprovalRequired, Limits, Run, Sandbox
+from go_ent.sandbox.host.tools import Toolset
 from tests.conftest import TOOLS
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from composer.usage import UsageStore
-from engine import Engine, EngineConfig, Task
-from engine.budget import Budget, BudgetReport, Estimate, LedgerError, Prices, Reservation
-from engine.budget.ledger import Ledger
-from engine.config import BudgetConfig
-from engine.errors import BadTask, BudgetExceeded
-from engine.models import BudgetLimit, Tokens
+from go_ent.composer.composed.usage import UsageStore
+from go_ent.engine import Engine, EngineConfig, Task
+from go_ent.engine.budget import Budget, BudgetReport, Estimate, Prices, Reservation
+from go_ent.engine.budget.ledger import Ledger
+from go_ent.engine.core.config import BudgetConfig
+from go_ent.engine.core.errors import BadTask, BudgetExceeded, LedgerError
+from go_ent.engine.core.models import BudgetLimit, Tokens
 from tests.security.corpus import attack
 
 

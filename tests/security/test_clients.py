@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from composer import Composer, Config
-from engine import Engine, GuestOrder
-from engine.config import EngineConfig
-from engine.server import make_server
-from engine.server.callers import Caller, become
-from sandbox import Limits, Run, Sandbox
+from go_ent.composer import Composer, Config
+from go_ent.engine import Engine, GuestOrder
+from go_ent.engine.core.config import EngineConfig
+from go_ent.engine.server import make_server
+from go_ent.engine.server.calls.callers import Caller, become
+from go_ent.sandbox import Limits, Run, Sandbox
 from tests.engine.scripted import Scripted, engine_of
 from tests.engine.test_server import say
 from tests.security.corpus import attack

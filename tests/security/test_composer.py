@@ -9,13 +9,24 @@ from typing import Any
 
 import pytest
 
-from composer import Catalogue, CodeMode, Composer, ComposeRefused, ComposerError, ConfigError, FunctionSource, Grants, ToolSpec, toolfile
-from composer.catalogue import show
-from composer.config import read_config
-from composer.schemas import Checker
-from composer.spec import CallContext
-from composer.store import Store
-from sandbox import Limits, Sandbox
+from go_ent.composer import (
+    Catalogue,
+    CodeMode,
+    Composer,
+    ComposeRefused,
+    ComposerError,
+    ConfigError,
+    FunctionSource,
+    Grants,
+    ToolSpec,
+)
+from go_ent.composer.catalogue.catalogue import show
+from go_ent.composer.catalogue.schemas import Checker
+from go_ent.composer.catalogue.spec import CallContext
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.store import Store
+from go_ent.composer.config import read_config
+from go_ent.sandbox import Limits, Sandbox
 from tests.security.corpus import attack
 
 
@@ -196,7 +207,7 @@ class TestSchemasThatTakeForEver:
         ],
     )
     def test_of_an_upstream(self, schema: dict[str, Any], value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("composer.schemas.ASIDE_S", 1.0)
+        monkeypatch.setattr("go_ent.composer.catalogue.schemas.ASIDE_S", 1.0)
         problems = Checker(schema).problems(value)  # it returns, and what was not checked does not pass for checked
         assert problems
         assert sum(map(len, problems)) < 10_000

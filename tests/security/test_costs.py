@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from sandbox import Limits, Run, Sandbox
-from sandbox.limits import MIB
-from sandbox.outside import MANY, holds_at_most, parse, parse_gently
-from sandbox.tools import Toolset
+from go_ent.sandbox import Limits, Run, Sandbox
+from go_ent.sandbox.host.limits import MIB
+from go_ent.sandbox.host.tools import Toolset
+from go_ent.sandbox.worker.outside import MANY, holds_at_most, parse, parse_gently
 from tests.conftest import TOOLS
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack

@@ -16,16 +16,18 @@ from typing import Any, ClassVar
 import pytest
 from pydantic_core import to_json
 
-from composer import Composer
-from engine import Engine, ExecutionConflict, Untrusted
-from engine.cli import executions
-from engine.executions import index, indexfile, reading
-from engine.executions.ids import new_id
-from engine.executions.index import SCHEMA, VERSION
-from engine.executions.state import BadState, Environment, ExecutionState, Request, digest_of, pack
-from engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
-from engine.models import Attempt, RunResult
-from sandbox import Limits, Run, Sandbox
+from go_ent.composer import Composer
+from go_ent.engine import Engine, ExecutionConflict, Untrusted
+from go_ent.engine.cli.commands import executions
+from go_ent.engine.core.errors import BadState
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.core.models import Attempt, RunResult
+from go_ent.engine.executions import index, index_database
+from go_ent.engine.storage import records as reading
+from go_ent.engine.executions.index import SCHEMA, VERSION
+from go_ent.engine.executions.state import Environment, ExecutionState, Request, digest_of, pack
+from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
+from go_ent.sandbox import Limits, Run, Sandbox
 from tests.engine.shell import go_ent
 from tests.engine.test_guests import World, begin, go_on, journal, live
 from tests.security.corpus import attack
@@ -319,7 +321,7 @@ class TestAnIndexThatSomebodyElseMade:
         self, project: Path, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         execution_id = plant(project, forged(status="completed"))
-        monkeypatch.setattr(indexfile, "BUSY_S", 0.05)
+        monkeypatch.setattr(index_database, "BUSY_S", 0.05)
         monkeypatch.setattr(index, "FILL_S", 0.05)
         with open(store.folder / name, "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

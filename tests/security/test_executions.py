@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import EngineError
-from engine.executions.ids import new_id
-from engine.executions.reading import MAX_JOURNAL, encode, read_records
-from engine.executions.state import BadState
-from engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
+from go_ent.engine.core.errors import BadState, EngineError
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.storage.records import MAX_JOURNAL, encode, read_records
+from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
 from tests.engine.test_executions import fresh
 from tests.security.corpus import attack
 

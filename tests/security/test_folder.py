@@ -46,10 +46,10 @@ ARGUMENTS = {
 WORKS = ("exec", "tool run", "tool list", "init", "config show", "doctor", "workflow start", "image list", "ps", "status")
 LAST = ("tool rm",)
 OF_EXECUTIONS = ("status", "interrupt", "resume", "logs", "approve", "reject", "checkpoint", "context", "summarize")
-SANDBOX = "from sandbox import Sandbox\nwith Sandbox() as box: said = box.run_sync('2 + 2').result"
+SANDBOX = "from go_ent.sandbox import Sandbox\nwith Sandbox() as box: said = box.run_sync('2 + 2').result"
 COMPOSER = """
 import asyncio
-from composer import Composer
+from go_ent.composer import Composer
 async def main():
     async with Composer.open(".") as composer:
         run = await composer.code.execute("await tools.double(n=2)")
@@ -59,7 +59,7 @@ said = asyncio.run(main())
 """
 ENGINE = """
 import asyncio
-from engine import Engine
+from go_ent.engine import Engine
 async def main():
     async with Engine.open(".") as engine:
         return sorted(await engine.runtimes())

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import Sandbox
-from sandbox.process import Zygote
+from go_ent.sandbox import Sandbox
+from go_ent.sandbox.host.process import Zygote
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 TAKEN_OVER = """
 import socket, sys
 sys.path.insert(0, sys.argv[1])
-from sandbox import wire
+from go_ent.sandbox.worker import wire
 channel = wire.Channel(socket.socket(fileno=int(sys.argv[2])))
 channel.send(wire.READY)
 while True:

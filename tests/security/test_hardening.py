@@ -22,15 +22,24 @@ import psutil
 import pytest
 from fastmcp import Client
 
-from composer import Composer
-from composer.schemas import Checker
-from engine import Engine
-from engine.server import make_server
-from sandbox import Limits, Run, Sandbox, Wall
-from sandbox.hardening import landlock, seccomp
-from sandbox.hardening.syscalls import AUDIT, NEWEST, NUMBERS, number
-from sandbox.hardening.wall import LANDLOCK, LIMITS, NO_CAPABILITIES, NO_NEW_PRIVILEGES, SECCOMP, WALLS, read, tell
-from sandbox.process import ProcessFlight
+from go_ent.composer import Composer
+from go_ent.composer.catalogue.schemas import Checker
+from go_ent.engine import Engine
+from go_ent.engine.server import make_server
+from go_ent.sandbox import Limits, Run, Sandbox, Wall
+from go_ent.sandbox.hardening import landlock, seccomp
+from go_ent.sandbox.hardening.syscalls import AUDIT, NEWEST, NUMBERS, number
+from go_ent.sandbox.hardening.wall import (
+    LANDLOCK,
+    LIMITS,
+    NO_CAPABILITIES,
+    NO_NEW_PRIVILEGES,
+    SECCOMP,
+    WALLS,
+    read,
+    tell,
+)
+from go_ent.sandbox.host.process import ProcessFlight
 from tests.security.corpus import attack
 from tests.security.taken_over import ATTACKS
 
@@ -242,9 +251,9 @@ class TestARealWorker:
 # A kernel that lacks something, as the worker of a container finds it: a filter around all of it answers for the kernel.
 LACKING = """
 import ctypes, json, logging, struct, sys
-from sandbox.hardening.kernel import syscall
-from sandbox.hardening.privileges import no_new_privileges
-from sandbox.hardening.syscalls import number
+from go_ent.sandbox.hardening.kernel import syscall
+from go_ent.sandbox.hardening.privileges import no_new_privileges
+from go_ent.sandbox.hardening.syscalls import number
 call, argument, error = json.loads(sys.argv[1])
 no_new_privileges()
 look = [] if argument is None else [(0x20, 0, 0, 24), (0x15, 0, 1, argument)]
@@ -252,7 +261,7 @@ made = [(0x20, 0, 0, 0), (0x15, 0, 1 + len(look), number(call)), *look, (0x06, 0
 code = ctypes.create_string_buffer(b"".join(struct.pack("@HBBI", *one) for one in made))
 syscall(number("seccomp"), 1, 0, struct.pack("@HxxxxxxQ", len(made), ctypes.addressof(code)))
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
-from sandbox import Sandbox
+from go_ent.sandbox import Sandbox
 with Sandbox() as box:
     runs = [box.run_sync("len(bytes(n))", {"n": n}) for n in (1, 20_000_000)]
     grown = runs[1].usage.memory_peak_bytes - runs[0].usage.memory_peak_bytes

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from composer.errors import ConfigError
-from engine import Engine
-from engine.config import ClientConfig, ServeConfig
-from engine.server.callers import LOCAL, NOBODY, REMOTE, current
-from engine.server.connections import ROOM
-from engine.server.http import RESERVE, connections, listen, parse_address, read_rules
-from engine.server.peers import is_own
-from engine.server.tokens import read_tokens
-from engine.wants import wants
+from go_ent.composer.errors import ConfigError
+from go_ent.engine import Engine
+from go_ent.engine.core.config import ClientConfig, ServeConfig
+from go_ent.engine.server.calls.callers import LOCAL, NOBODY, REMOTE, current
+from go_ent.engine.server.http.connections import ROOM
+from go_ent.engine.server.http.peers import is_own
+from go_ent.engine.server.http.serve import RESERVE, connections, listen, parse_address, read_rules
+from go_ent.engine.server.http.tokens import read_tokens
+from go_ent.engine.setup.trust_list import wants
 from tests.engine.serving import Served, ask, serving
 from tests.security.corpus import attack
 from tests.security.wire import (

@@ -14,8 +14,8 @@ import pytest
 from fastmcp import Client
 from mcp import MCPError
 
-from engine import Engine
-from engine.models import TaskResult
+from go_ent.engine import Engine
+from go_ent.engine.core.models import TaskResult
 from tests.engine.serving import MODES, Mode, Served, ask, say, talk
 from tests.security.corpus import attack
 from tests.security.wire import ALICE, BOB, CAROL, INITIALIZE, LIST, MOST, TOOL, connect, exchange, guarded, read, request

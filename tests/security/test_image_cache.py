@@ -12,10 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import Image, ImageError
-from sandbox.images import cache_folder
-from sandbox.images.cache import images_folder, target
-from sandbox.images.seals import digest_of, fresh_folder, lock, private_folder, read_record, seal, sealed, write_atomically
+from go_ent.sandbox import Image, ImageError
+from go_ent.sandbox.images import cache_folder
+from go_ent.sandbox.images.cache import images_folder, target
+from go_ent.sandbox.images.seals import (
+    digest_of,
+    fresh_folder,
+    lock,
+    private_folder,
+    read_record,
+    seal,
+    sealed,
+    write_atomically,
+)
 from tests.security.corpus import attack
 
 NOBODY = 65534
@@ -118,7 +127,7 @@ class TestAnArtefact:
     def test_that_was_tampered_with_is_made_again(self, image: Image, pristine: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
         tamper, reason = TAMPERED[name]
         tamper(artefact_of(image))
-        with caplog.at_level(logging.WARNING, "sandbox.images"):
+        with caplog.at_level(logging.WARNING, "go_ent.sandbox.images"):
             assert made_again(image, pristine)
         assert reason in caplog.text
 

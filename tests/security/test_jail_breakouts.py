@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import Sandbox
+from go_ent.sandbox import Sandbox
 from tests.security.breaking import Host, a_host
 from tests.security.corpus import attack
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sandbox import Sandbox
+from go_ent.sandbox import Sandbox
 from tests.security.corpus import attack
 
 INTERNALS = "it belongs to the interpreter's internals; use the object's ordinary methods"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import Run, Sandbox
+from go_ent.sandbox import Run, Sandbox
 from tests.security.breaking import BREAK_OUT, LINES, PEEK, Host, a_host, goes_on
 from tests.security.corpus import attack
 

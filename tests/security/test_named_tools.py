@@ -21,12 +21,12 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, Tool
 
-from composer import Composer
-from engine import Engine
-from engine.runners.trees import TAG
-from engine.server import make_server
-from engine.server.changes import Changes
-from engine.server.definitions import (
+from go_ent.composer import Composer
+from go_ent.engine import Engine
+from go_ent.engine.processes.trees import TAG
+from go_ent.engine.server import make_server
+from go_ent.engine.server.tools.changes import Changes
+from go_ent.engine.server.tools.definitions import (
     ANY_KEY,
     DATA,
     KEY,
@@ -41,7 +41,7 @@ from engine.server.definitions import (
     output,
     parameters,
 )
-from sandbox import Limits, Sandbox
+from go_ent.sandbox import Limits, Sandbox
 from tests.security.corpus import attack
 
 
@@ -262,7 +262,7 @@ def test_a_link_is_not_followed(project: Path, box: Sandbox, tmp_path: Path) -> 
 
 @attack("paths", "a store of ten thousand files")
 def test_ten_thousand_files_hold_up_no_list(project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.server.changes.PAUSE_S", 1000.0)
+    monkeypatch.setattr("go_ent.engine.server.tools.changes.PAUSE_S", 1000.0)
     folder = project / ".go-ent" / "composed-tools"
     for number in range(10_000):
         os.close(os.open(folder / f"junk_{number}.py", os.O_CREAT | os.O_WRONLY))

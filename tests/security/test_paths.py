@@ -11,28 +11,27 @@ from typing import Any
 
 import pytest
 
-from composer import ComposeRefused, ComposerError, ConfigError, toolfile
-from composer.config import read_config
-from composer.folders import find_project, read_bounded, write_whole
-from composer.journal import Journal, RunRecord
-from composer.store import Store
-from composer.toolfile import MAX_BYTES
-from composer.trust import is_sealed, seal
-from composer.usage import UsageStore
-from engine.budget import LedgerError
-from engine.budget.ledger import Call, Ledger, Wanted
-from engine.context.chain import Chain
-from engine.errors import BadTask, EngineError, ExecutionNotFound, StorageFailed
-from engine.executions.ids import new_id
-from engine.executions.state import BadState
-from engine.executions.store import ExecutionStore
-from engine.loops import Loop
-from engine.prompts.files import read_files
-from engine.prompts.skills import all_skills, find_skills
-from engine.prompts.templating import Templates
-from engine.strategies.plan import read_plan
-from engine.workflows import Workflows, WorkflowStep
-from sandbox.images.packages import REQUIREMENT
+from go_ent.composer import ComposeRefused, ComposerError, ConfigError
+from go_ent.composer.codemode.run_log import RunLog, RunRecord
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.store import Store
+from go_ent.composer.composed.toolfile import MAX_BYTES
+from go_ent.composer.composed.usage import UsageStore
+from go_ent.composer.config import read_config
+from go_ent.composer.project.files import find_project, read_bounded, write_whole
+from go_ent.composer.project.trust import is_sealed, seal
+from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.context.chain import Chain
+from go_ent.engine.core.errors import BadState, BadTask, EngineError, ExecutionNotFound, LedgerError, StorageFailed
+from go_ent.engine.core.ids import new_id
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.prompts.files import read_files
+from go_ent.engine.prompts.skills import all_skills, find_skills
+from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.strategies.plan import read_plan
+from go_ent.engine.workflows.loop import Loop
+from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
+from go_ent.sandbox.images.packages import REQUIREMENT
 from tests.engine.shell import go_ent
 from tests.security.corpus import attack
 
@@ -197,7 +196,7 @@ class TestImporting:
 
     @attack("paths", "an import without an end")
     def test_a_file_without_an_end_is_not_read_whole(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("composer.importing.MAX_IMPORT", 1 << 16)
+        monkeypatch.setattr("go_ent.composer.composed.importing.MAX_IMPORT", 1 << 16)
         done = go_ent("tool", "import", "/dev/zero", cwd=project)
         assert (done.returncode, done.stderr) == (1, b"/dev/zero: the file is larger than 65536 bytes\n")
 
@@ -361,8 +360,8 @@ class TestIds:
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / ".go-ent").symlink_to(victim)
         with pytest.raises(LedgerError, match="is a link, or in one, and state is written only where it is"):
-            Ledger(tmp_path / "other").reserve(Call("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0)
-        Journal(victim.parent / "other" / ".go-ent" / "journal").append(RunRecord(id="1", at=1.0, kind="code", status="completed"))
+            Ledger(tmp_path / "other").reserve(LedgerCall("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0)
+        RunLog(victim.parent / "other" / ".go-ent" / "journal").append(RunRecord(id="1", at=1.0, kind="code", status="completed"))
         assert there(victim) == {"precious": "mine"}
 
 
@@ -376,7 +375,7 @@ class TestTheJournalOfRuns:
         folder.mkdir()
         (folder / "runs.1.jsonl").write_bytes(self.LINE)
         make(folder / "runs.jsonl")
-        assert [entry.id for entry in Journal(folder).read()] == ["1"]
+        assert [entry.id for entry in RunLog(folder).read()] == ["1"]
         assert go_ent("tool", "suggest", cwd=project).returncode == 0
 
     @attack("paths", "a journal of runs that leads to another project's")
@@ -385,8 +384,8 @@ class TestTheJournalOfRuns:
         folder = project / ".go-ent" / "journal"
         folder.mkdir()
         (folder / "runs.jsonl").symlink_to(victim / "runs.jsonl")
-        Journal(folder).append(RunRecord(id="2", at=1.0, kind="code", status="completed"))
-        assert list(Journal(folder).read()) == []
+        RunLog(folder).append(RunRecord(id="2", at=1.0, kind="code", status="completed"))
+        assert list(RunLog(folder).read()) == []
         assert (victim / "runs.jsonl").read_bytes() == self.LINE
 
     @attack("paths", "the folder of the journal that leads elsewhere")

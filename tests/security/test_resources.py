@@ -10,7 +10,7 @@ import zlib
 
 import pytest
 
-from sandbox import Limits, Sandbox
+from go_ent.sandbox import Limits, Sandbox
 from tests.security.breaking import goes_on
 from tests.security.corpus import attack
 
@@ -353,7 +353,7 @@ class TestOutput:
 
     @attack("resources", "checkpoints without end")
     def test_checkpoints_are_counted(self, process_box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sandbox.broker.MAX_CHECKPOINTS", 100)
+        monkeypatch.setattr("go_ent.sandbox.host.broker.MAX_CHECKPOINTS", 100)
         run = process_box.run_sync("while True: checkpoint('a', 1)")
         assert run.error is not None
         assert (run.status, run.error.message) == ("call_limit", "the run made more than 100 checkpoints")

@@ -16,27 +16,28 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from composer.trust import is_trusted
-from engine import Engine
-from engine.config import CommandConfig, EngineConfig, RunnerConfig
-from engine.errors import BadTask, NeedsApproval
-from engine.models import RunRequest, RunResult, Task
-from engine.prompts import FilePart, Prompts
-from engine.runners import claude_headless, opencode_request
-from engine.runners.agent import Refused
-from engine.runners.base import Progress
-from engine.runners.claude import ALWAYS, ClaudeRunner
-from engine.runners.claude_headless import Asked
-from engine.runners.claude_stream import MAX_OUTPUT, Transcript
-from engine.runners.claude_verdict import verdict
-from engine.runners.commands import MAX_ARGUMENT, run_command
-from engine.runners.environment import child_environment
-from engine.runners.opencode import OpenCodeRunner
-from engine.runners.opencode_events import Transcript as OpenCodeTranscript
-from engine.runners.opencode_events import last_json
-from engine.runners.process import ChildLimits, Command, Ended, EndedBy, run_child
-from engine.strategies.step import Output, Step
-from engine.wants import wants
+from go_ent.composer.project.trust import is_trusted
+from go_ent.engine import Engine
+from go_ent.engine.core.config import CommandConfig, EngineConfig, RunnerConfig
+from go_ent.engine.core.errors import BadTask, NeedsApproval
+from go_ent.engine.core.models import RunRequest, RunResult, Task
+from go_ent.engine.core.step import Output, Step
+from go_ent.engine.processes.child import ChildLimits, Command, Ended, EndedBy, run_child
+from go_ent.engine.processes.environment import child_environment
+from go_ent.engine.prompts import FilePart, Prompts
+from go_ent.engine.runners.base.agent import RunRefused
+from go_ent.engine.runners.base.runner import Progress
+from go_ent.engine.runners.claude import headless
+from go_ent.engine.runners.claude.headless import Asked
+from go_ent.engine.runners.claude.runner import ALWAYS, ClaudeRunner
+from go_ent.engine.runners.claude.stream import MAX_OUTPUT, ClaudeTranscript
+from go_ent.engine.runners.claude.verdict import verdict
+from go_ent.engine.runners.cli.commands import MAX_ARGUMENT, run_command
+from go_ent.engine.runners.opencode import request as opencode_request
+from go_ent.engine.runners.opencode.events import OpencodeTranscript as OpenCodeTranscript
+from go_ent.engine.runners.opencode.events import last_json
+from go_ent.engine.runners.opencode.runner import OpenCodeRunner
+from go_ent.engine.setup.trust_list import wants
 from tests.engine.scripted import Scripted, engine_of
 from tests.security.corpus import attack
 
@@ -59,13 +60,13 @@ def python(code: str, *arguments: str, **fields: Any) -> CommandConfig:
 
 def claude_flags(folder: Path, **fields: Any) -> list[str]:
     request = ask(**fields)
-    claude_headless.check(request)
-    return claude_headless.flags(Asked(request, ("claude",), (), {}, {}, folder, str), folder)
+    headless.check(request)
+    return headless.flags(Asked(request, ("claude",), (), {}, {}, folder, str), folder)
 
 
-def transcript(*lines: dict[str, Any] | bytes, **options: Any) -> tuple[Transcript, list[Progress]]:
+def transcript(*lines: dict[str, Any] | bytes, **options: Any) -> tuple[ClaudeTranscript, list[Progress]]:
     told: list[Progress] = []
-    made = Transcript(told.append, **options)
+    made = ClaudeTranscript(told.append, **options)
     for line in lines:
         made.line(line if isinstance(line, bytes) else json.dumps(line).encode())
     return made, told
@@ -87,8 +88,8 @@ class TestFlags:
     @attack("runners", "a model's name that is a flag")
     @pytest.mark.parametrize("model", ["--dangerously-skip-permissions", "-p", "a\nb", "a\0b", "\u202ea", "\x1b[2J"])
     def test_a_model_is_no_flag_anywhere(self, tmp_path: Path, model: str) -> None:
-        for check in (claude_headless.check, opencode_request.check):
-            with pytest.raises(Refused, match="the name of a model can't begin with - or hold what can't be printed"):
+        for check in (headless.check, opencode_request.check):
+            with pytest.raises(RunRefused, match="the name of a model can't begin with - or hold what can't be printed"):
                 check(ask(model=model))
         if model[0] in "-\x1b" or "\0" in model or "\n" in model:
             with pytest.raises(ValidationError, match="model"):
@@ -99,9 +100,9 @@ class TestFlags:
         "session", ["--resume", "../x", "a b", "", "-", "a\n--agent=x", "x" * 300, "{00000000-0000-4000-8000-000000000000}"]
     )
     def test_a_session_is_an_id(self, session: str) -> None:
-        with pytest.raises(Refused, match="that is no session of Claude Code: its ids are UUIDs"):
-            claude_headless.check(ask(session_id=session))
-        with pytest.raises(Refused, match="that is no session id of opencode"):
+        with pytest.raises(RunRefused, match="that is no session of Claude Code: its ids are UUIDs"):
+            headless.check(ask(session_id=session))
+        with pytest.raises(RunRefused, match="that is no session id of opencode"):
             opencode_request.check(ask(session_id=session))
 
     @attack("runners", "a title of a session that is a flag")
@@ -114,13 +115,13 @@ class TestFlags:
     @attack("runners", "an agent of the user's flags in place of ours")
     @pytest.mark.parametrize("own", [("--agent", "build"), ("--agent=build",)])
     def test_flags_do_not_undo_an_access(self, own: tuple[str, ...]) -> None:
-        with pytest.raises(Refused, match="args of the runner open-code name an agent, and the access none needs another"):
+        with pytest.raises(RunRefused, match="args of the runner open-code name an agent, and the access none needs another"):
             opencode_request.flags(ask(access="none"), None, "mark", own)
 
     @attack("runners", "a prompt that is a command of the agent's own")
     @pytest.mark.parametrize("prompt", ["/compact", "/init --force", "/"])
     def test_a_slash_is_no_command(self, prompt: str) -> None:
-        assert claude_headless._prompt(ask(prompt)) == f" {prompt}"
+        assert headless._prompt(ask(prompt)) == f" {prompt}"
 
     @attack("runners", "a file mentioned in a prompt that would be read into it")
     def test_mentions_of_files_are_switched_off(self, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.config import CommandConfig
-from engine.models import RunRequest, RunResult
-from engine.runners.commands import MAX_TEXT, run_command
-from engine.runners.process import ChildLimits, Command, Ended, run_child
+from go_ent.engine.core.config import CommandConfig
+from go_ent.engine.core.models import RunRequest, RunResult
+from go_ent.engine.processes.child import ChildLimits, Command, Ended, run_child
+from go_ent.engine.runners.cli.commands import MAX_TEXT, run_command
 from tests.security.corpus import attack
 
 SECRET = "wJalrXUtnFEMI/K7MDENG"

@@ -21,24 +21,24 @@ import psutil
 import pytest
 from fastmcp import Client
 
-from composer import CallError, Composer, ConfigError, Unavailable
-from composer.config import read_config
-from composer.servers import ServerConfig, servers_from_mcp_json
-from composer.spec import CallContext
-from composer.upstream import McpSource
-from engine import Engine, parse_plan
-from engine.config import ClientConfig, CommandConfig, RunnerConfig
-from engine.models import RunRequest, RunResult
-from engine.runners.base import Progress
-from engine.runners.claude import ClaudeRunner
-from engine.runners.claude_headless import Asked, flags
-from engine.runners.commands import run_command
-from engine.server import make_server
-from engine.server.metrics import Metrics
-from engine.server.tokens import read_tokens
-from engine.settings.shown import masked_arguments, settings_in_force
-from sandbox import Limits, Sandbox
-from sandbox.layers import without_secrets
+from go_ent.composer import CallError, Composer, ConfigError, Unavailable
+from go_ent.composer.catalogue.spec import CallContext
+from go_ent.composer.config import read_config
+from go_ent.composer.project.layers import without_secrets
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.composer.sources.server_config import ServerConfig, servers_from_mcp_json
+from go_ent.engine import Engine, parse_plan
+from go_ent.engine.core.config import ClientConfig, CommandConfig, RunnerConfig
+from go_ent.engine.core.models import RunRequest, RunResult
+from go_ent.engine.runners.base.runner import Progress
+from go_ent.engine.runners.claude.headless import Asked, flags
+from go_ent.engine.runners.claude.runner import ClaudeRunner
+from go_ent.engine.runners.cli.commands import run_command
+from go_ent.engine.server import make_server
+from go_ent.engine.server.http.metrics import Metrics
+from go_ent.engine.server.http.tokens import read_tokens
+from go_ent.engine.settings.show import masked_arguments, settings_in_force
+from go_ent.sandbox import Limits, Sandbox
 from tests.engine.scripted import Scripted, engine_of
 from tests.engine.shell import go_ent
 from tests.security.corpus import attack

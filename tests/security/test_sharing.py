@@ -19,13 +19,13 @@ from urllib.parse import quote
 
 import pytest
 
-from composer.codemode import Results
-from composer.spec import CallContext
-from engine.logs import keep_plain
-from engine.server.admission import ALONE, PARSED_BYTES, Admission, Busy
-from engine.server.connections import ROOM, Connection, Lobby
-from sandbox import ToolError
-from sandbox.sharing import CALLER
+from go_ent.composer.catalogue.spec import CallContext
+from go_ent.composer.codemode.codemode import Results
+from go_ent.engine.core.logs import keep_plain
+from go_ent.engine.server.http.admission import ALONE, PARSED_BYTES, Admission, Busy
+from go_ent.engine.server.http.connections import ROOM, Connection, Lobby
+from go_ent.sandbox import ToolError
+from go_ent.sandbox.host.sharing import CALLER
 from tests.engine.serving import Served, ask
 from tests.security.corpus import attack
 from tests.security.wire import ALICE, BOB, CAROL, CONNECTIONS, INITIALIZE, LIST, META, MODERN, TOOL, Raw, connect, guarded, read, request

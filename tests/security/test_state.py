@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-from sandbox import Run, Sandbox, SandboxClosed
+from go_ent.sandbox import Run, Sandbox, SandboxClosed
 from tests.security.breaking import BREAK_OUT, PEEK
 from tests.security.corpus import attack
 
@@ -376,7 +376,7 @@ class TestSessions:
 
     @attack("state", "a tool kept from a run that had it")
     def test_a_kept_tool_is_granted_anew(self, box: Sandbox) -> None:
-        from sandbox.tools import Toolset
+        from go_ent.sandbox.host.tools import Toolset
 
         with box.session() as session:
             assert session.run_sync("kept = tools.add\nawait kept(1, 2)").result == 3

@@ -15,24 +15,24 @@ from typing import Any
 
 import pytest
 
-from composer import Composer, StoreError
-from composer.folders import user_data
-from composer.learned_schemas import LearnedSchemas
-from composer.trust import is_sealed, is_trusted, seal, set_trust
-from composer.usage import UsageStore
-from engine import Engine, ExecutionConflict, Untrusted
-from engine.checks import CommandCheck
-from engine.claims import held_by
-from engine.executions import reading
-from engine.executions.held import MARK_FILE
-from engine.executions.index import SCHEMA, VERSION
-from engine.executions.retention import prune
-from engine.executions.state import ExecutionState, digest_of, pack, sealed_text
-from engine.executions.store import JOURNAL_FILE, LOCK_FILE, STATE_FILE, ExecutionStore
-from engine.loops import Loop
-from engine.models import Task
-from engine.workflows import Workflows, WorkflowStep
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer, StoreError
+from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
+from go_ent.composer.composed.usage import UsageStore
+from go_ent.composer.project.files import user_data
+from go_ent.composer.project.trust import is_sealed, is_trusted, seal, set_trust
+from go_ent.engine import Engine, ExecutionConflict, Untrusted
+from go_ent.engine.core.models import Task
+from go_ent.engine.storage import records as reading
+from go_ent.engine.executions.index import SCHEMA, VERSION
+from go_ent.engine.executions.owned import MARK_FILE
+from go_ent.engine.executions.retention import prune
+from go_ent.engine.executions.state import ExecutionState, digest_of, pack, sealed_text
+from go_ent.engine.executions.store import JOURNAL_FILE, LOCK_FILE, STATE_FILE, ExecutionStore
+from go_ent.engine.storage.claims import held_by
+from go_ent.engine.workflows.loop import Loop
+from go_ent.engine.workflows.loop_checks import CommandCheck
+from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
+from go_ent.sandbox import Limits, Sandbox
 from tests.engine.scripted import Scripted, engine_of
 from tests.engine.test_executions import fresh
 from tests.engine.test_guests import World, begin, go_on, journal, live

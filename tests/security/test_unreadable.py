@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from composer import CallError, ToolNotFound, Unavailable, upstream
-from composer.openapi import openapi_source
-from composer.servers import ServerConfig, SourceOptions
-from composer.spec import CallContext
-from composer.upstream import McpSource
+from go_ent.composer import CallError, ToolNotFound, Unavailable
+from go_ent.composer.catalogue.spec import CallContext
+from go_ent.composer.sources import mcp
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.composer.sources.openapi import openapi_source
+from go_ent.composer.sources.server_config import ServerConfig, SourceOptions
 from tests.security.corpus import attack
 
 NOBODY = CallContext()
@@ -53,7 +54,7 @@ ONLY_JSON: list[tuple[Answer, str]] = [
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream, "FIRST_DELAY_S", 0.001)
+    monkeypatch.setattr(mcp, "FIRST_DELAY_S", 0.001)
 
 
 @contextlib.contextmanager

@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from composer import Composer
-from composer.config import read_config
-from composer.folders import user_data
-from composer.transports import child_environment as server_environment
-from composer.trust import set_trust
-from engine.config import RunnerConfig
-from engine.installing import command as go_ent_command
-from engine.runners.claude import ClaudeRunner
-from engine.runners.environment import child_environment
-from engine.runners.process import ChildLimits, Command, NotStarted, run_child
-from engine.wants import wants
-from sandbox import Limits
-from sandbox.children import run_python
-from sandbox.images import packages
-from sandbox.images.cache import cache_path
-from sandbox.images.ensure import source_key
-from sandbox.images.project import project_image, project_packages, wanted_key
-from sandbox.programs import find_program, program_to_start, without_relative
+from go_ent.composer import Composer
+from go_ent.composer.config import read_config
+from go_ent.composer.project.files import user_data
+from go_ent.composer.project.image import project_image, project_packages, wanted_key
+from go_ent.composer.project.trust import set_trust
+from go_ent.composer.sources.mcp_transports import child_environment as server_environment
+from go_ent.engine.core.config import RunnerConfig
+from go_ent.engine.processes.child import ChildLimits, Command, NotStarted, run_child
+from go_ent.engine.processes.environment import child_environment
+from go_ent.engine.runners.claude.runner import ClaudeRunner
+from go_ent.engine.setup.install import command as go_ent_command
+from go_ent.engine.setup.trust_list import wants
+from go_ent.sandbox import Limits
+from go_ent.sandbox.children.programs import find_program, program_to_start, without_relative
+from go_ent.sandbox.children.python import run_python
+from go_ent.sandbox.images import packages
+from go_ent.sandbox.images.cache import cache_path
+from go_ent.sandbox.images.ensure import source_key
 from tests.engine.shell import Done, go_ent
 from tests.security.corpus import attack
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from composer import (
+from go_ent.composer import (
     BadArguments,
     BadResult,
     CallError,
@@ -24,16 +24,16 @@ from composer import (
     Grants,
     ToolNotFound,
     Unavailable,
-    upstream,
 )
-from composer.answers import MAX_DESCRIPTION, MAX_ERROR, MAX_PAGES, MAX_RESULT, MAX_TOOLS
-from composer.openapi import load_document, openapi_source
-from composer.scope import Allowance, Scope
-from composer.servers import ServerConfig
-from composer.spec import ANYTHING, CallContext
-from composer.transports import MAX_MESSAGE
-from composer.upstream import McpSource
-from sandbox import ApprovalRequired, Limits, Sandbox
+from go_ent.composer.catalogue.scope import Allowance, Scope
+from go_ent.composer.catalogue.spec import ANYTHING, CallContext
+from go_ent.composer.sources import mcp as upstream
+from go_ent.composer.sources.mcp import McpSource
+from go_ent.composer.sources.mcp_answers import MAX_DESCRIPTION, MAX_ERROR, MAX_PAGES, MAX_RESULT, MAX_TOOLS
+from go_ent.composer.sources.mcp_transports import MAX_MESSAGE
+from go_ent.composer.sources.openapi import load_document, openapi_source
+from go_ent.composer.sources.server_config import ServerConfig
+from go_ent.sandbox import ApprovalRequired, Limits, Sandbox
 from tests.security.corpus import attack
 
 NOBODY = CallContext()

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sandbox.images import cache_folder
+from go_ent.sandbox.images import cache_folder
 from tests.composer.conftest import DOUBLE
 
 ROOT = Path(__file__).parents[2]

@@ -151,11 +151,11 @@ def _child(request: dict[str, Any]) -> None:
 
 
 def _do(request: dict[str, Any], place: Path) -> int:
-    from engine.cli import main as go_ent
-    from engine.executions import crashing
+    from go_ent.engine.cli import main as go_ent
+    from go_ent.engine.storage import crash_points
     from tests.engine.crashers import work
 
-    crashing.arm(request["crash"])
+    crash_points.arm(request["crash"])
     os.chdir(request["project"])
     if "command" in request:
         sys.argv = ["go-ent", *request["command"]]

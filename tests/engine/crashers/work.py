@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from composer import Composer, FunctionSource, Grants, Hints
-from engine import Engine, GuestOrder, Task, parse_plan
-from engine.executions.state import ExecutionState
-from engine.executions.tape import Unfinished
-from sandbox import Limits, Sandbox
+from go_ent.composer import Composer, FunctionSource, Grants, Hints
+from go_ent.engine import Engine, GuestOrder, Task, parse_plan
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.tape import Unfinished
+from go_ent.sandbox import Limits, Sandbox
 
 EFFECTS, COMMANDS, GATE = "effects", "commands", "gate"
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from engine.executions.index import Row
-from engine.executions.state import BadState
-from engine.executions.store import ExecutionStore
-from engine.runners.trees import reap_now
+from go_ent.engine.core.errors import BadState
+from go_ent.engine.executions.index import Row
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.processes.trees import reap_now
 from tests.engine.crashers import work
 
 TOKEN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

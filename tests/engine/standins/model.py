@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from engine.tokens import count
+from go_ent.engine.tokens import count
 
 
 def note(folder: Path, **what: object) -> None:

@@ -1,0 +1,1 @@
+"""Code mode: runs of code over the granted tools, and their log."""

@@ -1,0 +1,1 @@
+"""Composed tools: their files, interfaces, examples, versions and usage."""

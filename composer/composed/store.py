@@ -1,0 +1,329 @@
+"""The files of composed tools: one readable file each, and every version there ever was.
+
+    composed-tools/triage.py                              what is current
+    composed-tools/.history/triage/000003-1f2e….py        its versions
+
+A version is in the history before it becomes current. So whatever a crash leaves behind, every version that was
+acknowledged is there, and a file is whole or not there at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.toolfile import MAX_BYTES, NAME, ToolFile, check_name
+from go_ent.composer.errors import ComposeRefused, StoreError
+from go_ent.composer.project.files import STATE, TEMPORARY, locked, read_bounded, sync_folder, user_data, write_whole
+from go_ent.composer.project.items import apart
+
+StoreScope = Literal["project", "global"]
+VERSION_FILE = re.compile(r"([0-9]{6,9})-([0-9a-f]{16})\.py")
+MOST_LOST = 1000  # versions in a row whose files somebody may have removed: a number further on is none that the store gave
+LAST = 999_999_999
+
+
+def already_there(scope: StoreScope) -> str:
+    """Why a tool is not saved that was not to replace another."""
+    whose = "this project" if scope == "project" else "the user's own store"
+    return f"{whose} has another tool of that name: rename one of them, or replace it (--replace; replace=True in a program)"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a tool, in the history."""
+
+    number: int
+    digest: str  # the first 16 digits
+    path: Path
+    saved: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The versions of a tool, the oldest first, and what stands among their files and is none: why, by the file's name."""
+
+    versions: list[Version]
+    ignored: dict[str, str]
+    last: int  # the highest number that was given, also to a version that can't be used
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file in the store as it is now; not yet known to be a tool."""
+
+    name: str
+    path: Path
+    stamp: tuple[int, int, int]  # changes when the file does
+
+
+class Store:
+    """A folder of composed tools. Made on the first write. Safe with any number of processes at once."""
+
+    def __init__(self, folder: Path, scope: StoreScope) -> None:
+        self.folder = folder
+        self.scope: StoreScope = scope
+
+    def scan(self) -> dict[str, Found]:
+        """The files there are. One whose name is no tool's is not one; it is in `strangers`."""
+        self._check()
+        found: dict[str, Found] = {}
+        try:
+            entries = sorted(os.scandir(self.folder), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StoreError(f"{self.folder} can't be read: {error.strerror}") from None
+        for entry in entries:
+            stem, suffix = os.path.splitext(entry.name)
+            if suffix == ".py" and NAME.fullmatch(stem):
+                try:
+                    stat = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # removed in between
+                found[stem] = Found(stem, Path(entry.path), (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        return found
+
+    def find(self, name: str) -> Found | None:
+        """The file of one tool, if it is there."""
+        path = self._current(name)
+        try:
+            stat = path.lstat()
+        except OSError:
+            return None
+        return Found(name, path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+
+    def strangers(self) -> list[str]:
+        """Python files in the folder that can't be tools, because of their names."""
+        try:
+            self._check()
+            names = sorted(os.listdir(self.folder))
+        except (OSError, StoreError):  # which `scan` tells of
+            return []
+        return [name for name in names if name.endswith(".py") and not name.startswith(".") and not NAME.fullmatch(name[:-3])]
+
+    def read(self, name: str) -> ToolFile | None:
+        """The current file of a tool; ComposeRefused if it is not a tool's file."""
+        path = self._current(name)
+        try:
+            return toolfile.read(read_bounded(path, MAX_BYTES), name)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ComposeRefused(name, [f"its file can't be read: {error.strerror or error}"]) from None
+
+    def versions(self, name: str) -> list[Version]:
+        """Every version of a tool, the oldest first; also of one that was removed."""
+        return self.history(name).versions
+
+    def history(self, name: str, *, whole: bool = False) -> History:
+        """The versions of a tool, and what is planted or damaged among them.
+
+        A project's files may come from anybody. So the newest version is one whose content is what its name says, with a number
+        that follows on the others; the content of older ones is looked at with *whole*, and when they are used.
+        """
+        folder, ignored = self._history(name), dict[str, str]()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return History([], {}, 0)
+        except OSError as error:
+            raise StoreError(f"the history of {name} can't be read: {error.strerror}") from None
+        versions: list[Version] = []
+        for entry in entries:
+            with apart(entry.name, ignored):
+                if (version := _version(entry)) is not None:
+                    versions.append(version)
+        versions.sort(key=lambda version: (version.number, version.digest))
+        last = 0
+        for at, version in enumerate(versions):
+            if version.number - last > MOST_LOST:
+                ignored |= {one.path.name: f"its number does not follow on version {last}" for one in versions[at:]}
+                del versions[at:]
+                break
+            last = version.number
+        sound: list[Version] = []
+        for version in reversed(versions):
+            if whole or not sound:
+                with apart(version.path.name, ignored):
+                    _check_content(name, version, read_bounded(version.path, MAX_BYTES))
+                    sound.append(version)
+            else:
+                sound.append(version)
+        return History(sound[::-1], ignored, last)
+
+    def histories(self) -> list[str]:
+        """The names of the tools that have a history, removed ones too."""
+        self._check()
+        try:
+            with os.scandir(self.folder / ".history") as entries:
+                return sorted(entry.name for entry in entries if NAME.fullmatch(entry.name))
+        except OSError:
+            return []
+
+    def version(self, name: str, number: int) -> ToolFile:
+        """An earlier version's file."""
+        versions = self.versions(name)
+        wanted = [version for version in versions if version.number == number]
+        if not wanted:
+            known = ", ".join(str(version.number) for version in versions) or "none"
+            raise StoreError(f"{name} has no version {number}; it has {known}")
+        problems: dict[str, str] = {}
+        found: dict[str, bytes] = {}
+        for version in wanted:
+            with apart(version.path.name, problems):
+                data = read_bounded(version.path, MAX_BYTES)
+                _check_content(name, version, data)
+                found[version.path.name] = data
+        if not found:
+            raise StoreError(next(iter(problems.values())))
+        if len(found) > 1:
+            raise StoreError(f"{name} has {len(found)} versions {number}, {' and '.join(found)}: remove all but one from its history")
+        return toolfile.read(next(iter(found.values())), name)
+
+    def save(self, file: ToolFile, *, replace: bool = True) -> tuple[Version, bool]:
+        """Make *file* the current version of its tool; whether that is a new version. The same content again is none.
+
+        Without *replace*, another tool of that name is left alone, and `ComposeRefused` says so.
+        """
+        with self._alone():
+            history = self.history(file.name)
+            try:
+                now = self.read(file.name)
+            except ComposeRefused:
+                now = None
+            if not replace and self.find(file.name) is not None and (now is None or now.digest != file.digest):
+                raise ComposeRefused(file.name, [already_there(self.scope)])
+            if now is not None and now.digest == file.digest:
+                same = [version for version in history.versions if version.digest == file.digest[:16]]
+                if same:
+                    return same[-1], False
+            return self._write(file, history), True
+
+    def adopt(self, file: ToolFile) -> Version:
+        """Record a file that was edited by hand as a version. If it has changed again meanwhile, the next look will see."""
+        with self._alone():
+            history = self.history(file.name)
+            same = [version for version in history.versions if version.digest == file.digest[:16]]
+            now = self.read(file.name)
+            if now is None or now.digest != file.digest:
+                return same[-1] if same else Version(0, file.digest[:16], self._current(file.name), 0.0)
+            if same and history.versions[-1] is same[-1]:
+                return same[-1]
+            return self._write(file, history)
+
+    def remove(self, name: str) -> None:
+        """Remove a tool; its versions stay in the history."""
+        with self._alone():
+            try:
+                os.unlink(self._current(name))
+            except FileNotFoundError:
+                raise StoreError(f"there is no composed tool {name} in the {self.scope} store") from None
+            sync_folder(self.folder)
+
+    def rollback(self, name: str, number: int) -> Version:
+        """Bring an earlier version back, as a new version with its content."""
+        file = self.version(name, number)
+        with self._alone():
+            try:
+                now = self.read(name)
+            except ComposeRefused:
+                now = None
+            history = self.history(name)
+            if now is not None and now.digest == file.digest and history.versions[-1].digest == file.digest[:16]:
+                return history.versions[-1]  # it is what is current
+            return self._write(file, history)
+
+    def _write(self, file: ToolFile, before: History) -> Version:
+        number = before.last + 1
+        if number > LAST:
+            raise StoreError(f"{file.name} has a version {before.last}, the last that there can be: clear {self._history(file.name)}")
+        versioned = file.with_version(number)
+        history = self._history(file.name)
+        if not history.is_dir():
+            history.mkdir(parents=True, exist_ok=True)
+            sync_folder(history.parent)
+        self._sweep(history)
+        path = history / _file_name(number, file.digest)
+        data = versioned.source.encode()
+        write_whole(path, data)
+        write_whole(self._current(file.name), data)
+        return Version(number, file.digest[:16], path, path.stat().st_mtime)
+
+    def _sweep(self, history: Path) -> None:
+        """Remove what a writer that was killed left behind: nobody else writes now."""
+        for folder in (history, self.folder):
+            for entry in os.scandir(folder):
+                if entry.name.startswith(TEMPORARY) and entry.is_file(follow_symlinks=False):
+                    os.unlink(entry.path)
+
+    def _check(self) -> None:
+        """A project comes from elsewhere, and a link in it may lead anywhere. The user's own folder is where they want it."""
+        if self.scope == "project" and (self.folder.is_symlink() or self.folder.parent.is_symlink()):
+            raise StoreError(f"{self.folder} is a link, or in one: a project has its composed tools in a folder of its own")
+
+    def _current(self, name: str) -> Path:
+        self._check()
+        return self.folder / f"{check_name(name)}.py"
+
+    def _history(self, name: str) -> Path:
+        self._check()
+        history = self.folder / ".history" / check_name(name)
+        for folder in (history.parent, history):
+            if folder.is_symlink():
+                raise StoreError(f"{folder} is a link, and the history is kept only where it is")
+        return history
+
+    def _alone(self) -> AbstractContextManager[None]:
+        self._check()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return locked(self.folder / ".lock")
+        except OSError as error:
+            raise StoreError(f"{self.folder} can't be written: {error.strerror}") from None
+
+
+def composed_stores(project: Path) -> list[Store]:
+    """The stores of a project: its own, and the user's."""
+    return [Store(project / STATE / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
+
+
+def ignored_versions(store: Store) -> list[str]:
+    """What stands in the histories of a store's tools and is no version of theirs, for people."""
+    told: list[str] = []
+    for name in store.histories():
+        wrong: dict[str, str] = {}
+        with apart(name, wrong):
+            told += [
+                f"{store.folder / '.history' / name / file}: {why}; it is ignored"
+                for file, why in store.history(name, whole=True).ignored.items()
+            ]
+        told += [f"{store.folder / '.history' / name}: {why}" for why in wrong.values()]
+    return told
+
+
+def _version(entry: os.DirEntry[str]) -> Version | None:
+    """The version that a file in a history says that it is; None if it is another's business, like a temporary file."""
+    if entry.name.startswith("."):
+        return None
+    match = VERSION_FILE.fullmatch(entry.name)
+    if match is None or entry.name != _file_name(int(match[1]), match[2]) or int(match[1]) == 0:
+        raise StoreError("it is not named as the store names a version")
+    if not entry.is_file(follow_symlinks=False):
+        raise StoreError("it is not an ordinary file")
+    return Version(int(match[1]), match[2], Path(entry.path), entry.stat(follow_symlinks=False).st_mtime)
+
+
+def _file_name(number: int, digest: str) -> str:
+    return f"{number:06d}-{digest[:16]}.py"
+
+
+def _check_content(name: str, version: Version, data: bytes) -> None:
+    known = toolfile.identity(data)
+    if known is None or not known[0].startswith(version.digest) or known[1] != version.number:
+        raise StoreError(f"version {version.number} of {name} is damaged: {version.path} is not what was saved; take another")

@@ -1,0 +1,1 @@
+"""Where tools come from: Python functions, MCP servers and OpenAPI documents."""

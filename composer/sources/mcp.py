@@ -1,0 +1,276 @@
+"""The tools of an MCP server as a source: started when first needed, kept, and started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from go_ent.composer.catalogue.spec import CallContext, ToolSpec, check_namespace
+from go_ent.composer.errors import CallError, Collision, ConfigError, ToolNotFound, Unavailable
+from go_ent.composer.project.items import apart
+from go_ent.composer.sources.mcp_answers import (
+    MAX_ERROR,
+    MAX_TOOLS,
+    Entry,
+    Listing,
+    answer_of,
+    cut,
+    entry_of,
+    list_tools,
+)
+from go_ent.composer.sources.mcp_link import MAX_TAIL, CallRefused, Connector, Lost, ServerLink, seen
+from go_ent.composer.sources.mcp_transports import connector, in_memory
+from go_ent.composer.sources.rate_limit import Bucket
+from go_ent.composer.sources.server_config import Scrubber, ServerConfig, SourceOptions, ToolOptions
+from go_ent.sandbox.host.spans import span
+
+if TYPE_CHECKING:  # its import takes a second: it waits until a server is started
+    from mcp_types import Tool
+
+STEADY_S = 30.0  # a server that lived this long did not die of its start
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.25, 60.0
+PATIENCE_S = 2.0  # a call waits this long for the next start; past that it is told why at once
+
+log = logging.getLogger(__name__)
+
+
+class McpSource:
+    """The tools of one MCP server. Belongs to one event loop: the one that first uses it.
+
+    Many calls share the one connection. When it breaks, the calls under way fail with `Unavailable` (or are tried again,
+    if the tool may run twice), and the next call connects anew, after a delay that grows while the server keeps dying.
+    """
+
+    local = False
+
+    def __init__(
+        self,
+        namespace: str,
+        config: ServerConfig | SourceOptions,
+        environ: Mapping[str, str] | None = None,
+        *,
+        connect: Connector | None = None,
+        origin: str = "",
+        hides: bool = True,
+    ) -> None:
+        """*environ* is what references are resolved from: this process's own, unless given. *connect* is for `from_server`.
+
+        With *hides*, what references stand for is taken out of what the server answers; errors never have it.
+        """
+        self.namespace = check_namespace(namespace)
+        self.origin = origin or f"MCP server {namespace}"
+        self.on_change: Callable[[], None] | None = None  # called when its tools may have become others
+        self.notes: list[str] = []  # what of its tools could not be offered, for people
+        self.starts = 0
+        self._options, self._hides = config, hides
+        self._connect = connect or connector(config, environ)
+        self._bucket = Bucket.of(config.rate)
+        self._tool_buckets = {name: Bucket.of(tool.rate) for name, tool in config.tools.items()}
+        self._link: ServerLink | None = None
+        self._starting: asyncio.Task[ServerLink] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._deaths = 0
+        self._not_before = 0.0
+        self._last_reason = ""
+        self._closed = False
+        self._listed: Listing | None = None
+        self._refused: dict[str, str] = {}  # tools that it lists and that can't be called, and why
+        self._listings = 0  # counts what made a listing stale, so that one under way is not kept
+        self._list_lock = asyncio.Lock()
+
+    @classmethod
+    def from_server(
+        cls, namespace: str, server: Any, options: SourceOptions | None = None, *, origin: str = "", secrets: Iterable[str] = ()
+    ) -> McpSource:
+        """The tools of a fastmcp server object in this process. *secrets* are kept out of its messages."""
+        hidden = list(secrets)
+        return cls(namespace, options or SourceOptions(), connect=lambda link: in_memory(server, link, hidden), origin=origin)
+
+    def __repr__(self) -> str:
+        return f"<McpSource {self.origin}>"
+
+    async def tools(self) -> list[ToolSpec]:
+        """Its tools now; the same list as before while nothing has changed."""
+        return (await self._listing_now()).specs
+
+    async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
+        with span("upstream", "client", tool=name, namespace=self.namespace):
+            return await self._call(name, arguments)
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        entry = (await self._listing_now()).entries.get(name)
+        if entry is None:
+            raise ToolNotFound(self.why_not(name) or f"{self.origin} has no tool {name}")
+        try:
+            to_json(arguments)
+        except (ValueError, RecursionError) as error:
+            raise CallError(f"the arguments of {name} can't be sent as JSON: {cut(str(error), MAX_ERROR)}") from None
+        options = self._tool_options(entry)
+        timeout = options.timeout_s or self._options.timeout_s
+        again = options.retries if entry.spec.hints.read_only or entry.spec.hints.idempotent else 0
+        while True:
+            for bucket in (self._bucket, self._tool_buckets.get(entry.upstream) or self._tool_buckets.get(entry.part)):
+                if bucket is not None:
+                    await bucket.take()
+            link = await self._connected()
+            try:
+                result = await link.ask(lambda session: session.call_tool(entry.upstream, arguments), timeout)
+                return answer_of(result, entry, link.scrub, self._hidden(link))
+            except TimeoutError:
+                raise CallError(f"{name} timed out after {timeout:g} s") from None
+            except CallRefused as refused:
+                raise CallError(cut(link.scrub(str(refused)), MAX_ERROR)) from None
+            except Lost as lost:
+                reason = await self._lost(link, lost)
+                if again <= 0:
+                    raise Unavailable(f"{self.origin} was lost during the call of {name}, which may have run: {reason}") from None
+                again -= 1
+
+    async def close(self) -> None:
+        """End the server, and whatever was under way with it. It can't be used after."""
+        self._closed = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        if self._link is not None:
+            self._drop(self._link)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    # Its tools
+
+    async def _listing_now(self) -> Listing:
+        link = await self._connected()
+        if self._listed is not None:
+            return self._listed
+        async with self._list_lock:
+            if self._listed is not None:
+                return self._listed
+            before = self._listings
+            link.dropped.clear()
+            try:
+                found = await link.ask(list_tools, self._options.timeout_s)
+            except TimeoutError:
+                raise Unavailable(f"{self.origin} did not list its tools within {self._options.timeout_s:g} s") from None
+            except CallRefused as refused:
+                raise Unavailable(f"{self.origin} did not list its tools: {cut(link.scrub(str(refused)), MAX_ERROR)}") from None
+            except Lost as lost:
+                raise Unavailable(f"{self.origin} was lost: {await self._lost(link, lost)}") from None
+            listing = self._offered(found, self._hidden(link), {**link.unusable, **link.dropped})
+            if before == self._listings and link is self._link:
+                self._listed = listing
+            return listing
+
+    def why_not(self, name: str) -> str | None:
+        """Why a tool that the server lists can't be called."""
+        return self._refused.get(name)
+
+    def _offered(self, found: list[Tool], hide: Scrubber, dropped: Mapping[str, str]) -> Listing:
+        self.notes = [f"only the first {MAX_TOOLS} of its tools are offered"] if len(found) > MAX_TOOLS else []
+        wrong = dict(dropped)
+        entries: dict[str, Entry] = {}
+        clashes: dict[str, str] = {}
+        for tool in found[:MAX_TOOLS]:
+            with apart(tool.name[:80], wrong):
+                entry = entry_of(self.namespace, tool, self.origin, hide)
+                full = entry.spec.name
+                if full in entries and entries[full].upstream != tool.name:
+                    first, second = (f"{name[:80]!r} of {self.origin}" for name in (entries[full].upstream, tool.name))
+                    clashes[full] = str(Collision(full, first, second))
+                entries.setdefault(full, entry)
+        for full in clashes:  # which of them would be meant, nobody knows
+            del entries[full]
+        self._refused = {**{f"{self.namespace}.{name}": f"{name} can't be used: {why}" for name, why in wrong.items()}, **clashes}
+        self.notes += [why if why.startswith(repr(name)) else f"{name!r} is not offered: {why}" for name, why in wrong.items()]
+        self.notes += clashes.values()
+        known = {name for entry in entries.values() for name in (entry.upstream, entry.part)}
+        self.notes += [f"there are options for {name!r}, which is none of its tools" for name in self._options.tools if name not in known]
+        return Listing(entries, [entry.spec for entry in entries.values()])
+
+    def _tool_options(self, entry: Entry) -> ToolOptions:
+        options = self._options.tools
+        return options.get(entry.upstream) or options.get(entry.part) or ToolOptions()
+
+    def _hidden(self, link: ServerLink) -> Scrubber:
+        return link.hide if self._hides else Scrubber()
+
+    def _changed(self) -> None:
+        self._listed = None
+        self._listings += 1
+        if self.on_change is not None:
+            try:
+                self.on_change()
+            except Exception:
+                log.exception("on_change of %s failed", self.origin)
+
+    # Its connection
+
+    async def _connected(self) -> ServerLink:
+        if self._closed:
+            raise Unavailable(f"{self.origin} is closed")
+        if self._link is not None:
+            if self._link.alive:
+                return self._link
+            await self._lost(self._link, None)
+        if self._starting is None:  # one start for all who wait; it goes on when the first of them is cancelled
+            self._starting = asyncio.create_task(self._start(), context=Context())
+            self._starting.add_done_callback(seen)
+        starting, me = self._starting, asyncio.current_task()
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if starting.cancelled() and me is not None and not me.cancelling():  # close() ended the start, not the caller
+                raise Unavailable(f"{self.origin} is closed") from None
+            raise
+
+    async def _start(self) -> ServerLink:
+        try:
+            wait = self._not_before - time.monotonic()
+            if wait > PATIENCE_S:
+                raise Unavailable(f"{self.origin} failed {self._deaths} times; it is tried again in {wait:.0f} s: {self._last_reason}")
+            if wait > 0:
+                await asyncio.sleep(wait)
+            link = ServerLink(self._connect, self._changed)
+            self.starts += 1
+            try:
+                await link.open(self._options.start_timeout_s)
+            except ConfigError as error:
+                raise Unavailable(f"{self.origin}: {error}") from error
+            except Lost as lost:
+                self._died(str(lost))
+                raise Unavailable(f"{self.origin} can't be started: {lost}") from None
+            self._link = link
+            if self.starts > 1:
+                self._changed()
+            return link
+        finally:
+            self._starting = None
+
+    async def _lost(self, link: ServerLink, lost: Lost | None) -> str:
+        """Why the connection ended; the next call makes another."""
+        first = self._link is link
+        if first:
+            self._drop(link)
+        reason = await link.reason() or (link.scrub(str(lost)) if lost else "the connection ended")
+        if first:
+            self._died(reason, lived=time.monotonic() - link.since)
+        return cut(reason, MAX_TAIL + 200)
+
+    def _died(self, reason: str, lived: float = 0.0) -> None:
+        self._deaths = 1 if lived >= STEADY_S else self._deaths + 1
+        delay = 0.0 if lived >= STEADY_S else min(FIRST_DELAY_S * 2 ** (self._deaths - 1), LONGEST_DELAY_S)
+        self._not_before = time.monotonic() + delay
+        self._last_reason = reason
+
+    def _drop(self, link: ServerLink) -> None:
+        self._link = self._listed = None
+        self._listings += 1
+        task = asyncio.create_task(link.close(), context=Context())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)

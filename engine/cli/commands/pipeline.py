@@ -1,0 +1,256 @@
+"""`--each` and `--slurp`: a composed tool in a shell pipeline, JSON lines in and out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections import deque
+from dataclasses import dataclass
+from io import BufferedReader
+from typing import Any, TypeVar, cast
+
+from pydantic_core import to_json
+
+from go_ent.composer import Approver
+from go_ent.composer.composed.source import Composed
+from go_ent.engine.cli import UsageError
+from go_ent.engine.cli.terminal.background import in_background
+from go_ent.engine.cli.terminal.output import say, show_json
+from go_ent.engine.cli.terminal.progress import ProgressLine
+from go_ent.engine.cli.terminal.signals import say_interrupted
+from go_ent.engine.core.outcomes import EXIT_CODES
+from go_ent.engine.executions.state import ExecutionStatus
+from go_ent.engine.guest_runs.batch import Batch
+from go_ent.sandbox import Run, Status
+
+MAX_LINE = 32 << 20
+MAX_SLURPED = 256 << 20
+MOST_AHEAD = 256
+T = TypeVar("T")
+MOST_PRINTED = 4000  # characters of what a line has printed
+
+
+@dataclass(slots=True)
+class Piped:
+    """How a pipeline over lines went."""
+
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    stopped: int = 0  # lines that were interrupted
+    interrupted: bool = False
+    cut: bool = False  # a line failed, and those after it were left out for that
+
+    def count(self, status: Status) -> bool:
+        """One line more, and whether it failed; one that waits or was interrupted has not."""
+        failed = status not in ("completed", "paused", "interrupted")
+        self.done += 1
+        self.failed += failed
+        self.waiting += status == "paused"
+        self.stopped += status == "interrupted"
+        self.interrupted = self.interrupted or status == "interrupted"
+        return failed
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES["interrupted"] if self.interrupted else 1 if self.failed else 0
+
+    @property
+    def said(self) -> str:
+        """What came of the lines, for people."""
+        counts = ((self.failed, "failed"), (self.waiting, "waiting for approval"), (self.stopped, "interrupted"))
+        return ", ".join([f"{self.done} line{'' if self.done == 1 else 's'}", *(f"{count} {what}" for count, what in counts if count)])
+
+
+def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = False) -> dict[str, Any]:
+    """The inputs of a run over *value*: its members if they are the tool's parameters, else its first free parameter."""
+    names = list(tool.interface.input_schema["properties"])
+    required = set(tool.interface.input_schema.get("required", ()))
+    if isinstance(value, dict) and not as_list and value.keys() <= set(names) and required <= value.keys() | inputs.keys() and value:
+        return {**inputs, **value}
+    free = [name for name in names if name not in inputs]
+    if not free:
+        raise UsageError(f"{tool.name} has no parameter left for what stands on stdin")
+    return {**inputs, free[0]: value}
+
+
+def slurped() -> list[Any]:
+    """All JSON lines of stdin."""
+    values = []
+    size = 0
+    stdin = _stdin()
+    while found := stdin.read():
+        for number, line in found:
+            size += len(line)
+            if size > MAX_SLURPED:
+                raise UsageError(f"stdin is longer than {MAX_SLURPED} bytes: use --each")
+            try:
+                values.append(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"line {number} of stdin is not JSON: {error}") from None
+    return values
+
+
+class Lines:
+    """The lines of a stream that are not empty, with their numbers, as they arrive."""
+
+    def __init__(self, stream: BufferedReader) -> None:
+        self._stream = stream
+        self._rest: list[bytes] = []
+        self._held = 0
+        self._number = 0
+
+    def read(self) -> list[tuple[int, bytes]]:
+        """What has arrived, a line at the least; nothing at the end."""
+        found: list[tuple[int, bytes]] = []
+        while not found:
+            data = self._stream.raw.read(1 << 16) or b""  # not the buffer: its lock outlives a thread that is given up
+            head, *tail = data.split(b"\n")
+            self._rest.append(head)
+            self._held += len(head)
+            whole = []
+            if tail or not data:
+                *more, last = tail or [b""]
+                whole = [b"".join(self._rest), *more]
+                self._rest, self._held = [last], len(last)
+            if self._held > MAX_LINE:
+                raise UsageError(f"line {self._number + 1} of stdin is longer than {MAX_LINE} bytes")
+            for line in whole:
+                self._number += 1
+                if line.strip():
+                    found.append((self._number, line))
+            if not data:
+                break
+        return found
+
+
+def _stdin() -> Lines:
+    return Lines(cast(BufferedReader, sys.stdin.buffer))
+
+
+async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False) -> Piped:
+    """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed over.
+
+    A result is written as soon as those before it are, whether or not more lines have come; a slow line holds back the
+    writing of those after it, not their running, up to a bound. A line that had failed before it was gone on with ends nothing.
+    """
+    most = _at_once(batch.order.jobs)
+    feed(batch.tool, batch.order.inputs, None)  # a tool that takes nothing is said to, once
+    stdin = _stdin()
+    reading: asyncio.Future[list[tuple[int, bytes]]] | None = in_background(stdin.read)
+    lines: deque[tuple[int, bytes]] = deque()
+    window: deque[tuple[int, asyncio.Task[Run]]] = deque()
+    running: set[asyncio.Task[Run]] = set()
+    piped = Piped()
+    stopping = asyncio.ensure_future(batch.stopping.wait())
+    try:
+        with ProgressLine("", quiet=whole or quiet) as progress:
+            while reading is not None or lines or window:
+                if stopping.done():  # what runs ends by itself, soon
+                    piped.interrupted, reading, lines = True, None, deque()
+                while lines and len(running) < most and len(window) < MOST_AHEAD:
+                    number, line = lines.popleft()
+                    task = asyncio.create_task(_line(batch, approver, number, line))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+                    window.append((number, task))
+                while window and window[0][1].done():
+                    number, task = window.popleft()
+                    outcome = task.result()
+                    _emit(number, outcome, whole)
+                    ends = piped.count(outcome.status) and batch.order.fail_fast and number not in batch.known
+                    progress.count(piped.done, piped.failed)
+                    if ends or (piped.interrupted and outcome.status != "completed"):
+                        piped.cut = piped.cut or (ends and bool(reading is not None or lines or window))
+                        reading, lines = None, deque()
+                        await _cancel(window)
+                if reading is not None and reading.done():
+                    found = reading.result()
+                    lines.extend(found)
+                    reading = in_background(stdin.read) if found else None
+                coming: set[asyncio.Future[Any]] = {*running}
+                if reading is not None and len(lines) < MOST_AHEAD:
+                    coming.add(reading)
+                ready = lines and len(running) < most and len(window) < MOST_AHEAD
+                if coming and not ready:
+                    sys.stdout.flush()
+                    await asyncio.wait(coming if stopping.done() else {*coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        await _cancel(window)
+        sys.stdout.flush()
+    return piped
+
+
+def _at_once(jobs: int | None) -> int:
+    if jobs is not None and jobs < 1:
+        raise UsageError("--jobs must be at least 1")
+    return jobs if jobs is not None else max(2, os.cpu_count() or 1)
+
+
+async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False) -> int:
+    """`run_each` for an execution, which ends with it."""
+
+    piped = Piped(interrupted=True)
+    try:
+        piped = await run_each(batch, approver, whole=whole, quiet=quiet)
+    finally:
+        missing = 0 if piped.cut else batch.missing
+        over = "interrupted" if piped.interrupted or missing else "completed"
+        error = None
+        if over == "completed" and batch.held.state.requests:
+            over = "paused"
+        elif over == "completed" and piped.cut:
+            over, error = "failed", "a line failed, and those after it were left out (--fail-fast)"
+        elif over == "completed" and batch.left:
+            over, error = "failed", "some lines did not come to their end"
+        await batch.end(cast(ExecutionStatus, over), piped.said, error)
+    if piped.failed and over != "interrupted":
+        say(f"{piped.failed} of {piped.done} lines failed", err=True)
+    if over == "paused":
+        decide = f"go-ent approve {batch.held.id}, or go-ent reject {batch.held.id}; then go-ent resume {batch.held.id} < LINES"
+        count = len(batch.held.state.requests)
+        say(f"{'1 call waits' if count == 1 else f'{count} calls wait'} for approval: {decide}", err=True)
+        return EXIT_CODES["paused"]
+    if missing and not piped.interrupted:
+        say(f"stdin ended before line {missing}, which was begun before: give it all the lines again", err=True)
+    resume = f"go-ent resume {batch.held.id} < LINES (the same lines)"
+    if over == "interrupted":
+        say_interrupted(batch.held.id, resume)
+    elif over == "failed":
+        say(f"go on with it: {resume}", err=True)
+    return EXIT_CODES["interrupted"] if over == "interrupted" else piped.exit_code
+
+
+async def _cancel(window: deque[tuple[int, asyncio.Task[Run]]]) -> None:
+    for _, task in window:
+        task.cancel()
+    await asyncio.gather(*(task for _, task in window), return_exceptions=True)
+    window.clear()
+
+
+async def _line(batch: Batch, approver: Approver | None, number: int, line: bytes) -> Run:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        hint = '; text needs quotes, like "hello"; jq -R makes them' if number == 1 else ""  # then all of it may well be text
+        return batch.refuse(number, line, f"not JSON: {error}{hint}")
+    return await batch.line(number, line, feed(batch.tool, batch.order.inputs, value), approver)
+
+
+def _emit(number: int, outcome: Run, whole: bool) -> None:
+    if whole:
+        show_json({"line": number, **outcome.model_dump(mode="json")})
+    elif outcome.stdout:
+        more = " …" if len(outcome.stdout) > MOST_PRINTED else ""
+        say(f"line {number} printed: {outcome.stdout[:MOST_PRINTED].rstrip()}{more}", err=True)
+    if not whole and outcome.status == "completed":
+        show_json(outcome.result if not isinstance(outcome.result, str) else to_json(outcome.result).decode())
+    if outcome.status not in ("completed", "interrupted"):
+        error = outcome.error
+        said = outcome.status if error is None or error.kind == outcome.status else f"{outcome.status}: {error.kind}: {error.message}"
+        if error is not None and error.kind == "InputError":  # the line itself is wrong, not what was made of it
+            said = error.message
+        say(f"line {number}: {said}", err=True)

@@ -1,0 +1,139 @@
+"""`go-ent serve`: the MCP server of this folder's project, over stdio or HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from cyclopts import Parameter
+
+from go_ent.composer import Composer
+from go_ent.engine.cli import UsageError
+from go_ent.engine.cli.terminal.output import say
+from go_ent.engine.cli.terminal.signals import on_signals
+from go_ent.engine.core.logs import take_over
+from go_ent.sandbox import SandboxError
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
+    from go_ent.engine.engine import Engine
+
+
+def serve_command(
+    *,
+    http: Annotated[str | None, Parameter(help="Streamable HTTP instead: HOST:PORT, or a port of 127.0.0.1; port 0 is any.")] = None,
+    token_env: Annotated[str | None, Parameter(help="With --http: the variable with a token for who may all that the project may.")] = None,
+    project: Annotated[Path | None, Parameter(help="The project's folder, for a client that starts this in another.")] = None,
+) -> int:
+    """Serve this project to an MCP client over stdin and stdout, or over HTTP. Logs go to stderr.
+
+    Over HTTP, on loopback, this user's programs may call it. Anybody else needs a token: that of --token-env, or one of the
+    clients that `[serve.clients.NAME]` in `.go-ent/config.toml` names, each with grants and a budget of its own.
+    """
+    if token_env is not None and http is None:
+        raise UsageError("--token-env is for --http: over stdin and stdout there is nobody else")
+    if project is not None:
+        os.chdir(project)  # so that all is as if it was started there
+    return asyncio.run(_serve(partial(_over_http, http, token_env) if http is not None else _over_stdio))
+
+
+Serve = Callable[[Composer, "Engine", asyncio.Event], Awaitable[None]]
+
+
+async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -> None:
+    from go_ent.engine.server.calls.long_calls import end_calls
+
+    server = _server(composer, engine)
+    _settle()
+    serving = asyncio.create_task(server.run_async("stdio", show_banner=False))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            await end_calls(engine)
+    finally:
+        stopping.cancel()
+        if not serving.done():
+            serving.cancel()
+    if not stop.is_set():
+        await serving
+
+
+async def _over_http(address: str, token_env: str | None, composer: Composer, engine: Engine, stop: asyncio.Event) -> None:
+    from go_ent.engine.server.http.serve import listen, parse_address, read_rules, serve, url_of, who
+
+    found = await asyncio.to_thread(parse_address, address)
+    rules = await asyncio.to_thread(read_rules, engine.config.serve, found, engine, version("go-ent"), os.environ, token_env)
+    if engine.config.serve.clients and not engine.trusted:
+        say("the clients of [serve.clients] are not let in: nobody has trusted this folder (go-ent trust)", err=True)
+    with listen(found) as made:
+
+        def started() -> None:
+            _settle()
+            say(f"listening on {url_of(made)}", err=True)
+            say(f"serving {engine.project} {who(rules.tokens)}", err=True)
+            if not found.is_loopback:
+                say("tokens and answers travel as they are: have something in front of this that speaks TLS", err=True)
+
+        await serve(_server(composer, engine), composer, engine, made, rules, stop, started)
+
+
+def _server(composer: Composer, engine: Engine) -> FastMCP:
+    """The server, with all that its libraries log in the one log: they quote their clients, and have handlers of their own."""
+    from go_ent.engine.server import make_server
+
+    server = make_server(composer, engine)
+    take_over("fastmcp", "mcp", "uvicorn", "uvicorn.error", "uvicorn.access")
+    return server
+
+
+async def _serve(serve: Serve) -> int:
+    """Serve until stdin ends, or a signal comes: then what was started is ended too. The second signal waits for nothing."""
+    from go_ent.engine.engine import Engine
+
+    asked: list[signal.Signals] = []
+    stop = asyncio.Event()
+
+    def heard(number: signal.Signals) -> None:
+        if asked:
+            _leave(number)
+        asked.append(number)
+        stop.set()
+
+    with on_signals(heard):
+        composer = await asyncio.to_thread(Composer.open, ".", build=False)
+        threading.Thread(target=_build, args=(composer,), name="image", daemon=True).start()
+        async with composer:
+            engine = await asyncio.to_thread(Engine, composer.project, mode="mcp", composer=composer)
+            async with engine:
+                await serve(composer, engine, stop)
+        if asked:
+            _leave(asked[0])
+        return 0
+
+
+def _build(composer: Composer) -> None:
+    """The sandbox image, if this machine does not have it yet. Clients connect meanwhile: they give up on a server that takes long."""
+    with contextlib.suppress(SandboxError, OSError):  # whoever needs it is told
+        _ = composer.box.image
+
+
+def _settle() -> None:
+    """What was made by starting stays: a collection that looks at all of it again and again holds everybody up for a tenth of a second."""
+    gc.collect()
+    gc.freeze()
+
+
+def _leave(number: signal.Signals) -> NoReturn:
+    """End now. Not through `sys.exit`: that waits for the thread that reads stdin."""
+    os._exit(128 + number)

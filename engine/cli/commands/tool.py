@@ -1,0 +1,544 @@
+"""`go-ent tool`: composed tools at the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from cyclopts import Parameter
+
+from go_ent.composer import Approver, Composer, ComposeRefused, ComposerError, Saved, ToolSpec
+from go_ent.composer.catalogue.catalogue import Detail
+from go_ent.composer.catalogue.catalogue import show as stubs
+from go_ent.composer.composed.source import Broken, Composed
+from go_ent.composer.composed.store import ignored_versions
+from go_ent.composer.composed.toolfile import MAX_BYTES
+from go_ent.composer.composed.usage import Used
+from go_ent.composer.project.files import find_project
+from go_ent.composer.project.items import reason
+from go_ent.engine.cli import SETUP_ERROR, UsageError, app
+from go_ent.engine.cli.commands.exec import interrupted_by_signals, print_run, read_inputs
+from go_ent.engine.cli.commands.recorded import guests_for
+from go_ent.engine.cli.terminal.ask import Person, approve_all, at_terminal
+from go_ent.engine.cli.terminal.completion_values import ToolName
+from go_ent.engine.cli.terminal.output import STYLES, is_rich, plain, say, show, show_json, tty
+from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag, image_ready, tell
+from go_ent.engine.cli.terminal.tables import table
+from go_ent.engine.cli.terminal.usage_errors import unknown_option
+from go_ent.engine.core.outcomes import EXIT_CODES
+from go_ent.engine.guest_runs.runs import GuestOrder, Guests
+from go_ent.sandbox import Limits
+
+T = TypeVar("T")
+JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+GlobalFlag = Annotated[bool, Parameter(name="--global", negative="", help="In the user's own store, for all projects.")]
+
+
+def with_composer(work: Callable[[Composer], Awaitable[int]], *, progress: str = "working", quiet: bool = False) -> int:
+    """Do something with the composer of the project that this folder is in."""
+    return with_guests(lambda composer, guests, approver: work(composer), progress=progress, quiet=quiet)
+
+
+def with_guests(
+    work: Callable[[Composer, Guests, Approver | None], Awaitable[int]],
+    *,
+    progress: str = "working",
+    quiet: bool = False,
+    yes: bool = False,
+) -> int:
+    """Do something with the composer of the project that this folder is in, and what it runs on record.
+
+    *progress* is what is going on; *yes* stands for a person who approves.
+    """
+
+    async def main() -> int:
+        composer = await asyncio.to_thread(Composer.open, ".")
+        person = Person() if at_terminal() else None
+        if person is not None:
+            person.wait_for(composer.box.limits)
+        async with composer, guests_for(composer) as guests:
+            with interrupted_by_signals(composer.box, guests, person):
+                return await work(composer, guests, approve_all if yes else person.approve if person is not None else None)
+
+    image_ready(find_project("."), quiet=quiet, kinds=("plain",))
+    try:
+        with ProgressLine(progress, quiet=quiet):
+            return asyncio.run(main())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def list_command(*, json_: JsonFlag = False) -> int:
+    async def work(composer: Composer) -> int:
+        found = await composer.tools()
+        _say_ignored(composer)
+        rows = [_row(tool, used, shadows=any(other.name == tool.name for other in composer.composed.shadowed)) for tool, used in found]
+        code = SETUP_ERROR if composer.composed.problems else 0
+        if json_:
+            show_json(rows)
+            return code
+        if not rows and not code:
+            say("no composed tools yet: go-ent tool add FILE", err=True)
+        elif is_rich(sys.stdout):
+            table([_cells(row) for row in rows], ["name", "version", "scope", "use", "description"], spare=("use", "scope"))
+        width = max((len(row["name"]) for row in rows), default=0)
+        for row in rows if not is_rich(sys.stdout) else ():
+            name, version, scope, use, state = _cells(row)
+            say(f"{name:<{width}}  {version:<4} {scope}  {use:<10}  {state}")
+        return code
+
+    return with_composer(work, quiet=json_)
+
+
+def _say_ignored(composer: Composer) -> None:
+    """Where a person looks for their tools: what else is in the stores, and what of them can't be looked at."""
+    for folder, why in composer.composed.problems.items():
+        say(f"{folder}: {why}", err=True)
+    for store in composer.stores:
+        if str(store.folder) in composer.composed.problems:
+            continue
+        for name in store.strangers():
+            say(f"{store.scope}: {name} is not a tool: its name can't be one", err=True)
+        for told in ignored_versions(store):
+            say(told, err=True)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    state = f"BROKEN: {row['broken']}" if row["broken"] else row["description"]
+    use = f"{row['calls']} call{'' if row['calls'] == 1 else 's'}" if row["calls"] else "unused"
+    scope = row["scope"] + (", shadows a global one" if row["shadows"] else "")
+    return [row["name"], f"v{row['version']}" if row["version"] else "-", scope, use, state.splitlines()[0] if state else ""]
+
+
+def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "version": tool.version if isinstance(tool, Composed) else tool.last_version,
+        "scope": tool.scope,
+        "shadows": shadows,
+        "description": tool.interface.description if isinstance(tool, Composed) else "",
+        "requires": list(tool.interface.requires) if isinstance(tool, Composed) else [],
+        "broken": tool.reason if isinstance(tool, Broken) else None,
+        "calls": used.calls,
+        "failures": used.failures,
+        "last_used": used.last_used,
+        "p50_ms": None if used.p50_ms is None else round(used.p50_ms, 3),
+    }
+
+
+def show_command(
+    name: ToolName, /, *, source: Annotated[bool, Parameter(negative="", help="The source alone.")] = False, json_: JsonFlag = False
+) -> int:
+    async def work(composer: Composer) -> int:
+        tool = await composer.composed.get(name)
+        if json_:
+            interface = tool.interface.model_dump()
+            show_json({"name": tool.name, "version": tool.version, "scope": tool.scope, **interface, "source": tool.file.source})
+        elif source:
+            sys.stdout.write(plain(tool.file.source) if tty(sys.stdout) else tool.file.source)
+        else:
+            examples = len(tool.file.metadata.examples)
+            say(f"{tool.name} version {tool.version} ({tool.scope}), {examples} example{'' if examples == 1 else 's'}")
+            say(f"requires: {', '.join(tool.interface.requires) or 'nothing'}\n")
+            say(stubs([tool.spec], "stubs"))
+        return 0
+
+    return with_composer(work, quiet=json_)
+
+
+def add_command(
+    *files: Annotated[str, Parameter(help="A tool's file, - for stdin, or the name of a ready-made tool.", allow_leading_hyphen=True)],
+    global_: GlobalFlag = False,
+    json_: JsonFlag = False,
+) -> int:
+    if not files:
+        raise UsageError("add needs a tool's file: go-ent tool add FILE")
+    for name in files:
+        if name.startswith("-") and name != "-":
+            raise UsageError(unknown_option(app, sys.argv[1:]) or f"unknown option: {name}.")
+    sources = [(name, _tool_source(name)) for name in files]
+
+    async def work(composer: Composer) -> int:
+        scope: Literal["project", "global"] = "global" if global_ else "project"
+
+        async def save(item: tuple[str, bytes]) -> None:
+            saved = await composer.compose(item[1], scope=scope)
+            what = f"version {saved.version}" if saved.created else f"unchanged, version {saved.version}"
+            examples = f"{saved.examples} example{'' if saved.examples == 1 else 's'} passed" if saved.examples else "no examples"
+            rows.append(_saved(item[0], saved))
+            if not json_:
+                say(f"{saved.name}: {what}, {examples} ({saved.scope})")
+
+        rows: list[dict[str, Any]] = []
+        refused = await save_all(sources, save)
+        for (name, _), error in refused:
+            rows.append({"file": name, "name": error.name, "saved": False, "problems": list(error.problems)})
+            _refused(name, error)
+        if json_:
+            show_json(rows)
+        return 1 if refused else 0
+
+    return with_composer(work, progress="checking, and running examples", quiet=json_)
+
+
+def _saved(file: str, saved: Saved) -> dict[str, Any]:
+    row = {"name": saved.name, "version": saved.version, "created": saved.created, "examples": saved.examples, "scope": saved.scope}
+    return {"file": file, **row, "saved": True}
+
+
+async def save_all(items: list[T], save: Callable[[T], Awaitable[None]]) -> list[tuple[T, ComposeRefused]]:
+    """Save tools in whatever order works: one may require another of them. What can't be saved, and why."""
+    alone = len(items) == 1
+    while True:
+        refused: list[tuple[T, ComposeRefused]] = []
+        for item in items:
+            try:
+                await save(item)
+            except ComposeRefused as error:
+                refused.append((item, error))
+            except Exception as error:
+                if alone:
+                    raise
+                refused.append((item, ComposeRefused(str(getattr(item, "name", "the tool"))[:80], [reason(error, "a tool to be saved")])))
+        if not refused or len(refused) == len(items):
+            return refused
+        items = [item for item, _ in refused]
+
+
+def _refused(name: str, error: ComposeRefused) -> None:
+    say(f"{name}: {error.name} was not saved", err=True)
+    for problem in error.problems:
+        say(f"  - {problem}", err=True)
+
+
+def _bounded(name: str, most: int) -> bytes:
+    """What a file, or stdin, holds; one byte more than *most*, if it is more."""
+    if name == "-":
+        return sys.stdin.buffer.read(most + 1)
+    with open(name, "rb") as file:
+        return file.read(most + 1)
+
+
+def _tool_source(name: str) -> bytes:
+    path = Path(name)
+    if name != "-" and not path.exists() and path.suffix == "" and "/" not in name:
+        from go_ent.composer.composed.shipped import shipped_tools
+
+        shipped = shipped_tools()
+        if name in shipped:
+            return shipped[name].read_bytes()
+        raise UsageError(f"{name}: there is no such file, and no ready-made tool of that name; there are {', '.join(sorted(shipped))}")
+    try:
+        return _bounded(name, MAX_BYTES)
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from None
+
+
+def run_command(
+    name: ToolName,
+    /,
+    *,
+    input: Annotated[str, Parameter(help="The inputs as a JSON object. @FILE reads a file.", allow_leading_hyphen=True)] = "{}",
+    each: Annotated[
+        bool, Parameter(negative="", help="Once for each JSON line of stdin, concurrently; results in the same order.")
+    ] = False,
+    slurp: Annotated[bool, Parameter(negative="", help="Once, over the list of all JSON lines of stdin.")] = False,
+    fail_fast: Annotated[bool, Parameter(negative="", help="With --each: stop at the first line that fails.")] = False,
+    jobs: Annotated[int | None, Parameter(help="With --each: how many at a time.")] = None,
+    grant: Annotated[list[str] | None, Parameter(help="Narrow what the run may call; may be given more than once.")] = None,
+    timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
+    cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
+    memory: Annotated[int | None, Parameter(help="Memory in MB.")] = None,
+    yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
+    quiet: QuietFlag = False,
+    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print whole runs as JSON objects.")] = False,
+) -> int:
+    """Run a composed tool and print its result: text as it is, anything else as JSON.
+
+    With --each or --slurp, stdin holds one JSON value a line. A line that is an object of the tool's own parameters
+    gives the inputs; any other value is that of its first parameter. --input gives the rest.
+    """
+    if each and slurp:
+        raise UsageError("--each runs once for each line, --slurp once over all: choose one")
+    if not each and (fail_fast or jobs is not None):
+        raise UsageError("--jobs and --fail-fast are about the lines of stdin: they go with --each")
+    inputs = read_inputs(input)
+    chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory}
+    limits = Limits(**{key: value for key, value in chosen.items() if value is not None})
+    narrower = {key: getattr(limits, key) for key in limits.model_fields_set}
+
+    async def work(composer: Composer, guests: Guests, approver: Approver | None) -> int:
+        from go_ent.engine.cli.commands.pipeline import feed, run_batch, slurped
+        from go_ent.engine.cli.terminal.background import in_background
+        from go_ent.engine.guest_runs.batch import Batch
+
+        tool = await composer.composed.get(name)
+        composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
+        order = GuestOrder(tool=name, inputs=inputs, grants=None if grant is None else tuple(grant), limits=narrower, cut=False)
+        if each:
+            lines = order.model_copy(update={"each": True, "jobs": jobs, "fail_fast": fail_fast})
+            return await run_batch(await Batch.begin(guests, lines, composer), approver, whole=json_, quiet=quiet)
+        given = feed(tool, inputs, await in_background(slurped), as_list=True) if slurp else inputs
+        run = await guests.run(order.model_copy(update={"inputs": given}), approver=approver)
+        print_run(run, project=composer.project, whole=json_, is_tool=True)
+        return EXIT_CODES[run.status]
+
+    return with_guests(work, yes=yes, progress="running", quiet=quiet or json_)
+
+
+def examples_command(*names: ToolName, quiet: QuietFlag = False, json_: JsonFlag = False) -> int:
+    """Run the examples of the tools named, or of all. Exit code 1 if one does not come true."""
+
+    async def work(composer: Composer) -> int:
+        await composer.composed.load()
+        chosen = names or tuple(sorted((*composer.composed.found, *composer.composed.broken)))
+        failed = 0
+        rows = []
+        for number, name in enumerate(chosen, 1):
+            tell(f"testing {name}, {number} of {len(chosen)}")
+            try:
+                outcomes = await composer.test(name)
+            except Exception as error:
+                if isinstance(error, ComposerError) and name in names and name not in composer.composed.broken:
+                    raise
+                failed += 1
+                rows.append({"name": name, "example": None, "ok": False, "problem": reason(error, name), "ms": 0.0})
+                continue
+            if not outcomes:
+                rows.append({"name": name, "example": None, "ok": True, "problem": "it has no examples", "ms": 0.0})
+            for outcome in outcomes:
+                failed += outcome.problem is not None
+                ok = outcome.problem is None
+                rows.append({"name": name, "example": outcome.number, "ok": ok, "problem": outcome.problem, "ms": round(outcome.ms, 3)})
+        if json_:
+            show_json(rows)
+        elif not rows:
+            say("no composed tools to test yet: go-ent tool add FILE", err=True)
+        else:
+            for row in rows:
+                which = "" if row["example"] is None else f" example {row['example']}"
+                word = "FAILED" if not row["ok"] else "ok    " if row["example"] is not None else "-     "
+                say(word, end="", style=STYLES.get(word.strip()))
+                say(f" {row['name']}{which}" + (f": {row['problem']}" if row["problem"] else ""))
+        return 1 if failed else 0
+
+    return with_composer(work, progress="testing", quiet=quiet or json_)
+
+
+def history_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
+    async def work(composer: Composer) -> int:
+        versions = await composer.history(name)
+        current = composer.composed.found.get(name)
+        now = current.version if current is not None else None
+        if json_:
+            show_json([{"version": v.number, "digest": v.digest, "saved": v.saved, "current": v.number == now} for v in versions])
+        else:
+            for version in versions:
+                when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.saved))
+                say(f"v{version.number}  {version.digest}  {when}{'  current' if version.number == now else ''}")
+        return 0
+
+    return with_composer(work, quiet=json_)
+
+
+def rollback_command(name: ToolName, version: int, /, *, json_: JsonFlag = False) -> int:
+    async def work(composer: Composer) -> int:
+        there = [one.number for one in await composer.history(name)]
+        damaged = any(one.number == version for store in composer.stores for one in store.versions(name))
+        if version not in there and not damaged:  # of a damaged one, the composer says so
+            raise UsageError(f"{name} has no version {version}; it has {', '.join(map(str, there))}")
+        made = await composer.rollback(name, version)
+        if json_:
+            show_json({"name": name, "version": made.number, "from": version, "digest": made.digest})
+        else:
+            say(f"{name}: version {made.number} is version {version} again")
+        return 0
+
+    return with_composer(work, quiet=json_)
+
+
+def rm_command(*names: ToolName, json_: JsonFlag = False) -> int:
+    if not names:
+        raise UsageError("rm needs the name of a tool")
+
+    async def work(composer: Composer) -> int:
+        removed = []
+        failed: list[Exception] = []
+        for name in names:
+            try:
+                scope = await composer.remove(name)
+                removed.append({"name": name, "scope": scope})
+                if not json_:
+                    say(f"{name}: removed from the {scope} store; `go-ent tool rollback {name} VERSION` brings it back")
+            except Exception as error:
+                failed.append(error)
+        if json_:
+            show_json(removed)
+        for earlier in failed[:-1]:
+            say(reason(earlier, "a tool to be removed"), err=True)
+        if failed:
+            raise failed[-1]
+        return 0
+
+    return with_composer(work, quiet=json_)
+
+
+def search_command(
+    *words: str,
+    detail: Annotated[Detail, Parameter(help="A line each, typed stubs, or the schemas too.")] = "brief",
+    namespace: Annotated[str | None, Parameter(help="Only tools of this namespace.")] = None,
+    limit: Annotated[int, Parameter(help="How many at the most.")] = 10,
+    json_: JsonFlag = False,
+) -> int:
+    """Search the tools that this project grants, whatever they come from. Without words: list them."""
+
+    async def work(composer: Composer) -> int:
+        if words:
+            found = await composer.catalogue.search(" ".join(words), composer.grants, namespace=namespace, limit=limit)
+        else:
+            found = await composer.catalogue.tools(composer.grants, namespace)
+        if json_:
+            show_json([_spec(spec, detail) for spec in found])
+        elif found:
+            say(stubs(found, detail))
+        elif words:
+            say("no tool that is granted here fits: go-ent tool search lists those that are", err=True)
+        else:
+            say("no tool is granted here yet: go-ent tool add FILE, or name servers and grants in .go-ent/config.toml", err=True)
+        for origin, problem in composer.catalogue.problems.items():
+            say(f"{origin}: {problem}", err=True)
+        for source in composer.catalogue.sources:
+            for note in getattr(source, "notes", []):
+                say(f"{source.origin}: {note}", err=True)
+        return 0 if found else 1
+
+    return with_composer(work, quiet=json_)
+
+
+def _spec(spec: ToolSpec, detail: Detail) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": spec.name, "description": spec.description}
+    if detail != "brief":
+        row |= {"stub": stubs([spec], "stubs")}
+    if detail == "full":
+        row |= {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
+    return row
+
+
+def export_command(*names: ToolName, json_: JsonFlag = False) -> int:
+    """Tools as one JSON document: those named, or all of the project's."""
+
+    async def work(composer: Composer) -> int:
+        await composer.composed.load()
+        chosen = list(names) or sorted(name for name, tool in composer.composed.found.items() if tool.scope == "project")
+        tools = []
+        for name in chosen:  # and what they require, which is added at the end
+            tool = await composer.composed.get(name)
+            chosen += [needed for needed in tool.interface.requires if needed in composer.composed.found and needed not in chosen]
+            tools.append({"name": tool.name, "version": tool.version, "scope": tool.scope, "source": tool.file.source})
+        show_json({"format": "go-ent-tools/1", "tools": tools}, indent=None if json_ else 1)
+        return 0
+
+    return with_composer(work, quiet=json_)
+
+
+def import_command(
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    global_: GlobalFlag = False,
+    replace: Annotated[bool, Parameter(negative="", help="Replace other tools of the same names: they stay in the history.")] = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Import tools: documents that `export` wrote, tool files, and JSON files of the older form.
+
+    They are saved in the project, or with --global in the user's own store, whatever a file says of itself.
+    """
+    if not files:
+        raise UsageError("import needs files")
+
+    async def work(composer: Composer) -> int:
+        from go_ent.composer.composed.importing import MAX_IMPORT, Imported, read_import
+
+        async def save(item: Imported) -> None:
+            scope: Literal["project", "global"] = "global" if global_ else "project"
+            saved = await composer.compose(item.source, scope=scope, replace=replace)
+            if saved.created and item.calls:
+                composer.usage[scope].set(saved.name, item.calls, item.last_used)
+            note = f" ({item.note})" if item.note else ""
+            rows.append({**_saved(item.name, saved), "note": item.note or None})
+            if not json_:
+                say(f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} ({scope}){note}")
+
+        rows: list[dict[str, Any]] = []
+        code = 0
+        for file in files:
+            try:
+                data = await asyncio.to_thread(_bounded, file, MAX_IMPORT)
+            except OSError as error:
+                if len(files) == 1:
+                    raise UsageError(f"{file}: {error.strerror}") from None
+                say(f"{file}: {error.strerror}", err=True)
+                rows.append({"file": file, "name": None, "saved": False, "problems": [error.strerror]})
+                code = 1
+                continue
+            found = await read_import(data, file, composer.box)
+            for item in found:
+                if item.problem is not None:
+                    say(f"{file}: {item.problem}" if item.name == file else f"{file}: {item.name}: {item.problem}", err=True)
+                    rows.append({"file": file, "name": item.name, "saved": False, "problems": [item.problem]})
+                    code = 1
+            for _, refusal in await save_all([item for item in found if item.problem is None], save):
+                say(f"{file}: {refusal}", err=True)
+                rows.append({"file": file, "name": refusal.name, "saved": False, "problems": list(refusal.problems)})
+                code = 1
+        if json_:
+            show_json(rows)
+        return code
+
+    return with_composer(work, progress="importing", quiet=json_)
+
+
+def learn_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
+    """Learn the output schema of a tool that has none from the results in the journal. Shown in stubs, marked as learned."""
+
+    async def work(composer: Composer) -> int:
+        schema, seen = await composer.learn(name)
+        if json_:
+            show_json(schema)
+        else:
+            say(f"learned from {seen} result{'' if seen == 1 else 's'} of {name}:\n")
+            say(stubs([await composer.catalogue.find(name)], "stubs"))
+        return 0
+
+    return with_composer(work, quiet=json_)
+
+
+def suggest_command(
+    *,
+    least: Annotated[int, Parameter(help="How many runs of the same shape make a suggestion.")] = 2,
+    write: Annotated[Path | None, Parameter(help="Write each suggestion to a file in this folder.")] = None,
+    json_: JsonFlag = False,
+) -> int:
+    """Find code that was run again and again, up to literals and names, and propose composed tools for it."""
+
+    async def work(composer: Composer) -> int:
+        suggestions = await composer.suggest(least=least)
+        if json_:
+            show_json([{"name": s.name, "runs": s.runs, "source": s.source} for s in suggestions])
+            return 0
+        if not suggestions:
+            say("nothing to suggest yet: no code was run at least twice in the same shape", err=True)
+        for suggestion in suggestions:
+            runs = f"{suggestion.runs} run{'' if suggestion.runs == 1 else 's'}"
+            if write is not None:
+                write.mkdir(parents=True, exist_ok=True)
+                path = write / f"{suggestion.name}.py"
+                path.write_text(suggestion.source, encoding="utf-8")
+                say(f"{path}: from {runs}")
+            else:
+                show(f"# from {runs}; save it with: go-ent tool add FILE\n{suggestion.source}")
+        return 0
+
+    return with_composer(work, quiet=json_)

@@ -1,0 +1,1 @@
+"""How the command line talks to a person: output, tables, progress, questions, signals."""

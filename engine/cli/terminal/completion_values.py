@@ -1,0 +1,39 @@
+"""Names that the Tab key completes: tools and executions. Read from folders; nothing is started for it."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from go_ent.composer.project.files import STATE, find_project, user_data
+
+MOST = 200
+
+
+def tool_names(context: Any) -> list[str]:
+    """The composed tools of the project and of the user."""
+    from go_ent.composer.composed.store import Store
+    from go_ent.composer.errors import StoreError
+
+    found: set[str] = set()
+    for folder in (find_project() / STATE / "composed-tools", user_data() / "composed-tools"):
+        try:
+            found |= Store(folder, "project").scan().keys()
+        except StoreError:
+            continue
+    return sorted(found)[:MOST]
+
+
+def execution_ids(context: Any) -> list[str]:
+    """The executions of the project, the newest first."""
+    try:
+        with os.scandir(find_project() / STATE / "executions") as entries:
+            found = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return [name for _, name in sorted(found, reverse=True) if name.isprintable() and not name.startswith(".")][:MOST]
+
+
+ToolName = Annotated[str, Parameter(completer=tool_names)]

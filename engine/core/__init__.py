@@ -1,0 +1,1 @@
+"""What every other room needs: models, errors, configuration, outcomes, ids."""

@@ -1,0 +1,302 @@
+"""The engine's part of `.go-ent/config.toml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from go_ent.composer.catalogue.grants import check_pattern
+from go_ent.composer.config import SECTIONS as TOOL_SECTIONS
+from go_ent.composer.config import read_settings
+from go_ent.composer.errors import BadName, ConfigError
+from go_ent.composer.project.layers import Layers
+from go_ent.composer.project.problems import problem, problems, unknown
+from go_ent.engine.core.models import BudgetLimit, CostMost, Model, ModelName, Name, StrategyName, Threshold
+
+MOST_TOKENS = 1_000_000_000
+USUAL_USD = 1.0  # held for a call that says nothing of its cost
+USUAL_TOKENS = 50_000
+Mode = Literal["mcp", "cli", "library"]
+ClientName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,252})$")]
+Origin = Annotated[str, Field(pattern=r"^https?://[a-z0-9][a-z0-9.-]{0,252}(:[0-9]{1,5})?$")]
+SECTIONS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context", "serve"})
+
+
+class RunnerConfig(Model):
+    """How an agent program is started: `[runners.claude-code]`."""
+
+    command: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None, description="its program and first arguments; by default its name, found on PATH", examples=[["claude"]]
+    )
+    model: ModelName | None = Field(default=None, description="the model that it uses, where a task names none", examples=["opus"])
+    env: tuple[Name, ...] = Field(
+        default=(), description="variables of this machine that it may see, beside the usual ones", examples=[["ANTHROPIC_API_KEY"]]
+    )
+    set: dict[str, str] = Field(default_factory=dict, description="variables that it is given")
+    args: tuple[str, ...] = Field(default=(), description="further flags", examples=[["--verbose"]])
+    serve_tools: bool = Field(default=True, description="whether an agent gets this project's MCP server")
+
+    @property
+    def starts(self) -> bool:
+        """Whether this changes what is started, or what that gets to see."""
+        return bool(self.command or self.env or self.set or self.args)
+
+
+class CommandConfig(Model):
+    """A command that tasks may name: `[commands.NAME]`. `{prompt}`, `{system}` and `{model}` in its arguments are filled in."""
+
+    argv: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="the program and its arguments, never a shell", examples=[["llm", "--model", "{model}", "{prompt}"]]
+    )
+    format: Literal["text", "json", "jsonl"] = Field(default="text", description="what it prints: text, one JSON document, or JSON lines")
+    path: str = Field(default="", description="where the answer is in JSON, like choices.0.text")
+    tokens_in: str = Field(default="", description="where JSON has the tokens of the prompt")
+    tokens_out: str = Field(default="", description="where JSON has the tokens of the answer")
+    cost_usd: str = Field(default="", description="where JSON has the cost in dollars")
+    stdin: bool = Field(default=False, description="whether the prompt is given on stdin instead of as an argument")
+    model: ModelName | None = Field(
+        default=None, description="the model that {model} stands for, where a task names none", examples=["gpt-5"]
+    )
+    env: tuple[Name, ...] = Field(
+        default=(), description="variables of this machine that it may see, beside the usual ones", examples=[["OPENAI_API_KEY"]]
+    )
+    set: dict[str, str] = Field(default_factory=dict, description="variables that it is given")
+    timeout_s: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="seconds that it may take, if that is less than the task's", examples=[60.0]
+    )
+    max_cost_usd: CostMost | None = Field(
+        default=None, description="the most that one run of it costs, which is held before it; 0 if it costs nothing", examples=[0.5]
+    )
+    repeatable: bool = Field(
+        default=False, description="whether it may be run again without a question when a crash left it without an end"
+    )
+
+    @property
+    def takes_prompt(self) -> bool:
+        return self.stdin or any("{prompt}" in template for template in self.argv[1:])
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether a run of it may be paid for: it is sent a prompt or a model, or tells its use. Any other is free."""
+        told = self.tokens_in or self.tokens_out or self.cost_usd or self.model or self.max_cost_usd is not None
+        return self.takes_prompt or bool(told)
+
+
+class RoleConfig(Model):
+    """A role: `[roles.NAME]`. What is not given comes from the built-in role of that name, if there is one."""
+
+    prompt: str = Field(default="", description="who the agent is told to be", examples=["You are the release manager."])
+    runtime: Name | None = Field(
+        default=None, description="where tasks of this role run, where they say nothing else", examples=["claude-code"]
+    )
+    model: ModelName | None = Field(default=None, description="the model of this role", examples=["opus"])
+    skills: tuple[Name, ...] = Field(default=(), description="skills that tasks of this role always have", examples=[["python-style"]])
+    budget: BudgetLimit | None = Field(default=None, description="what one task of this role may spend", examples=[{"usd": 2.0}])
+    threshold: Threshold | None = Field(default=None, description="as in [context], for this role", examples=[0.7])
+
+
+class BudgetConfig(Model):
+    """Limits that hold: `[budget]`."""
+
+    task: BudgetLimit | None = Field(default=None, description="what one task may spend", examples=[{"usd": 1.0}])
+    execution: BudgetLimit | None = Field(
+        default=None, description="what one execution may spend", examples=[{"usd": 5.0, "tokens": 2_000_000}]
+    )
+    day: BudgetLimit | None = Field(default=None, description="what may be spent on a day", examples=[{"usd": 5.0}])
+    month: BudgetLimit | None = Field(default=None, description="what may be spent in a month", examples=[{"usd": 60.0}])
+    hard: bool = Field(default=False, description="whether what does not fit is refused over MCP too")
+    timezone: str = Field(default="UTC", description="where days and months begin")
+    reserve_usd: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="held for a call that says no more of itself, and its cap; else a dollar, or what the limits leave",
+        examples=[0.5],
+    )
+    reserve_tokens: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="the same, in tokens; else 50000, or what the limits leave", examples=[50_000]
+    )
+    uncapped: tuple[Name, ...] = Field(
+        default=(),
+        description="commands that may run under a limit in dollars without a max_cost_usd",
+        examples=[["llm"]],
+    )
+
+    @property
+    def usual_usd(self) -> float:
+        return USUAL_USD if self.reserve_usd is None else self.reserve_usd
+
+    @property
+    def usual_tokens(self) -> int:
+        return USUAL_TOKENS if self.reserve_tokens is None else self.reserve_tokens
+
+
+class PriceConfig(Model):
+    """Dollars per million tokens: `[prices."my-model"]`."""
+
+    input: Annotated[float, Field(ge=0)] = Field(description="tokens of the prompt", examples=[3.0])
+    output: Annotated[float, Field(ge=0)] = Field(description="tokens of the answer", examples=[15.0])
+    cache_read: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="tokens read from the provider's cache", examples=[0.3]
+    )
+    cache_write: Annotated[float, Field(ge=0)] | None = Field(default=None, description="tokens written to it", examples=[3.75])
+
+
+class RetentionConfig(Model):
+    """Which executions are kept: `[executions]`. What can be resumed is kept anyway."""
+
+    keep: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many, the newest, are kept at the most")
+    days: Annotated[float, Field(gt=0, le=36_500)] = Field(default=30, description="for how many days")
+    max_mb: Annotated[int, Field(ge=1, le=1 << 30)] = Field(default=2048, description="how much space they may take together, in MB")
+    auto: bool = Field(default=True, description="whether the others are removed without being asked")
+
+
+# `runner` is the runtime that a task would go to. Those with a model may name it: `open-code:openai/gpt-5-mini`.
+SUMMARIZER = r"^(deterministic|sampling|(runner|claude-code|open-code|cli|pydantic-ai)(:\S{1,200})?)$"
+
+
+class ContextConfig(Model):
+    """How contexts are kept within their model's window: `[context]`."""
+
+    enabled: bool = Field(default=True, description="whether what came before is summarised; else it is cut in its middle")
+    threshold: Threshold = Field(default=0.8, description="the share of the window beyond which it is")
+    reserve_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = Field(default=8_000, description="kept for the answer")
+    pass_tokens: Annotated[int, Field(ge=200, le=MOST_TOKENS)] = Field(
+        default=8_000, description="outputs longer than this are handed on as summaries"
+    )
+    default_window: Annotated[int, Field(ge=2_000, le=MOST_TOKENS)] = Field(
+        default=128_000, description="the window of a model that nobody knows"
+    )
+    windows: dict[str, Annotated[int, Field(ge=2_000, le=MOST_TOKENS)]] = Field(default_factory=dict, description="windows by model")
+    summarizers: tuple[Annotated[str, Field(pattern=SUMMARIZER)], ...] = Field(
+        default=("runner", "sampling", "deterministic"), description="who summarises, in this order, until one does"
+    )
+    model: ModelName | None = Field(default=None, description="the model that summarises", examples=["haiku"])
+    last: Annotated[int, Field(ge=0, le=100)] = Field(default=4, description="messages that stay word for word")
+    timeout_s: Annotated[float, Field(gt=0)] = Field(default=120.0, description="seconds that a summary may take")
+
+
+class ClientConfig(Model):
+    """Somebody who may call over HTTP, by a token: `[serve.clients.NAME]`. What is not said is not allowed.
+
+    The token itself is in no file of the project: a variable of the environment or a file of its own has it.
+    """
+
+    token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")] | None = Field(
+        default=None, description="the variable that holds its token", examples=["CI_TOKEN"]
+    )
+    token_file: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        default=None, description="the file that holds its token, from the project's folder"
+    )
+    allow: tuple[str, ...] = Field(default=(), description="tools, of those that the project grants: `*` is all of them", examples=[["*"]])
+    budget: BudgetLimit | None = Field(
+        default=None, description="what it may spend on a day; it holds even where [budget] only warns", examples=[{"usd": 1.0}]
+    )
+    compose: bool = Field(default=False, description="whether it may save, change and delete composed tools")
+    engine: bool = Field(default=False, description="whether it may start agents and commands, resume, and say what is approved")
+
+    @model_validator(mode="after")
+    def _one_token(self) -> ClientConfig:
+        if (self.token_env is None) == (self.token_file is None):
+            raise ValueError('give either token_env (a variable: token_env = "CI_TOKEN") or token_file (a file that holds nothing else)')
+        return self
+
+    @field_validator("allow")
+    @classmethod
+    def _patterns(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in allow:
+            try:
+                check_pattern(pattern)
+            except BadName as error:
+                raise ValueError(str(error)) from None
+        return allow
+
+
+class ServeConfig(Model):
+    """What an MCP client meets: `[serve]`. All but the first concern `go-ent serve --http`."""
+
+    listed: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=30, description="composed tools listed under their own names; others are found by search"
+    )
+    clients: dict[ClientName, ClientConfig] = Field(default_factory=dict, max_length=1000, description="who may call over HTTP, by a token")
+    hosts: tuple[HostName, ...] = Field(
+        default=(), description="names by which this server is reached, beside its own address", examples=[["tools.example.com"]]
+    )
+    origins: tuple[Origin, ...] = Field(default=(), description="web pages that may call it", examples=[["https://example.com"]])
+    max_request_bytes: Annotated[int, Field(ge=1024, le=256 << 20)] = Field(default=4 << 20, description="what a request may have")
+    read_timeout_s: Annotated[float, Field(gt=0, le=3600)] = Field(
+        default=20.0, description="seconds for a request's head, and for its body"
+    )
+    max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=200, description="requests and streams at one time, shared out among the clients"
+    )
+    max_waiting_bytes: Annotated[int, Field(ge=1024, le=1 << 40)] = Field(
+        default=64 << 20, description="bytes of all requests under way, shared out among the clients"
+    )
+    max_sessions: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1000, description="sessions of clients of the older protocols at one time, shared out among them"
+    )
+
+
+class EngineSection(Model):
+    """How tasks are run: `[engine]`."""
+
+    runtime: Name | None = Field(default=None, description="the runtime that is preferred", examples=["claude-code"])
+    strategy: StrategyName = Field(default="auto", description="how a task is run, where it says nothing")
+    concurrency: Annotated[int, Field(ge=1, le=256)] = Field(default=4, description="tasks that run at the same time")
+    timeout_s: Annotated[float, Field(gt=0)] = Field(default=1800.0, description="seconds that one task may take")
+    silence_s: Annotated[float, Field(gt=0)] = Field(default=300.0, description="seconds for which a program may say nothing")
+    chain: tuple[Name, ...] = Field(
+        default=(), description="the roles of a handoff, instead of the rule's", examples=[["architect", "developer"]]
+    )
+    command: Name | None = Field(default=None, description="the command that answers tasks on the cli runtime", examples=["llm"])
+    prompt_tokens: Annotated[int, Field(ge=1000, le=MOST_TOKENS)] = Field(
+        default=60_000, description="what files and previous outputs may take of a prompt"
+    )
+    mode: Mode | None = Field(default=None, description="whose budget rules hold, whoever asks", examples=["cli"])
+
+
+class EngineConfig(Model):
+    """All of it. Without a file: no limits, the usual programs, no commands."""
+
+    engine: EngineSection = EngineSection()
+    runners: dict[Name, RunnerConfig] = Field(default_factory=dict)
+    commands: dict[Name, CommandConfig] = Field(default_factory=dict)
+    roles: dict[Name, RoleConfig] = Field(default_factory=dict)
+    budget: BudgetConfig = BudgetConfig()
+    prices: dict[str, PriceConfig] = Field(default_factory=dict)
+    executions: RetentionConfig = RetentionConfig()
+    context: ContextConfig = ContextConfig()
+    serve: ServeConfig = ServeConfig()
+
+    @model_validator(mode="after")
+    def _command_is_there(self) -> EngineConfig:
+        name = self.engine.command
+        if name is not None and name not in self.commands:
+            there = ", ".join(sorted(self.commands)) or "none"
+            raise ValueError(f"engine.command: there is no command {name}; there are: {there}")
+        return self
+
+
+def read_engine_config(project: Path, layers: Layers | None = None) -> EngineConfig:
+    """The project's settings for the engine, of the file and the environment, or `ConfigError` with all that is wrong with them."""
+    layers = layers or read_engine_settings(project)
+    known = SECTIONS | TOOL_SECTIONS
+    wrong = [problem((name,), unknown((name,), known), layers.where) for name in sorted(layers.table.keys() - known)]
+    for section in sorted(layers.of_file.keys() & {"commands", "runners"}):
+        from go_ent.composer.sources.secrets import spelled_out
+
+        wrong += [problem(path, said, layers.where) for path, said in spelled_out(layers.of_file, section)]
+    try:
+        config = EngineConfig.model_validate({name: value for name, value in layers.table.items() if name in SECTIONS})
+    except ValidationError as error:
+        wrong += problems(error, EngineConfig, layers.where)
+    if wrong:
+        raise ConfigError(*wrong)
+    return config
+
+
+def read_engine_settings(project: Path) -> Layers:
+    """The settings as they are written. `GO_ENT__RUNNERS__CLAUDE_CODE` is the runtime of that name, whether the file names it or not."""
+    return read_settings(project, {"runners": ("claude-code", "open-code")})

@@ -1,0 +1,31 @@
+"""A run in a guest that can be stopped from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from go_ent.sandbox import Run, Sandbox
+
+GRACE_S = 2.0
+
+
+async def drive(box: Sandbox, run_id: str, running: Coroutine[Any, Any, Run], stop: asyncio.Event) -> Run | None:
+    """A run that *stop* ends: gracefully, then by force. None if it had to be given up. Cancelling this ends it, too."""
+    task = asyncio.ensure_future(running)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            box.end(run_id, "interrupted")
+            await asyncio.wait([task], timeout=GRACE_S)
+        if not task.done():  # it waits for something on the host
+            task.cancel()
+            await asyncio.wait([task])
+        return None if task.cancelled() else task.result()
+    finally:
+        stopping.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])

@@ -1,0 +1,1 @@
+"""The one way of every step: prompt, runtime, budget, runner, record."""

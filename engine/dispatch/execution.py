@@ -1,0 +1,146 @@
+"""Executions from their beginning to their end: the steps of the strategy that was chosen, and a state that says how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from go_ent.engine.context.execution_summaries import with_summaries
+from go_ent.engine.core.config import EngineConfig
+from go_ent.engine.core.errors import EngineError, ExecutionConflict, StorageFailed
+from go_ent.engine.core.models import Event, RunResult, Task, TaskResult
+from go_ent.engine.core.step import Output, RunStep, Step
+from go_ent.engine.dispatch.dispatcher import Dispatcher, ExecutionContext
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.guest_runs.runs import UNDER_WAY, Guests
+from go_ent.engine.prompts import Prompt
+from go_ent.engine.strategies import Plan, aggregate, multi, parallel, single
+from go_ent.engine.strategies.work import Chosen, Work, as_tasks
+from go_ent.sandbox.host.spans import span
+from go_ent.sandbox.worker.tape import Diverged
+
+
+class Carrier:
+    """Of one engine. *over* hears of each execution that has ended, whatever came of it."""
+
+    def __init__(self, dispatcher: Dispatcher, config: EngineConfig, guests: Guests, over: Callable[[ExecutionContext], None]) -> None:
+        self._dispatcher = dispatcher
+        self._config = config
+        self._guests = guests
+        self._over = over
+
+    async def carry_out(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
+        UNDER_WAY.set(run.id)
+        with span("execution", execution_id=run.id, work=run.held.state.kind, strategy=chosen.strategy) as told:
+            result = await self._go(run, work, chosen, concurrency)
+            told.set(status=result.status)
+            return result
+
+    async def _go(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
+        """An execution from its beginning to its end. Whatever happens, its state says so."""
+        started = time.monotonic()
+        try:
+            await run.write(run.held.move, "running")
+            run.say("status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason)
+            try:
+                results = await self.steps(run.id, work, chosen, partial(self._dispatcher.run, run=run), concurrency, run.stop)
+                if run.broken is not None:
+                    if isinstance(run.tapes.wrong, Diverged):
+                        raise ExecutionConflict(f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}")
+                    raise StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
+                for step in results:
+                    if step.task_id not in run.held.state.results:  # it never came to be run, and who watches should know
+                        run.say("step", step.task_id, step.error or "", status=step.status)
+                leaves = parallel.leaves(work, results) if isinstance(work, Plan) else ()
+                took = round((time.monotonic() - started) * 1000)
+                result = aggregate(run.id, chosen.strategy, chosen.reason, results, leaves=leaves, duration_ms=took)
+                result = with_summaries(result, run.context.links if run.context is not None else ())
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                result = TaskResult(execution_id=run.id, status="BLOCKED", strategy=chosen.strategy, error=said)
+                with contextlib.suppress(OSError):
+                    await self._end(run, result, "failed")
+                raise
+            paused = any(step.status == "paused" for step in result.steps)
+            interrupted = run.stop.is_set() and not result.ok
+            await self._end(run, result, "completed" if result.ok else "interrupted" if interrupted else "paused" if paused else "failed")
+            return result
+        finally:
+            self._over(run)
+            await asyncio.to_thread(self._guests.let_go, run.held, run.tapes)
+
+    async def _end(self, run: ExecutionContext, result: TaskResult, status: Any) -> None:
+        def end() -> None:
+            # What the steps say is in the state already, step by step.
+            known = run.held.state.results
+            short = tuple(_named(step) if step.task_id in known else step for step in result.steps)
+            run.held.move(status, result=result.model_copy(update={"steps": short}), error=result.error)
+
+        await run.write(end)
+        run.say("status", status=status)
+        run.say("result", text=result.output, result=result.model_dump(mode="json"))
+
+    async def steps(
+        self, execution_id: str, work: Work, chosen: Chosen, step: RunStep, concurrency: int | None, stop: asyncio.Event | None = None
+    ) -> tuple[RunResult, ...]:
+        """What the steps come to, each of them run by *step*, as the strategy has them."""
+        if isinstance(work, Plan):
+            most = next(one for one in (concurrency, work.concurrency, self._config.engine.concurrency) if one is not None)
+            return await parallel.run(work, step, execution_id=execution_id, concurrency=most, stop=stop)
+        if chosen.strategy == "multi":
+            assert isinstance(work, Task)
+            return await multi.run(work, step, execution_id=execution_id, chain=self._config.engine.chain, stop=stop)
+        return await single.run(as_tasks(work), step, execution_id=execution_id, stop=stop)
+
+    async def rehearse(self, work: Work, chosen: Chosen, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
+        """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
+        seen: list[tuple[str, Prompt | str]] = []
+
+        problems: list[EngineError] = []
+
+        async def look(step: Step) -> RunResult:
+            shown: Prompt | str = step.task.title
+            try:
+                self._dispatcher.check(step.task, may_start=True)
+                if step.task.has_prompt:
+                    shown = await self._dispatcher.prompt(step, tuple(adjustments))
+            except EngineError as error:
+                problems.append(error)
+                raise
+            seen.append((step.id, shown))
+            said = f"[what {step.task.role or step.id} answers]"
+            return RunResult(execution_id="", task_id=step.id, status="completed", output=said)
+
+        if not isinstance(work, Plan):
+            await self.steps("", work, chosen, look, 1)
+            if problems:
+                raise problems[0]
+            return seen
+        for task, referred in zip(work.task, work.referred, strict=True):  # as they are: what is referred to is not there yet
+            others = [one for one in dict.fromkeys(task.depends_on) if one not in referred]
+            await look(Step(task.id, work.with_threshold(task), dependencies=tuple(Output(one, f"[what {one} answers]") for one in others)))
+        return seen
+
+
+def _named(step: RunResult) -> RunResult:
+    """A step by its name alone: the rest of it is in the state."""
+    return RunResult(execution_id=step.execution_id, task_id=step.task_id, status=step.status)
+
+
+def with_steps(state: ExecutionState, result: TaskResult) -> TaskResult:
+    """A result as it was, with all that the state has of its steps."""
+    return result.model_copy(update={"steps": tuple(state.results.get(step.task_id, step) for step in result.steps)})
+
+
+async def first_event(next_event: Coroutine[Any, Any, Event], task: asyncio.Task[TaskResult]) -> Event | None:
+    """The next event, or None if the execution ended without one."""
+    waiting = asyncio.ensure_future(next_event)
+    try:
+        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+        return waiting.result() if waiting.done() else None
+    finally:
+        waiting.cancel()

@@ -1,0 +1,271 @@
+"""An execution that this process owns: what happens goes to its journal at once, and to its state's file now and then."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from go_ent.composer.project.files import TEMPORARY, read_bounded, sync_folder
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.executions.apply_records import APPLIED, READ_RAW, applied
+from go_ent.engine.executions.index import Index
+from go_ent.engine.storage.journal import Journal
+from go_ent.engine.storage.records import Record, Scan
+from go_ent.engine.executions.state import AgentSession, ExecutionState, ExecutionStatus, pack
+from go_ent.engine.executions.undo import Undoing, find_checkpoint, standing
+from go_ent.engine.storage import crash_points
+from go_ent.engine.storage.claims import Claim
+
+STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE, MARK_FILE = "state.json", "journal.jsonl", "lock", "interrupt", "mark"
+MAX_MARK, MAX_LABEL = 1 << 20, 200
+log = logging.getLogger(__name__)
+
+
+class OwnedExecution:
+    """An execution that this process owns: nobody else changes it until `release`. Thread-safe; only `append` does not block."""
+
+    def __init__(self, folder: Path, claim: Claim, state: ExecutionState, journal: Journal, index: Index) -> None:
+        self.folder = folder
+        self.state = state
+        self._claim = claim
+        self._journal = journal
+        self._index = index
+        self._back: Undoing | None = None  # what is undone as soon as it goes on
+        self._placed = False  # whether its folder is known to be on disk: who made it may not have come to that
+        self._changing = threading.Lock()  # a record and what it does to the state are one thing
+        self._writing = threading.Lock()
+        self._batching = threading.Lock()
+        self._together: int | None = None  # the thread that syncs and writes the state once, at the end
+        self._wanted = False  # whether it is to
+        self._moved = False
+        self._written = 0.0
+        self._took = 0.0
+
+    @property
+    def id(self) -> str:
+        return self.state.id
+
+    @property
+    def before(self) -> str | None:
+        """The identity of the process that had it and died, if one did."""
+        return self._claim.before
+
+    @property
+    def size(self) -> int:
+        """Bytes of its journal."""
+        return self._journal.size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def append(self, kind: str, data: Mapping[str, Any], *, raw: Mapping[str, bytes] | None = None, sync: bool = False) -> int:
+        """A record, in the journal when this returns, and in the state; with *sync* it is on disk. Its number."""
+        with self._changing:
+            seq = self._journal.append(kind, data, raw=raw)
+            if kind in APPLIED:
+                told = {name: json.loads(value) for name, value in raw.items()} if raw and kind in READ_RAW else {}
+                self.state = applied(self.state, {"at": time.time(), **data, **told, "seq": seq, "kind": kind})
+        if sync:
+            self._settle()
+        return seq
+
+    def commit(self) -> None:
+        """All that was appended is on disk when this returns. One sync serves all who wait for one."""
+        self._journal.sync()
+        if not self._placed:
+            sync_folder(self.folder)
+            sync_folder(self.folder.parent)
+            self._placed = True
+
+    def _settle(self) -> None:
+        if self._together == threading.get_ident():
+            self._wanted = True
+        else:
+            self.commit()
+
+    def records(self) -> Iterator[Record]:
+        """All its records, read from its journal. Where some are lost, a note says which."""
+        return iter(Scan(self._journal.path))
+
+    def standing(self) -> Iterator[Record]:
+        """Those of its records that no going back has undone."""
+        return standing(self.records(), self.state.undone)
+
+    def undoing(self, name: str) -> Undoing:
+        """What going back to a checkpoint would undo."""
+        return Undoing.of(self.state, self.records(), find_checkpoint(self.state, name), self._journal.seq)
+
+    def go_back(self, back: Undoing) -> None:
+        """To a checkpoint. It is on record once it is running: who finds before that it can't has changed nothing."""
+        with self._changing:
+            self.state = applied(_still(self.state), {"at": time.time(), "seq": self._journal.seq, "kind": "undone", **back.record})
+            self._back = back
+
+    def move(self, status: ExecutionStatus, *, sync: bool = True, **changes: Any) -> None:
+        """Another status, on disk when this returns."""
+        if status == "running" and self._back is not None:
+            back, self._back = self._back, None
+            self.append("undone", back.record)
+        with self._changing:
+            moved = self.state.moved(status, time.time(), **changes)
+            changed = moved.model_dump(mode="json", include={"status", "finished", *changes})
+            self._journal.append("status", {"changes": changed})
+            self.state = moved
+        if self._together == threading.get_ident():
+            self._wanted, self._moved = True, True
+            return
+        if sync:
+            self.commit()
+        self.write()
+        self._index.put(self.state)
+
+    def start_try(self, step: str, runtime: str, version: str | None = None, *, begun: bool = True) -> int:
+        """A step is about to be dispatched: on disk before it is. The number of the try.
+
+        One that is not *begun* has to wait first: `started` says when it is.
+        """
+        number = self.state.tries.get(step, 0) + 1
+        self.append("try", {"step": step, "runtime": runtime, "version": version, "try": number, "begun": begun}, sync=True)
+        return number
+
+    def started(self, step: str, runtime: str) -> None:
+        """A try begins now: on disk before it does."""
+        self.append("started", {"step": step, "runtime": runtime}, sync=True)
+
+    def session(self, step: str, session: AgentSession) -> None:
+        """An agent has told its session: a retry after a crash goes on in it."""
+        self.append("session", {"step": step, "session": session.model_dump()})
+
+    def finish_step(self, step: str, result: RunResult, *, unknown: bool = False) -> None:
+        """A step's result, on disk when this returns. The state's file follows when it was not just written.
+
+        Where it is *unknown* what the last try came to, that stays so.
+        """
+        data = {"step": step, "result": result.model_dump(mode="json")} | ({"unknown": True} if unknown else {})
+        self.append("step_finished", data, sync=True)
+        if self._together != threading.get_ident() and self._due():
+            self.write()
+
+    def checkpoint(self, label: str, value: Any = None) -> None:
+        """A person's mark, on disk when this returns, with the state as it is."""
+        self.append("checkpoint", {"path": None, "label": label, "value": value}, sync=True)
+        self.write()
+
+    def remove_checkpoint(self, name: str) -> None:
+        """A mark is taken away, by its number or label: on disk when this returns."""
+        self.append("unmarked", {"checkpoint": find_checkpoint(self.state, name).seq}, sync=True)
+        self.write()
+
+    def together(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Do several things of the above, and sync once: what each gave, or the error that it raised.
+
+        All of it is on disk when this returns; if that could not be, each has failed.
+        """
+        outcomes: list[Any] = []
+        with self._batching:
+            self._together, self._wanted, self._moved = threading.get_ident(), False, False
+            try:
+                for one in work:
+                    try:
+                        outcomes.append(one())
+                    except Exception as error:
+                        outcomes.append(error)
+            finally:
+                self._together = None
+            try:
+                if self._wanted:
+                    self.commit()
+            except OSError as error:
+                return [outcome if isinstance(outcome, Exception) else error for outcome in outcomes]
+            if self._moved or (self._wanted and self._due()):
+                self.write()
+            if self._moved:
+                self._index.put(self.state)
+        return outcomes
+
+    def _due(self) -> bool:
+        """Whether it is time for the state's file: it may take a twentieth of the time."""
+        return time.monotonic() - self._written > max(0.05, 20 * self._took)
+
+    def write(self) -> None:
+        """The state as its file. It is not synced: where one is missing, damaged or old, the journal has the rest."""
+        crash_points.point("state-before-write")
+        with self._writing:
+            started = time.monotonic()
+            with self._changing:
+                now = {"updated": time.time(), "seq": self._journal.seq, "offset": self._journal.size}
+                self.state = self.state.model_copy(update=now)
+                still = _still(self.state)
+            data = pack(still)  # without the lock: it may take long, and others have something to record
+            try:
+                _replace(self.folder / STATE_FILE, data)
+            except OSError as error:
+                log.warning("%s can't be written, its journal has it all: %s", self.folder / STATE_FILE, error)
+            self._written = time.monotonic()
+            self._took = self._written - started
+
+    def interrupt_requested(self) -> bool:
+        """Whether another process has asked to stop; asking is answered once."""
+        try:
+            os.unlink(self.folder / INTERRUPT_FILE)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def mark_requested(self) -> bool:
+        """Whether another process has asked for a checkpoint; it is made, and its state written."""
+        path = self.folder / MARK_FILE
+        try:
+            said = json.loads(read_bounded(path, MAX_MARK))
+            label, value = str(said.get("label", ""))[:MAX_LABEL], said.get("value")
+            removed = str(said.get("remove", ""))[:MAX_LABEL]
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the first: a link, a pipe, a folder
+            label, value, removed = "", None, ""
+        try:
+            if label:
+                self.checkpoint(label, value)
+            if removed:
+                self.remove_checkpoint(removed)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        return bool(label or removed)
+
+    def release(self) -> None:
+        self._journal.close()
+        self._claim.release()
+
+
+def _still(state: ExecutionState) -> ExecutionState:
+    """The state, with copies of what is changed in place."""
+    changed = {name: dict(getattr(state, name)) for name in ("results", "tries", "begun", "sessions", "requests", "decisions")}
+    environment = state.environment.model_copy(update={"runners": dict(state.environment.runners)})
+    return state.model_copy(update={**changed, "environment": environment})
+
+
+def _replace(path: Path, data: bytes) -> None:
+    new = path.with_name(TEMPORARY + path.name)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)  # of an owner that was killed
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb") as file:
+            file.write(data)
+        crash_points.point("state-before-rename")
+        os.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+    crash_points.point("state-after-rename")

@@ -1,0 +1,80 @@
+"""The executions that run in this process, and other processes' requests to stop them or to mark where they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from go_ent.engine.executions.owned import OwnedExecution
+
+log = logging.getLogger("go_ent.engine")
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One execution under way: how to ask it to stop, and when it has."""
+
+    held: OwnedExecution
+    stop: Callable[[], None]
+    task: asyncio.Future[Any]
+
+
+class Watch:
+    """Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Running] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def get(self, execution_id: str) -> Running | None:
+        return self._running.get(execution_id)
+
+    @property
+    def ids(self) -> list[str]:
+        """The executions under way."""
+        return list(self._running)
+
+    def add(self, held: OwnedExecution, stop: Callable[[], None], task: asyncio.Future[Any]) -> None:
+        self._running[held.id] = Running(held, stop, task)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
+    def remove(self, execution_id: str) -> None:
+        self._running.pop(execution_id, None)
+
+    def stop_all(self) -> int:
+        """Ask everything to stop, and say how much that is."""
+        for running in list(self._running.values()):
+            running.stop()
+        return len(self._running)
+
+    async def close(self) -> None:
+        """Stop everything, and wait for it."""
+        if self.stop_all():
+            await asyncio.wait([running.task for running in self._running.values()])
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+
+    async def _look(self) -> None:
+        while self._running:
+            running = list(self._running.values())
+            for asked in await asyncio.to_thread(_asked, running):
+                asked.stop()
+            await asyncio.sleep(LOOK_S)
+
+
+def _asked(running: list[Running]) -> list[Running]:
+    found = []
+    for one in running:
+        try:
+            if one.held.interrupt_requested():
+                found.append(one)
+            one.held.mark_requested()
+        except Exception as error:  # of one execution: the others' requests are heard all the same
+            log.warning("a request to execution %s could not be carried out: %s", one.held.id, error)
+    return found

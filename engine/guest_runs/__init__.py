@@ -1,0 +1,1 @@
+"""Code and composed tools as executions: recorded, replayed, resumed."""

@@ -1,0 +1,1 @@
+"""What a runner is, and what those of agent programs share."""

@@ -1,0 +1,1 @@
+"""Commands, composed tools and code as a runner: no model."""

@@ -1,0 +1,1 @@
+"""A call over MCP: who makes it, its progress and questions, and its answer."""

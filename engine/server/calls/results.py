@@ -1,0 +1,298 @@
+"""What the server's tools answer: shapes that are true, every field bounded, and one place where what went wrong becomes an error."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, ParamSpec
+
+from fastmcp.exceptions import ValidationError as BadArguments
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools.base import ToolResult
+from mcp_types import CallToolRequestParams
+from pydantic import ValidationError
+
+from go_ent.composer import ComposeRefused, ComposerError
+from go_ent.composer.catalogue.catalogue import GRANT_IT
+from go_ent.composer.catalogue.schemas import no_such
+from go_ent.composer.codemode.codemode import CodeRun
+from go_ent.composer.errors import WrongStore
+from go_ent.engine.core.errors import EngineError, NotAllowed
+from go_ent.engine.core.explain import MOST, explain, problem
+from go_ent.engine.core.models import TaskResult
+from go_ent.engine.core.outcomes import OUTCOMES
+from go_ent.engine.executions.state import ExecutionState, Request
+from go_ent.engine.server.calls.callers import current
+from go_ent.engine.server.calls.wording import for_clients
+from go_ent.sandbox import SandboxError
+
+log = logging.getLogger("go_ent.engine.server")
+P = ParamSpec("P")
+Wants = Literal["compose", "agents"]
+MAX_CHARS = 10_000
+MAX_SCOPE = 300
+READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+KEEPS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}  # changes what can be undone
+RUNS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}  # does what its tools do
+
+STRING: dict[str, Any] = {"type": "string"}
+NUMBER: dict[str, Any] = {"type": "number"}
+INTEGER: dict[str, Any] = {"type": "integer"}
+
+
+def shape(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object; all that is not *required* may be left out."""
+    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
+
+
+def rows(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": shape(*required, **properties)}
+
+
+TEXT = shape("text", text=STRING)
+ARRAY: dict[str, Any] = {"type": "array"}
+OBJECT: dict[str, Any] = {"type": "object"}
+BOOLEAN: dict[str, Any] = {"type": "boolean"}
+RUN = shape(
+    "execution_id",
+    "status",
+    execution_id=STRING,
+    status={"enum": list(OUTCOMES)},
+    result={},
+    stdout=STRING,
+    error=STRING,
+    hint=STRING,
+    help=STRING,
+    pending=ARRAY,
+    usage=OBJECT,
+)
+_STATE: dict[str, Any] = {
+    "execution_id": STRING,
+    "status": STRING,
+    "output": STRING,
+    "error": STRING,
+    "hint": STRING,
+    "pending": ARRAY,
+    "steps": ARRAY,
+}
+WORK = shape(
+    "status", **_STATE, strategy=STRING, metrics=OBJECT, files_modified=ARRAY, observations=ARRAY, adjustments=ARRAY, prompts=ARRAY
+)
+RESUMED = shape("execution_id", "status", **_STATE, strategy=STRING, metrics=OBJECT, result={}, stdout=STRING, changed=ARRAY, usage=OBJECT)
+STATUS = shape(
+    "execution_id",
+    "status",
+    **_STATE,
+    title=STRING,
+    resumable=BOOLEAN,
+    tool_calls=INTEGER,
+    spent_usd=NUMBER,
+    spent_tokens=INTEGER,
+    summaries=ARRAY,
+)
+
+
+def failed(message: str) -> ToolResult:
+    """A failure that the model can act on."""
+    return ToolResult(content=cut(message), is_error=True)
+
+
+def text(value: str, **more: Any) -> ToolResult:
+    return ToolResult(content=value, structured_content={"text": value, **more})
+
+
+def said(value: str, **fields: Any) -> ToolResult:
+    """Words for who reads, fields for who counts."""
+    return ToolResult(content=value, structured_content=fields)
+
+
+def answering(wants: Wants | None = None) -> Callable[[Callable[P, Awaitable[ToolResult]]], Callable[P, Awaitable[ToolResult]]]:
+    """A tool of the server: what it raises is an error that says what was wrong. *wants* is what a caller must be allowed."""
+
+    def decorate(tool: Callable[P, Awaitable[ToolResult]]) -> Callable[P, Awaitable[ToolResult]]:
+        @functools.wraps(tool)
+        async def answer(*args: P.args, **kwargs: P.kwargs) -> ToolResult:
+            try:
+                allow(wants)
+                return await tool(*args, **kwargs)
+            except ComposeRefused as error:
+                return failed(f"{error.name} was not saved:\n" + "\n".join(f"- {problem}" for problem in error.problems))
+            except EngineError as error:
+                return failed(for_clients(str(error)))
+            except WrongStore as error:
+                return failed(f"{error}: over HTTP only this project's tools can be changed; their owner does it with go-ent tool")
+            except (ComposerError, SandboxError) as error:
+                return failed(str(error))
+            except ValidationError as error:
+                return failed(explain(error))
+            except OSError as error:  # a full disk, a read-only one: the path is the log's business
+                log.warning("%s could not be done: %s", tool.__name__, error)
+                return failed(
+                    f"{error.strerror or type(error).__name__}: this could not be done, or not be recorded; go-ent doctor says more"
+                )
+            except Exception:
+                if not current().name:
+                    raise
+                log.exception("%s failed", tool.__name__)  # what it says may be nobody's business who has only a token
+                return failed(f"{tool.__name__} failed inside the server, whose log says why: not by anything in this call")
+
+        return answer
+
+    return decorate
+
+
+class Arguments(Middleware):
+    """Says what is wrong with a call's arguments in words that can be acted on."""
+
+    async def on_call_tool(
+        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
+    ) -> ToolResult:
+        try:
+            return await call_next(context)
+        except BadArguments as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            tool = None if context.fastmcp_context is None else await context.fastmcp_context.fastmcp.get_tool(context.message.name)
+            names = [] if tool is None else list(tool.parameters.get("properties", {}))
+            return failed(f"the arguments of {context.message.name} do not fit: {_misfits(error.__cause__, names)}")
+
+
+def _misfits(error: ValidationError, names: list[str]) -> str:
+    """What is wrong with a call's arguments, of which there are those *names*."""
+    found: list[str] = []
+    for one in error.errors(include_url=False, include_input=False)[:MOST]:
+        where = ".".join(str(part) for part in one["loc"])
+        match one["type"]:
+            case "unexpected_keyword_argument":
+                found.append(no_such("argument", where, names))
+            case "missing_argument" | "missing":
+                found.append(f"{where} is required")
+            case "dict_type" | "model_type" | "model_attributes_type":
+                found.append(f"{where}: it should be an object")
+            case _:
+                found.append(f"{where}: {problem(one)}" if where else problem(one))
+    return "; ".join(found)
+
+
+def allow(wants: Wants | None) -> None:
+    """Refuse a caller who may not do that."""
+    caller = current()
+    if wants == "compose" and not caller.may_compose:
+        raise NotAllowed(f"client {caller.name} may not change composed tools: [serve.clients.{caller.name}] has no compose = true")
+    if wants == "agents" and not caller.may_run_agents:
+        raise NotAllowed(f"client {caller.name} may not use the engine: [serve.clients.{caller.name}] has no engine = true")
+
+
+def _hint(run: CodeRun) -> str | None:
+    """What to do about a run's error. The guest, which makes the hint, knows the tools that were listed when it began: no more."""
+    assert run.error is not None
+    if run.calls and (failed_call := run.calls[-1].error):
+        kind, _, message = failed_call.partition(": ")
+        if kind in ("NotGranted", "UnknownTool") and message in run.error.message:
+            return GRANT_IT if GRANT_IT in message else "tool_search finds the tools that are granted"
+    return run.error.hint
+
+
+def of_run(run: CodeRun) -> ToolResult:
+    """A run as a result: what a model needs of it, and no more. Every field is bounded."""
+    made: dict[str, Any] = {"execution_id": run.id, "status": run.status}
+    if run.status == "completed":
+        made["result"] = run.result
+    if run.stdout:
+        made["stdout"] = cut(run.stdout)
+    if run.error is not None:
+        made["error"] = cut((run.error.traceback or f"{run.error.kind}: {run.error.message}").strip())
+        if hint := _hint(run):
+            made["hint"] = cut(for_clients(hint))
+    if run.pending:
+        made["pending"] = [{**one.model_dump(mode="json"), "arguments": short(one.arguments)} for one in run.pending[:20]]
+        made.setdefault("hint", decide_hint(run.id))
+    if run.status == "interrupted":
+        made.setdefault("hint", "engine_resume goes on")
+    if run.help:
+        made["help"] = run.help
+    made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
+    return ToolResult(structured_content=made, is_error=OUTCOMES[run.status].is_error)
+
+
+def of_result(result: TaskResult, state: ExecutionState | None = None) -> ToolResult:
+    """What work came to, as a model needs it: every field bounded. Of what rests, the *state* says why."""
+    made: dict[str, Any] = {"execution_id": result.execution_id, "status": result.status, "output": cut(result.output)}
+    made["strategy"] = f"{result.strategy}: {result.strategy_reason}"
+    if result.error:
+        made["error"] = cut(result.error)
+    if result.metrics is not None:
+        made["metrics"] = result.metrics.model_dump(mode="json")
+    for name in ("files_modified", "observations", "adjustments"):
+        if found := getattr(result, name):
+            made[name] = [cut(one) for one in found[:50]]
+    made["steps"] = [
+        {
+            "id": step.task_id,
+            "status": step.status,
+            "runtime": step.runtime or "",
+            "reason": step.runtime_reason,
+            "error": cut(step.error or ""),
+        }
+        for step in result.steps[:100]
+    ]
+    paused = any(step.status == "paused" for step in result.steps)
+    if paused and state is not None:
+        made |= _waiting(state)
+    elif not result.ok and state is not None and state.resumable:
+        made["hint"] = "engine_resume goes on with what it has not finished"
+    return ToolResult(structured_content=made, is_error=not result.ok and not paused)
+
+
+def of_state(state: ExecutionState) -> ToolResult:
+    """Where an execution stands."""
+    made: dict[str, Any] = {"execution_id": state.id, "status": state.status, "title": state.title, "resumable": state.resumable}
+    made |= {"tool_calls": state.calls, "spent_tokens": state.spent_tokens}
+    if state.spent_usd is not None:
+        made["spent_usd"] = state.spent_usd
+    if state.error:
+        made["error"] = cut(state.error)
+    if state.result is not None:
+        made["output"] = cut(state.result.output)
+    if state.requests:
+        made |= _waiting(state)
+    elif state.status in ("paused", "interrupted") and state.resumable:
+        made["hint"] = "engine_resume goes on"
+    if state.checkpoints:
+        made["checkpoints"] = [{"number": one.seq, "label": one.label, "value": short(one.value)} for one in state.checkpoints[-10:]]
+    if state.context:
+        made["summaries"] = [
+            one.model_dump(exclude={"at"}, exclude_none=True) | {"scope": cut(one.scope, MAX_SCOPE)} for one in state.context[-10:]
+        ]
+    made["steps"] = [{"id": step, "status": one.status, "error": cut(one.error or "")} for step, one in list(state.results.items())[:100]]
+    made["steps"] += [{"id": step, "status": "running"} for step in state.running[:100]]
+    return ToolResult(structured_content=made)
+
+
+def _waiting(state: ExecutionState) -> dict[str, Any]:
+    pending = [_pending(path, request) for path, request in list(state.requests.items())[:20]]
+    return {"pending": pending, "hint": decide_hint(state.id)}
+
+
+def _pending(path: str, request: Request) -> dict[str, Any]:
+    arguments = "too long to be shown" if request.arguments is None else short(request.arguments)
+    return {"call": path, "tool": request.tool, "arguments": arguments, "reason": request.reason}
+
+
+def decide_hint(execution_id: str) -> str:
+    return f"a person must decide: engine_approve, or go-ent approve {execution_id}; then engine_resume goes on"
+
+
+def cut(value: str, most: int = MAX_CHARS) -> str:
+    """The beginning and the end of a long text."""
+    if len(value) <= most:
+        return value
+    return f"{value[: most // 2]}\n… [cut: {len(value) - most} characters; print less] …\n{value[-most // 2 :]}"
+
+
+def short(value: Any) -> Any:
+    """A value, or the beginning of its JSON if that is long."""
+    made = json.dumps(value, ensure_ascii=False, default=str)
+    return value if len(made) <= MAX_CHARS else f"{made[:MAX_CHARS]}…"

@@ -1,0 +1,1 @@
+"""The MCP server over HTTP: who may connect, tokens, limits per client, metrics."""

@@ -1,0 +1,265 @@
+"""The MCP server over streamable HTTP: where it listens, who may come in, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import re
+import resource
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from fastmcp.server.context import reset_transport, set_transport
+from fastmcp.server.http import set_http_request
+from mcp.server import Server
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from go_ent.composer.errors import ConfigError
+from go_ent.engine.core.config import ServeConfig
+from go_ent.engine.server.calls.callers import NOBODY, become
+from go_ent.engine.server.calls.long_calls import end_calls
+from go_ent.engine.server.http.admission import Admission
+from go_ent.engine.server.http.connections import ROOM, Lobby, protocol
+from go_ent.engine.server.http.gate import MCP, Gate, Rules
+from go_ent.engine.server.http.metrics import Metrics
+from go_ent.engine.server.http.tokens import Tokens, names_of, read_tokens
+from go_ent.sandbox.host.sharing import Shares
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
+    from go_ent.composer import Composer
+    from go_ent.engine.engine import Engine
+
+log = logging.getLogger("go_ent.engine.server")
+ADDRESS = re.compile(r"(?:(?P<host>\[[^\[\]]+\]|[^:\[\]]*):)?(?P<port>[0-9]{1,5})")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HEAD_BYTES = 64 << 10
+IDLE_S = 30  # that a connection without a request is kept
+LAST_S = 2.0
+RESERVE = 200  # files that everything else may need to have open: records, workers, servers
+AT_ONCE = 4  # connections that are taken in one go: what is under way goes on in between
+WAITING = 1024  # connections that the kernel keeps until then
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen: as it was asked for, and the socket's own address."""
+
+    name: str
+    family: socket.AddressFamily
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        found = ipaddress.ip_address(self.host)
+        mapped = getattr(found, "ipv4_mapped", None)
+        return (mapped or found).is_loopback
+
+
+class BadAddress(ConfigError):
+    """Raised when what is to be listened on is no address: the command was used wrongly, no file is at fault."""
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, or a port of loopback; port 0 is any that is free. Names are looked up."""
+    match = ADDRESS.fullmatch(text.strip())
+    if match is None or int(match["port"]) > 65535:
+        raise BadAddress(f"--http {text[:80]!r} is no address: write HOST:PORT, like 127.0.0.1:8000 or [::1]:8000, or only a port")
+    name = (match["host"] or LOOPBACK[0]).strip("[]").lower()
+    try:
+        found = socket.getaddrinfo(name, int(match["port"]), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise BadAddress(f"--http {text[:80]!r}: there is no address {name}: {error}") from None
+    family, _, _, _, (host, *_) = found[0]
+    return Address(name, family, str(host), int(match["port"]))
+
+
+def read_rules(
+    config: ServeConfig, address: Address, engine: Engine, version: str, environ: Mapping[str, str], token_env: str | None
+) -> Rules:
+    """Who is let in; `ConfigError` if that would be anybody, or nobody.
+
+    What a folder says that nobody trusts makes no client, and lets no name and no page in. Nor does any folder where there are no
+    tokens: whoever owns a name can lead a browser of this user here by it.
+    """
+    trusted = engine.trusted
+    if config.clients and not trusted and token_env is None:
+        raise ConfigError(
+            f"the clients of [serve.clients] are not let in, for nobody has trusted {engine.project}: look at its .go-ent/config.toml, "
+            "then say go-ent trust there; or give a token of your own with --token-env VARIABLE"
+        )
+    tokens = read_tokens(config.clients if trusted else {}, engine.project, environ, everything_env=token_env)
+    if not tokens and not address.is_loopback:
+        raise ConfigError(
+            f"{address.name} can be reached from other machines, so whoever calls needs a token: put one into a variable and say "
+            "--token-env VARIABLE, or name clients under [serve.clients.NAME] in .go-ent/config.toml; or listen on 127.0.0.1"
+        )
+    named = trusted and bool(tokens)
+    hosts = {*LOOPBACK, address.name, *(config.hosts if named else ())}
+    origins = frozenset(config.origins if named else ())
+    return Rules(tokens, frozenset(hosts), origins, config.max_request_bytes, config.read_timeout_s, version)
+
+
+def listen(address: Address) -> socket.socket:
+    """A socket that listens there."""
+    made = socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((address.host, address.port))
+        made.listen(128)
+    except OSError as error:
+        made.close()
+        raise ConfigError(f"--http {address.name}:{address.port} can't be listened on: {error.strerror or error}") from None
+    return made
+
+
+def connections(config: ServeConfig) -> int:
+    """How many connections are kept: no more than leaves files to open for what runs."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return config.max_connections
+    return min(config.max_connections, max(files - RESERVE - ROOM, files // 4, 1))
+
+
+def url_of(made: socket.socket) -> str:
+    host, port = made.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{MCP}"
+
+
+def who(tokens: Tokens) -> str:
+    """Who may call, for a person to read."""
+    return f"to who has a token: {', '.join(names_of(tokens))}" if tokens else "to programs of this user, without a token"
+
+
+async def serve(
+    server: FastMCP,
+    composer: Composer,
+    engine: Engine,
+    made: socket.socket,
+    rules: Rules,
+    stop: asyncio.Event,
+    started: Callable[[], None],
+) -> None:
+    """Serve until *stop* is set. Then nobody is let in any more, executions are interrupted, and who waits is answered."""
+    become(NOBODY)
+    config = engine.config.serve
+    callers = max(1, len(rules.tokens.known))
+    composer.box.callers = callers
+    manager = _Sessions(
+        callers,
+        server._mcp_server,
+        # The gate has seen to it; and more strictly.
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=rules.max_bytes,
+        max_sessions=config.max_sessions,
+    )
+
+    async def inner(scope: Scope, receive: Receive, send: Send) -> None:
+        transport = set_transport("streamable-http")
+        try:
+            with set_http_request(Request(scope)):
+                await manager.handle_request(scope, receive, send)
+        finally:
+            reset_transport(transport)
+
+    if (most := connections(config)) < config.max_connections:
+        log.warning("no more than %d connections are kept: this process may not open more files (ulimit -n)", most)
+    # Of bytes each client is sure of a whole request, however many clients there are.
+    admission = Admission.of(most, max(config.max_waiting_bytes, 2 * callers * rules.max_bytes), callers)
+    lobby = Lobby(most + ROOM, rules.read_s)
+    gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version), admission, lobby)
+    web = _Web(
+        uvicorn.Config(
+            gate,
+            http=protocol(lobby),
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE_S,
+            backlog=AT_ONCE,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_graceful_shutdown=1,
+        ),
+        started,
+    )
+    asyncio.get_running_loop().set_exception_handler(_accepting)
+    async with manager.run():
+        serving = asyncio.create_task(web.serve(sockets=[made]))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if web.started and not serving.done():
+                await _end(web, gate, engine)
+        finally:
+            stopping.cancel()
+            web.should_exit = True
+            await asyncio.wait([serving], timeout=LAST_S)
+            if serving.done():
+                serving.result()
+
+
+async def _end(web: _Web, gate: Gate, engine: Engine) -> None:
+    """Let nobody in, have what runs stop and say so, then end what is still open."""
+    gate.closing = True
+    for listening in web.servers:
+        listening.close()
+    await end_calls(engine)
+    await gate.close()
+
+
+def _accepting(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A connection that can't be taken is no news: asyncio tries again by itself, and has a traceback for each try."""
+    if str(context.get("message", "")).startswith("socket.accept()"):
+        log.debug("a connection could not be taken: %s", context.get("exception"))
+    else:
+        loop.default_exception_handler(context)
+
+
+class _Sessions(StreamableHTTPSessionManager):
+    """The library's own, of which no client can hold so many that there are none for the others."""
+
+    def __init__(self, callers: int, app: Server[Any], *, max_sessions: int, **options: Any) -> None:
+        super().__init__(app, max_sessions=max_sessions, **options)
+        self._shares = Shares(max_sessions, lambda: callers)
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        self._shares.held = Counter(owner["client_id"] for owner in self._session_owners.values())
+        if requestor is not None and not self._shares.room(requestor["client_id"]):
+            return None
+        return super()._admit_session(requestor)
+
+
+class _Web(uvicorn.Server):
+    """Signals are the command's business; *started* is told when it listens."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(WAITING)
+        self._started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

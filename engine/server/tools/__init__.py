@@ -1,0 +1,1 @@
+"""The server's MCP tools, resources and prompts."""

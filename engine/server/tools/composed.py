@@ -1,0 +1,166 @@
+"""Composed tools over MCP: save, run, look after them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastmcp.tools.base import ToolResult
+from pydantic import Field
+
+from go_ent.composer import Broken, Composer
+from go_ent.composer.composed import toolfile
+from go_ent.composer.errors import NotGranted
+from go_ent.engine.core.errors import NotAllowed
+from go_ent.engine.engine import Engine
+from go_ent.engine.guest_runs.runs import GuestOrder
+from go_ent.engine.server.calls.callers import current
+from go_ent.engine.server.calls.long_calls import run_guest
+from go_ent.engine.server.calls.results import (
+    BOOLEAN,
+    INTEGER,
+    KEEPS,
+    READ_ONLY,
+    RUN,
+    RUNS,
+    STRING,
+    answering,
+    cut,
+    rows,
+    said,
+    shape,
+)
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
+FORMAT = """\
+A Python file: a `# /// tool` block with `# name = "..."`, closed by `# ///`; optionally an `# /// examples` block of JSON
+objects {"inputs", "result", "calls": [{"tool", "arguments", "result"}]}; then the function of that name, every parameter and
+the return typed, with a docstring. It calls tools as `await tools.namespace.name(...)`."""
+SAVED = shape("name", "version", name=STRING, version=INTEGER, created=BOOLEAN, examples=INTEGER)
+LISTED = rows("name", "scope", "calls", name=STRING, scope=STRING, calls=INTEGER, description=STRING, broken=STRING)
+SOURCE = shape("name", "version", "source", name=STRING, version=INTEGER, scope=STRING, source=STRING)
+TESTED = shape("name", "examples", name=STRING, examples=rows("number", "ok", number=INTEGER, ok=BOOLEAN, problem=STRING))
+VERSIONS = rows("version", "digest", "current", version=INTEGER, digest=STRING, current=BOOLEAN)
+SUGGESTED = shape("suggestions", suggestions=rows("runs", "source", runs=INTEGER, source=STRING))
+MOST_VERSIONS = 100
+MOST_SUGGESTED = 5
+
+
+def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
+    """Add the tools that save, run and show composed tools."""
+
+    @server.tool(annotations=KEEPS, output_schema=SAVED)
+    @answering("compose")
+    async def tool_compose(source: Annotated[str, Field(description=FORMAT)]) -> ToolResult:
+        """Save a composed tool: checked, its examples run, versioned. Nothing is saved if anything is wrong."""
+        caller = current()
+        if caller.allow is not None:
+            _granted(composer, toolfile.read(source).name)  # whoever may not call a tool does not change what others call
+        saved = await composer.compose(source, scope=caller.scope or "project")
+        what = "saved as" if saved.created else "unchanged, still"
+        words = f"{saved.name}: {what} version {saved.version}; {saved.examples} {'example' if saved.examples == 1 else 'examples'} passed"
+        return said(words, name=saved.name, version=saved.version, created=saved.created, examples=saved.examples)
+
+    @server.tool(annotations=RUNS, output_schema=RUN)
+    @answering()
+    async def tool_run(name: str, inputs: dict[str, Any] | None = None) -> ToolResult:
+        """Run a composed tool, whether it is listed under its own name or not."""
+        _granted(composer, name)
+        return await run_guest(GuestOrder(tool=name, inputs=inputs or {}), composer, engine)
+
+    @server.tool(annotations=READ_ONLY, output_schema=shape("tools", tools=LISTED))
+    @answering()
+    async def tool_list() -> ToolResult:
+        """All composed tools, also those that are not listed under their own names."""
+        grants = current().grants(composer)
+        lines, found = [], []
+        for tool, used in await composer.tools():
+            if not grants.allows(tool.name):
+                continue
+            row: dict[str, Any] = {"name": tool.name, "scope": tool.scope, "calls": used.calls}
+            if isinstance(tool, Broken):
+                row["broken"] = state = cut(tool.reason, 500)
+                state = f"BROKEN: {state}"
+            else:
+                row["description"] = state = cut(tool.interface.description.partition("\n")[0], 500)
+            found.append(row)
+            lines.append(f"{tool.name} ({tool.scope}, {used.calls} calls): {state}")
+        return said("\n".join(lines) or "none yet", tools=found)
+
+    @server.tool(annotations=READ_ONLY, output_schema=SOURCE)
+    @answering()
+    async def tool_show(name: str) -> ToolResult:
+        """The source of a composed tool."""
+        _granted(composer, name)
+        tool = await composer.composed.get(name)
+        return said(tool.file.source, name=tool.name, version=tool.version, scope=tool.scope, source=tool.file.source)
+
+    _add_keeping(server, composer)
+
+
+def _granted(composer: Composer, name: str) -> None:
+    """Refuse a client with a token what its token does not name. The project's own user has all composed tools."""
+    if current().allow is not None and not current().grants(composer).allows(name):
+        raise NotGranted(name)
+
+
+def _add_keeping(server: FastMCP, composer: Composer) -> None:
+    """Those that look after what was saved."""
+
+    @server.tool(annotations=READ_ONLY, output_schema=TESTED)
+    @answering()
+    async def tool_test(name: str) -> ToolResult:
+        """Run the examples of a composed tool; their calls are answered from recordings."""
+        _granted(composer, name)
+        outcomes = await composer.test(name)
+        found = [{"number": one.number, "ok": one.problem is None} | _problem(one.problem) for one in outcomes]
+        lines = [f"example {one['number']}: {one.get('problem', 'ok')}" for one in found]
+        made = said("\n".join(lines) or "it has no examples", name=name, examples=found)
+        made.is_error = not all(one["ok"] for one in found)
+        return made
+
+    @server.tool(annotations=READ_ONLY, output_schema=shape("name", "versions", name=STRING, versions=VERSIONS))
+    @answering()
+    async def tool_history(name: str) -> ToolResult:
+        """The versions of a composed tool, the oldest first."""
+        _granted(composer, name)
+        versions = (await composer.history(name))[-MOST_VERSIONS:]
+        current_tool = composer.composed.found.get(name)
+        now = current_tool.version if current_tool is not None else None
+        lines = [f"version {v.number} {v.digest}{' (current)' if v.number == now else ''}" for v in versions]
+        found = [{"version": v.number, "digest": v.digest, "current": v.number == now} for v in versions]
+        return said("\n".join(lines), name=name, versions=found)
+
+    @server.tool(
+        annotations={**KEEPS, "idempotentHint": False}, output_schema=shape("name", "version", name=STRING, version=INTEGER, of=INTEGER)
+    )
+    @answering("compose")
+    async def tool_rollback(name: str, version: int) -> ToolResult:
+        """Bring an earlier version of a composed tool back, as a new version with its content."""
+        _granted(composer, name)
+        made = await composer.rollback(name, version, scope=current().scope)
+        return said(f"{name}: version {made.number} has the content of version {version}", name=name, version=made.number, of=version)
+
+    @server.tool(annotations={**KEEPS, "destructiveHint": True}, output_schema=shape("name", "scope", name=STRING, scope=STRING))
+    @answering("compose")
+    async def tool_delete(name: str) -> ToolResult:
+        """Remove a composed tool. Its versions stay: tool_rollback brings it back."""
+        _granted(composer, name)
+        scope = await composer.remove(name, scope=current().scope)
+        return said(f"{name}: removed from the {scope} store", name=name, scope=scope)
+
+    @server.tool(annotations=READ_ONLY, output_schema=SUGGESTED)
+    @answering("compose")
+    async def tool_suggest() -> ToolResult:
+        """Composed tools that code which was run again and again would make: save one with tool_compose."""
+        if current().name:
+            raise NotAllowed("what others have run is not shown to a client with a token")
+        found = (await composer.suggest())[:MOST_SUGGESTED]
+        parts = [f"# from {one.runs} runs\n{cut(one.source)}" for one in found]
+        words = "\n\n".join(parts) or "nothing yet: no code was run at least twice in the same shape"
+        return said(words, suggestions=[{"runs": one.runs, "source": cut(one.source)} for one in found])
+
+
+def _problem(problem: str | None) -> dict[str, Any]:
+    return {} if problem is None else {"problem": cut(problem, 2000)}

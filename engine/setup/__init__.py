@@ -1,0 +1,1 @@
+"""Setting up: a new project, an entry in an MCP client, and the doctor."""

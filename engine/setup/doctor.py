@@ -1,0 +1,402 @@
+"""What is wrong on this machine or in this project, and what to do about each of it. Nothing is changed by looking.
+
+A check that is `needed` keeps go-ent from working if it fails; the others are told because somebody may wonder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import platform
+import shutil
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from go_ent.composer import Composer
+from go_ent.composer.composed.source import Broken
+from go_ent.composer.composed.store import composed_stores, ignored_versions
+from go_ent.composer.config import Config, read_config
+from go_ent.composer.errors import ComposerError, ConfigError
+from go_ent.composer.project.files import STATE, user_data
+from go_ent.composer.project.image import ready_image
+from go_ent.composer.project.items import apart
+from go_ent.composer.project.trust import VARIABLE, is_trusted
+from go_ent.engine.core.errors import EngineError
+from go_ent.engine.prompts import all_skills
+from go_ent.engine.setup.trust_list import wants
+from go_ent.sandbox import SandboxError
+from go_ent.sandbox.images.cache import cache_path
+
+if TYPE_CHECKING:
+    from go_ent.engine.engine import Engine
+    from go_ent.engine.runners.base.runner import Availability
+    from go_ent.sandbox import Wall
+
+IMAGE_MB = 500  # that a build takes for a while
+PROBE = "import sys; sys.version.split()[0]"
+MOST_FILES = 200_000
+MOST_NAMED = 3
+MOST_COMPARED = 200  # executions that can be resumed, whose journals are looked at
+RAISE = {
+    "landlock": "use a kernel of 5.13 or newer, with landlock among those that /sys/kernel/security/lsm names (lsm=landlock,… at boot)",
+    "seccomp": "use a kernel with CONFIG_SECCOMP_FILTER, or have the container's own filter allow seccomp(2)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    said: str
+    fix: str | None = None  # a command, or a line of configuration
+    needed: bool = True
+
+
+async def examine(engine: Engine, *, deep: bool = False) -> list[Check]:
+    """Everything there is to look at. *deep* also starts and asks the servers that the configuration names."""
+    project = engine.project
+    parts: dict[str, Callable[[], Awaitable[list[Check]]]] = {
+        "machine": lambda: asyncio.to_thread(machine, project),
+        "settings": lambda: asyncio.to_thread(settings, project),
+        "records": lambda: asyncio.to_thread(recorded, project),
+        "sandbox": lambda: _sandbox(engine, project),
+        "composed tools": lambda: _composed(engine),
+        "runtimes": lambda: _runtimes(engine),
+        "servers": lambda: _servers(engine, deep=deep),
+    }
+    checks: list[Check] = []
+    for name, look in parts.items():
+        wrong: dict[str, str] = {}
+        with apart(name, wrong):
+            checks += await look()
+        checks += [Check(name, False, f"can't be looked at: {why}") for why in wrong.values()]
+    return checks
+
+
+async def _runtimes(engine: Engine) -> list[Check]:
+    return [_runtime(name, found) for name, found in (await engine.runtimes()).items()]
+
+
+async def _composed(engine: Engine) -> list[Check]:
+    """Composed tools: those that can't be called, and what in their histories is no version. Needs an image to look at them."""
+    stores = composed_stores(engine.project)
+    checks: list[Check] = []
+    there = 0
+    for store in stores:
+        wrong: dict[str, str] = {}
+        with apart(str(store.folder), wrong):
+            names = await asyncio.to_thread(store.scan)
+            there += len(names)
+            checks += [
+                Check("version", False, said, "remove the file if nobody of you put it there", needed=False)
+                for said in await asyncio.to_thread(ignored_versions, store)
+            ]
+        checks += [Check("composed tools", False, f"{folder}: {why}", needed=False) for folder, why in wrong.items()]
+    if not there:
+        return checks
+    if await asyncio.to_thread(ready_image, engine.project, trusted=False) is None:
+        said = f"{there}, which are looked at once there is an image"
+        return [*checks, Check("composed tools", True, said, needed=False)]
+    async with await asyncio.to_thread(Composer, engine.project, config=Config(), trusted=False, workers=1, build=False) as composer:
+        await composer.composed.load()
+        broken = [*composer.composed.broken.values(), *(tool for tool in composer.composed.shadowed if isinstance(tool, Broken))]
+        count = len(composer.composed.found)
+        checks.append(Check("composed tools", True, f"{count} can be called", needed=False))
+        for tool in broken:
+            back = (
+                f"edit it, or go-ent tool rollback {tool.name} {tool.last_version}" if tool.last_version else "edit its file, or remove it"
+            )
+            checks.append(Check("composed tool", False, f"{tool.name} ({tool.scope}) is broken: {tool.reason}", back, needed=False))
+    return checks
+
+
+def _runtime(name: str, found: Availability) -> Check:
+    if found.ok:
+        return Check(name, True, found.version or "ready", needed=False)
+    return Check(name, False, found.reason, found.fix or f"mend it, or name another in [runners.{name}] command", needed=False)
+
+
+def machine(project: Path) -> list[Check]:
+    """What does not depend on a configuration that can be read."""
+    linux = platform.system() == "Linux"
+    made = platform.python_implementation()
+    fits = sys.version_info >= (3, 11) and made == "CPython"
+    checks = [
+        Check("go-ent", True, version("go-ent")),
+        Check("platform", linux, f"{platform.system()} {platform.machine()}", None if linux else "use Linux: nothing else is supported"),
+        Check("python", fits, f"{made} {platform.python_version()}", None if fits else "install CPython 3.11 or newer"),
+    ]
+    cache = cache_path()
+    return [*checks, *_folder("cache", cache, size=True), *_folder("user data", user_data()), *_disk(cache, project), _isolation()]
+
+
+def _folder(name: str, folder: Path, *, size: bool = False) -> Iterator[Check]:
+    """A folder of this user's own: there or makeable, writable, and closed to what others would put there."""
+    there = _nearest(folder)
+    mine = f"set GO_ENT_{'CACHE' if name == 'cache' else 'DATA'} to a folder of your own"
+    if not os.access(there, os.W_OK | os.X_OK):
+        yield Check(name, False, f"{folder} can't be written", mine)
+        return
+    if not folder.exists():
+        yield Check(name, True, f"{folder} (not made yet)")
+        return
+    if folder.stat().st_uid != os.getuid():
+        yield Check(name, False, f"{folder} belongs to another user", mine)
+        return
+    held, open_to_others = _look_through(folder)
+    if open_to_others:
+        shown = ", ".join(str(path) for path in open_to_others[:MOST_NAMED])
+        said = f"others can write to {shown}" + (
+            f" and {len(open_to_others) - MOST_NAMED} more" if len(open_to_others) > MOST_NAMED else ""
+        )
+        yield Check(name, False, said, f"chmod -R go-w {folder}")
+        return
+    yield Check(name, True, f"{folder}, {held / 1e6:,.0f} MB" if size else str(folder))
+
+
+def _look_through(folder: Path) -> tuple[int, list[Path]]:
+    """How large it is, and what of it group or world can write."""
+    held, exposed, todo = 0, list[Path](), [folder]
+    for _ in range(MOST_FILES):
+        if not todo:
+            break
+        at = todo.pop()
+        with contextlib.suppress(OSError):  # it was removed meanwhile
+            status = at.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                continue
+            if status.st_mode & 0o022:
+                exposed.append(at)
+            if stat.S_ISDIR(status.st_mode):
+                todo += at.iterdir()
+            else:
+                held += status.st_size
+    return held, exposed
+
+
+def _nearest(folder: Path) -> Path:
+    return next(one for one in (folder, *folder.parents) if one.exists())
+
+
+def _disk(cache: Path, project: Path) -> Iterator[Check]:
+    for what, folder in (("disk (cache)", cache), ("disk (project)", project)):
+        free = shutil.disk_usage(_nearest(folder)).free / 1e6
+        enough = free > (IMAGE_MB if folder == cache else 50)
+        fix = None if enough else "go-ent image prune" if folder == cache else "go-ent executions prune --max-size 100M"
+        yield Check(what, enough, f"{free:,.0f} MB free", fix)
+
+
+def _isolation() -> Check:
+    """What the kernel has; whether it is in force around a worker is asked of one (`_shut_in`)."""
+    from go_ent.sandbox.hardening.landlock import version as landlock
+
+    try:
+        found = f"version {landlock()}"
+    except OSError:
+        found = "no"
+    seccomp = "yes" if Path("/proc/sys/kernel/seccomp/actions_avail").exists() else "no"
+    said = (
+        f"code runs in WebAssembly, in worker processes without rights of their own; this kernel has seccomp: {seccomp}, landlock: {found}"
+    )
+    return Check("isolation", True, said, needed=False)
+
+
+def _shut_in(walls: Iterable[Wall]) -> Check:
+    """What a worker that has just run something told of the walls around it."""
+    missing = [wall for wall in walls if not wall.stands]
+    standing = ", ".join(f"{wall.name} ({wall.said})" if wall.said else wall.name for wall in walls if wall.stands)
+    if not missing:
+        return Check("workers", True, f"shut in: {standing}", needed=False)
+    lacking = ", ".join(f"{wall.name} ({wall.said})" for wall in missing)
+    fix = next((RAISE[wall.name] for wall in missing if wall.name in RAISE), "see what keeps this process from giving up rights")
+    return Check("workers", False, f"run without {lacking}; in force: {standing or 'nothing'}", fix, needed=False)
+
+
+def settings(project: Path) -> list[Check]:
+    """What the project's configuration says; `ConfigError` if it can't be read."""
+    is_project = (project / STATE).is_dir()
+    writable = os.access(project / STATE if is_project else project, os.W_OK | os.X_OK)
+    said = str(project) if is_project else f"{project} is none yet"
+    mend = None if is_project else "go-ent init"
+    if not writable:
+        said, mend = (
+            f"{said}, and can't be written: nothing can be recorded there",
+            f"chmod -R u+w {project}",
+        )
+    checks = [Check("project", writable, said, mend)]
+    config = read_config(project)
+    checks.append(Check("configuration", True, "valid" if (project / STATE / "config.toml").exists() else "none: the defaults"))
+    checks += [Check("withheld", False, line, "go-ent trust", needed=False) for line in config.withheld.values()]
+    granted = ", ".join(config.allow) or "composed tools and functions only"
+    asked = f"; approval is asked for {', '.join(config.approve)}" if config.approve else ""
+    checks.append(Check("grants", True, granted + asked))
+    for skill in all_skills(project):
+        if skill.problem:
+            said = f"{skill.name} can't be used: {skill.problem}"
+            checks.append(Check("skill", False, said, f"edit .go-ent/skills/{skill.name}", needed=False))
+    trusted = is_trusted(project)
+    if things := wants(project, look=trusted):
+        by = f" by {VARIABLE}" if os.environ.get(VARIABLE) else ""
+        said = f"trusted{by}" if trusted else f"not trusted, so {len(things)} things are not started or used"
+        checks.append(Check("trust", trusted, said, None if trusted else "go-ent trust (it lists them, and asks)", needed=False))
+    return checks
+
+
+def recorded(project: Path) -> list[Check]:
+    """What was recorded: can it be read?"""
+    return [*_index(project / STATE / "executions"), _ledger(project), *_locks(project)]
+
+
+def _index(folder: Path) -> Iterator[Check]:
+    from go_ent.engine.executions.index import FILE, STALE
+    from go_ent.engine.executions.store import ExecutionStore
+
+    if not folder.is_dir():
+        yield Check("executions", True, "none yet")
+        return
+    fix = "go-ent executions reindex"
+    path = folder / FILE
+    there = sum(1 for one in folder.iterdir() if one.is_dir())
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            problem = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
+            known = int(database.execute("SELECT count(*) FROM executions").fetchone()[0])
+    except sqlite3.Error as error:
+        yield Check("executions", False, f"the index {path} can't be read: {error}", fix, needed=False)
+        return
+    if problem != "ok":
+        yield Check("executions", False, f"the index {path} is damaged: {problem[:200]}", fix, needed=False)
+    elif unreadable := ExecutionStore(folder.parent.parent).index.missing():
+        for name, why in unreadable.items():
+            yield Check("execution", False, f"{name} can't be used: {why}", f"mend or remove {folder / name}", needed=False)
+    elif (folder / STALE).exists() or known != there:
+        yield Check("executions", False, f"the index has {known} of {there} executions; the next look mends it", fix, needed=False)
+    else:
+        yield Check("executions", True, f"{there}, all in the index")
+        store = ExecutionStore(folder.parent.parent)
+        resting = [row.id for row in store.rows(limit=1000, status="interrupted")]
+        if resting:
+            said = f"{len(resting)} can be resumed, the newest is {resting[0]}"
+            yield Check("interrupted", True, said, f"go-ent resume {resting[0]}", needed=False)
+        for execution_id in resting[:MOST_COMPARED]:
+            with contextlib.suppress(EngineError, OSError):  # what can't be read is told by status
+                if store.load(execution_id).damage:
+                    said = f"the journal of {execution_id} lacks records that were there"
+                    yield Check("journal", False, said, f"go-ent status {execution_id} says which", needed=False)
+
+
+def _ledger(project: Path) -> Check:
+    from go_ent.engine.budget.ledger import Ledger
+
+    try:
+        with Ledger(project).reading():
+            return Check("budget", True, "its account can be read")
+    except EngineError as error:
+        return Check("budget", False, str(error), "move the file away, as it says: then the budget begins anew")
+
+
+def _locks(project: Path) -> Iterator[Check]:
+    """A lock dies with its process, so one that is held is held by a process that lives."""
+    held = []
+    folders = [project / STATE, project / STATE / "executions", cache_path() / "images"]
+    for path in (one for folder in folders if folder.is_dir() for one in folder.iterdir() if one.name.endswith((".lock", ".filling"))):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(str(path))
+    if held:
+        said = f"another process works with {', '.join(held[:MOST_NAMED])}"
+        yield Check("locks", True, said, "wait for it; a lock goes with its process", needed=False)
+    else:
+        yield Check("locks", True, "none is held")
+
+
+async def _sandbox(engine: Engine, project: Path) -> list[Check]:
+    """The image, and whether code runs in it."""
+    from go_ent.composer.project.image import wanted_key
+    from go_ent.sandbox import Limits, Sandbox
+    from go_ent.sandbox.images.cache import Image, target
+
+    try:
+        key = await asyncio.to_thread(partial(wanted_key, project, trusted=engine.trusted))
+        folder = cache_path() / "images" / key
+        image = await asyncio.to_thread(Image.load, folder) if folder.is_dir() else None
+    except SandboxError as error:
+        return [Check("image", False, str(error), "mend [image] in .go-ent/config.toml")]
+    if image is None:
+        return [Check("image", False, "not built yet: the first run builds it, in about half a minute", "go-ent image build", needed=False)]
+    compiled = cache_path() / "compiled" / image.digest / f"plain-{target()}.cwasm"
+    size = sum(path.stat().st_size for path in (image.component, compiled) if path.exists()) / 1e6
+    packages = ", ".join(image.packages) or "standard library only"
+    checks = [Check("image", True, f"{image.digest[:12]}, built {_age(image.built)}, {size:,.0f} MB, {packages}")]
+    if not compiled.exists():
+        said = f"the image was not compiled for this machine yet ({target()})"
+        return [*checks, Check("sandbox", False, said, "go-ent image build", needed=False)]
+    try:
+        started = time.monotonic()
+        async with Sandbox(limits=Limits(timeout_s=20.0), workers=1, image=image) as box:
+            run = await box.run(PROBE)
+            walls = box.walls
+        took = (time.monotonic() - started) * 1000
+    except SandboxError as error:
+        return [*checks, Check("sandbox", False, str(error), "go-ent image prune --all; go-ent image build")]
+    if run.status != "completed":
+        why = run.status if run.error is None else str(run.error.message)
+        return [*checks, Check("sandbox", False, f"code does not run: {why}", "go-ent image prune --all; go-ent image build")]
+    return [*checks, Check("sandbox", True, f"Python {run.result}, ran code in {took:.0f} ms"), _shut_in(walls)]
+
+
+def _age(built: str) -> str:
+    with contextlib.suppress(ValueError):
+        hours = (time.time() - datetime.fromisoformat(built).timestamp()) / 3600
+        return "just now" if hours < 1 else f"{hours:.0f} h ago" if hours < 48 else f"{hours / 24:.0f} days ago"
+    return built
+
+
+async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
+    config = await asyncio.to_thread(read_config, engine.project)
+    names = [*config.servers, *config.apis]
+    unusable = [Check(f"server {name}", False, why, "mend it where it says", needed=False) for name, why in config.unusable.items()]
+    if not names:
+        return unusable
+    if not deep:
+        return [*unusable, Check("servers", True, f"{', '.join(names)}: not asked; doctor --deep does", needed=False)]
+    if not engine.trusted:
+        return [Check("servers", False, "not asked, for the project is not trusted", "go-ent trust", needed=False)]
+    checks = unusable
+    try:
+        async with await asyncio.to_thread(Composer, engine.project, trusted=engine.trusted) as composer:
+            catalogue = composer.catalogue
+            await catalogue.load()
+            for source in (one for one in catalogue.sources if one.namespace in names):
+                name = source.namespace
+                if problem := catalogue.problems.get(source.origin):
+                    section = "servers" if name in config.servers else "openapi"
+                    fix = f"start it, or mend [{section}.{name}] in .go-ent/config.toml"
+                    checks.append(Check(f"server {name}", False, problem, fix, needed=False))
+                else:
+                    checks.append(Check(f"server {name}", True, f"answers, {len(await source.tools())} tools", needed=False))
+                    checks += [Check(f"server {name}", False, note, needed=False) for note in getattr(source, "notes", [])]
+    except (ComposerError, SandboxError) as error:
+        return [Check("servers", False, str(error), "go-ent image build", needed=False)]
+    return checks
+
+
+def explain_config(error: ConfigError, project: Path) -> list[Check]:
+    """What there is to say when the configuration can't be read: the machine all the same."""
+    wrong = [Check("configuration", False, one, "mend that, then go-ent doctor again") for one in error.problems]
+    return [*machine(project), *wrong]

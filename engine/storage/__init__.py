@@ -1,0 +1,1 @@
+"""Files and locks of executions, and the points where tests kill a writer."""

@@ -1,0 +1,1 @@
+"""Workflows (stages with reviews) and loops, built on `Engine.execute`."""

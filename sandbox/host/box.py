@@ -1,0 +1,475 @@
+"""The sandbox: the one door of the package."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from go_ent.sandbox.errors import LimitError, RunNotFound, SandboxClosed
+from go_ent.sandbox.hardening.wall import WALLS, Wall
+from go_ent.sandbox.host import outcome
+from go_ent.sandbox.host.background import BackgroundLoop
+from go_ent.sandbox.host.berths import Berths, Queued
+from go_ent.sandbox.host.broker import Broker
+from go_ent.sandbox.host.codes import CodeCache
+from go_ent.sandbox.host.flight import Berth, Flight, Job, Landing
+from go_ent.sandbox.host.limits import Limits
+from go_ent.sandbox.host.request import BadRequest, Way, encode_request, encode_source
+from go_ent.sandbox.host.run import Run
+from go_ent.sandbox.host.session import Session
+from go_ent.sandbox.host.spans import span
+from go_ent.sandbox.host.threads import Threads
+from go_ent.sandbox.host.tools import Granted, Tool, Toolset
+from go_ent.sandbox.images import Image, ensure_image
+from go_ent.sandbox.worker.end import End
+from go_ent.sandbox.worker.seam import SEED_BYTES
+from go_ent.sandbox.worker.tape import Diverged, Start, Tape, Taped
+from go_ent.sandbox.worker.wire import MAX_TAPE
+
+if TYPE_CHECKING:
+    from go_ent.sandbox.host.process import Zygote
+
+DEFAULT_WORKERS = 32
+RUN = Way()
+EXAMINING = -1  # a depth of its own: whoever runs may have code looked at
+COMPILING = -2  # and another: its workers never run what they compile, so that no run could have broken them
+COMPILE = Way(None, "code")
+
+ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
+
+
+class Sandbox:
+    """Runs untrusted Python in WebAssembly guests, each used for one run only.
+
+    Guests run in worker processes, which the kernel shuts in. `in_process=True` runs them in threads of this process
+    instead: the smallest latency, but a fault in the WebAssembly engine would be a fault of this process, with all its rights.
+
+    Use it as a context manager, async or not, or call `close` when done. One sandbox may be used from several threads
+    and event loops at once.
+    """
+
+    def __init__(
+        self,
+        tools: ToolsArgument = (),
+        limits: Limits | None = None,
+        *,
+        workers: int = DEFAULT_WORKERS,
+        in_process: bool = False,
+        image: Image | Callable[[], Image] | None = None,
+        callers: int = 1,
+    ) -> None:
+        """*image* may be what finds it, or builds it: asked for when it is first needed, and once.
+
+        Among how many *callers* its workers are shared out is for a server to say, as is who calls: `sandbox.sharing.CALLER`.
+        """
+        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+            raise LimitError(f"workers={workers!r}: at least one is needed")
+        self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
+        self.limits = limits if limits is not None else Limits()
+        self.workers = workers
+        self.callers = callers
+        self.in_process = in_process
+        self._image = image
+        self._berths: dict[tuple[str, int], Berths] = {}  # by kind of artefact, and how deep in others a run is
+        self._zygotes: dict[str, Zygote] = {}
+        self._walls: Collection[str] = WALLS  # all of them; benchmarks measure what they cost
+        self._closers: list[Callable[[], None]] = []
+        self._threads = Threads("sandbox-tool")
+        self._codes = CodeCache()
+        self._flights: dict[str, Flight | Queued] = {}
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._finding = threading.Lock()
+        self._background: BackgroundLoop | None = None
+        self._closed = False
+        self._process = os.getpid()
+
+    # -- opening and closing
+
+    @property
+    def image(self) -> Image:
+        """The image its guests are made from; built on the first use of a machine, which takes about half a minute."""
+        with self._finding:
+            if not isinstance(self._image, Image):
+                self._image = (self._image or ensure_image)()
+            return self._image
+
+    @property
+    def has_image(self) -> bool:
+        """Whether it is known, so that nobody has to wait for it."""
+        return isinstance(self._image, Image)
+
+    def open(self) -> Sandbox:
+        """Get ready: the image, and the first workers."""
+        self._check_process()
+        self._berths_for(self.limits).prepare()
+        return self
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that made it."""
+        return os.getpid() == self._process
+
+    def _check_process(self) -> None:
+        """A forked child has the sandbox's memory, but not its threads, and its workers are the parent's."""
+        if not self.is_ours:
+            raise SandboxClosed(
+                f"this sandbox was made by process {self._process}, and this is a fork of it: make a sandbox of its own in the child"
+            )
+
+    def _berths_for(self, limits: Limits, depth: int = 0) -> Berths:
+        """The berths of the kind that *limits* need. May take long, so nothing else waits for the lock it holds.
+
+        Each depth has berths of its own: a run that waits for a deeper one can't keep it from starting.
+        """
+        kind = self._kind(limits)
+        with self._opening:
+            if (kind, depth) in self._berths:
+                return self._berths[kind, depth]
+            artefact = str(self.image.artefact("epochs" if kind == "thread" else kind))
+            make: Callable[[], Berth]
+            if kind == "thread":
+                from go_ent.sandbox.host.inprocess import WorkerThread
+
+                def make() -> Berth:
+                    return WorkerThread(artefact)
+
+            else:
+                from go_ent.sandbox.host.process import WorkerProcess, Zygote
+
+                if kind not in self._zygotes:
+                    self._zygotes[kind] = Zygote(artefact, fuel=kind == "fuel", walls=self._walls)
+                    self._closers.append(self._zygotes[kind].close)
+                zygote = self._zygotes[kind]
+
+                def make() -> Berth:
+                    return WorkerProcess(zygote, self._threads)
+
+            with self._lock:
+                if self._closed:
+                    raise SandboxClosed("the sandbox is closed")
+                warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
+                most = 1 if depth == COMPILING else self.workers
+                self._berths[kind, depth] = Berths(make, most=most, warm=warm, callers=lambda: self.callers)
+            return self._berths[kind, depth]
+
+    def close(self) -> None:
+        """End every run and worker. Idempotent; in a forked child nothing is its to end."""
+        if not self.is_ours:
+            return
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.interrupt_all()
+        for berths in list(self._berths.values()):
+            berths.close()
+        for close in self._closers:
+            close()
+        self._threads.close()
+        if self._background is not None:
+            self._background.close()
+
+    def __enter__(self) -> Sandbox:
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Sandbox:
+        await asyncio.to_thread(self.open)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    # -- running
+
+    async def run(
+        self,
+        code: str | bytes,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        files: Mapping[str, bytes] | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        tools: Granted | None = None,
+        entry: str | None = None,
+        cut_result: bool = False,
+        depth: int = 0,
+        tape: Tape | None = None,
+    ) -> Run:
+        """Run *code* in a guest of its own, and throw the guest away.
+
+        `limits` may only narrow the sandbox's. `run_id` is what `interrupt` takes; one is made up if it is left out.
+        `entry` names a function of the code: it is called with the inputs, and what it returns is the result.
+        `cut_result` makes an overlong result a cut one instead of a failure. A run that a tool of another run starts
+        says how deep it is: it never waits for a worker that a shallower one holds. A `tape` records the run, or has
+        a recorded one replayed and gone on with.
+        """
+        way = Way(entry, None, cut_result)
+        with span("run", depth=depth, entry=entry or "") as told:
+            run = await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape)
+            told.set(run_id=run.id, status=run.status, tool_calls=run.usage.tool_calls)
+            if run.status not in ("completed", "paused"):
+                told.fail(run.status)
+            return run
+
+    async def interface(self, code: str | bytes, name: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
+        """What the function of that name takes, returns and calls, found out in a guest; the result is JSON.
+
+        The code's definitions are run for it, without any tools.
+        """
+        return await self._run(code, None, None, limits, None, Toolset(), None, Way(name, "interface"), EXAMINING)
+
+    async def suggest(self, runs: list[dict[str, Any]], least: int, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
+        """Functions that *runs* (`{"source", "inputs"}`) of one shape would make, found out in a guest; none of them is run."""
+        return await self._run("", {"runs": runs, "least": least}, None, limits, None, Toolset(), None, Way("", "shapes"), EXAMINING)
+
+    async def as_function(self, code: str, name: str, doc: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
+        """Code that is no function as one of that name, made in a guest; it is not run."""
+        return await self._run(code, {"doc": doc}, None, limits, None, Toolset(), None, Way(name, "function"), EXAMINING)
+
+    def cpu_used(self, run_id: str) -> float:
+        """The seconds of CPU that a run under way has used so far; 0.0 for one that is not."""
+        with self._lock:
+            flight = self._flights.get(run_id)
+        return flight.cpu_used() if isinstance(flight, Flight) else 0.0
+
+    def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
+        """`run`, for scripts. Async tools run on a loop of the sandbox's own."""
+        return self._loop().call(self.run(code, inputs, **options))
+
+    def session(self, *, limits: Limits | Mapping[str, Any] | None = None) -> Session:
+        """A guest that keeps its state between runs, under the same limits."""
+        self._check_process()
+        return Session(self, self.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits))
+
+    def interrupt(self, run_id: str) -> None:
+        """End a run that is under way, wherever it is; its status becomes `interrupted`. Thread-safe."""
+        with self._lock:
+            flight = self._flights.get(run_id)
+        if flight is None:
+            raise RunNotFound(f"no run {run_id!r} is under way; it may have ended already")
+        flight.stop("interrupted")
+
+    def end(self, run_id: str, reason: Literal["interrupted", "cpu_limit", "timeout"]) -> None:
+        """End a run, if it is under way, as one that *reason* ended: for a host with limits over several runs."""
+        with self._lock:
+            flight = self._flights.get(run_id)
+        if flight is not None:
+            flight.stop(reason)
+
+    def interrupt_all(self) -> None:
+        """Interrupt every run that is under way."""
+        with self._lock:
+            flights = list(self._flights.values())
+        for flight in flights:
+            flight.stop("interrupted")
+
+    @property
+    def running(self) -> list[str]:
+        """The ids of the runs under way or waiting for a worker."""
+        with self._lock:
+            return list(self._flights)
+
+    @property
+    def started(self) -> int:
+        """How many workers there are now, also idle ones."""
+        return sum(len(berths) for berths in list(self._berths.values()))
+
+    @property
+    def walls(self) -> tuple[Wall, ...]:
+        """What the kernel holds its workers to, and what it lacks; known once one has run something. None in process."""
+        return next((zygote.walls for zygote in list(self._zygotes.values()) if zygote.walls is not None), ())
+
+    def _loop(self) -> BackgroundLoop:
+        self._check_process()
+        with self._lock:
+            if self._closed:
+                raise SandboxClosed("the sandbox is closed")
+            if self._background is None:
+                self._background = BackgroundLoop()
+            return self._background
+
+    async def _run(
+        self,
+        code: str | bytes,
+        inputs: Mapping[str, Any] | None,
+        files: Mapping[str, bytes] | None,
+        narrower: Limits | Mapping[str, Any] | None,
+        run_id: str | None,
+        tools: Granted,
+        session: Session | None,
+        way: Way = RUN,
+        depth: int = 0,
+        tape: Tape | None = None,
+    ) -> Run:
+        self._check_process()
+        started = time.perf_counter()
+        base = session.limits if session is not None else self.limits
+        limits = base if narrower is None else base.narrowed(dict(narrower) if isinstance(narrower, Mapping) else narrower)
+        noise = os.urandom(SEED_BYTES + 16)
+        run_id, seed = run_id or noise[SEED_BYTES:].hex(), noise[:SEED_BYTES]
+        before = tape.start if tape is not None else None
+        if before is not None:
+            seed = before.seed
+        queued = Queued()
+        with self._lock:
+            if run_id in self._flights:
+                raise LimitError(f"a run {run_id!r} is under way already; run ids are unique")
+            self._flights[run_id] = queued
+        try:
+            kind = self._kind(limits)
+            if session is not None and session.kind not in (None, kind):
+                raise LimitError("a session's runs are all with fuel or all without; start another session")
+            berths = self._berths.get((kind, depth))
+            if berths is None or self._closed:
+                berths = await asyncio.to_thread(self._berths_for, limits, depth)
+            self._check_memory(limits)
+            again = session is not None and session.started
+            if session is not None:
+                session.kind = kind
+            try:
+                source = encode_source(code)
+                key = hashlib.sha256(source).digest()
+                compiled = await self._compiled(source, key, limits, way, before)
+                request = encode_request(
+                    source, compiled, inputs, files, limits, tools, seed, fresh=not again, session=session is not None, way=way
+                )
+            except BadRequest as bad:
+                return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
+            job = Job(request, seed, limits, keep=way is COMPILE, session=session is not None, again=again)
+            start = None
+            if tape is not None:
+                wall_ns = 0 if before is None else before.wall_ns
+                start = Start(seed, wall_ns, compiled is not None, self.image.digest, key.hex())
+            landing, broker = await self._fly(job, run_id, queued, tools, session, berths, tape, start)
+            if landing.kept is not None:
+                self._codes.put(key, landing.kept)
+            wall_ms = (time.perf_counter() - started) * 1e3
+            answer = run_id, landing, broker, job, files or {}, self.image, wall_ms
+            run = await asyncio.to_thread(outcome.build, *answer) if outcome.is_large(landing) else outcome.build(*answer)
+            if session is not None:
+                session.note(run.status)
+            return run
+        finally:
+            with self._lock:
+                self._flights.pop(run_id, None)
+
+    async def _compiled(self, source: bytes, key: bytes, limits: Limits, way: Way, before: Start | None) -> bytes | None:
+        """The compiled code of a source that has come before, made now if it is not there; for a replay, if the recorded run had it."""
+        # Fuel is counted from the source, always: a run of compiled code would cost less.
+        if limits.fuel is not None or way.examine is not None or (before is not None and not before.compiled):
+            return None
+        code = self._codes.get(key)
+        if code is None and (before is not None or self._codes.wanted(key)):
+            await self._run(source, None, None, limits, None, Toolset(), None, COMPILE, COMPILING)
+            code = self._codes.get(key)
+        return code
+
+    def _kind(self, limits: Limits) -> str:
+        # Fuel runs have an artefact of their own, and always a process: deterministic, and needed by few.
+        return "fuel" if limits.fuel is not None else "thread" if self.in_process else "plain"
+
+    def _check_memory(self, limits: Limits) -> None:
+        own = self.image.memory_bytes
+        if limits.memory_mb is not None and limits.memory_mb << 20 < own:
+            raise LimitError(f"memory_mb={limits.memory_mb}: this image itself takes {own / (1 << 20):.0f} MB; give it more")
+
+    async def _fly(
+        self,
+        job: Job,
+        run_id: str,
+        queued: Queued,
+        tools: Granted,
+        session: Session | None,
+        berths: Berths,
+        tape: Tape | None,
+        start: Start | None,
+    ) -> tuple[Landing, Broker | None]:
+        loop = asyncio.get_running_loop()
+        berth = session.take() if session is not None else None
+        if berth is None:
+            found = berths.take()
+            berth = await queued.wait_for(found, berths) if isinstance(found, asyncio.Future) else found
+        if berth is None:
+            return Landing(End(reason="interrupted")), None
+
+        def connect(flight: Flight, complete: Callable[[bytes], None], undelivered: Callable[[], int]) -> Broker:
+            return Broker(tools, job.limits, loop, self._threads, complete, flight.stop, undelivered, tape)
+
+        flight: Flight | None = None
+        landing: Landing | None = None
+        try:
+            if tape is not None and start is not None:
+                landing = _begin(tape, start, job)
+                if landing is not None:
+                    return landing, None
+            flight = berth.launch(job, loop, connect)
+            with self._lock:
+                self._flights[run_id] = flight
+                too_late = self._closed or queued.interrupted
+            if session is not None:
+                too_late = session.flies(flight) or too_late
+            if too_late:
+                flight.stop("interrupted")
+            landing = await flight.landed
+            if flight.broker is not None:
+                landing.problem = flight.broker.problem
+                if flight.broker.pausing and landing.end.answer is not None:  # it did not wait for the call that has to be approved
+                    landing.end = End(reason="paused")
+            if tape is not None:
+                _end(tape, landing)
+            return landing, flight.broker
+        except asyncio.CancelledError:
+            if flight is not None:
+                flight.abandon()
+            raise
+        finally:
+            if flight is not None and flight.broker is not None:
+                flight.broker.close()
+            if landing is None:
+                berth.stuck = True  # cancelled: what it does now is nobody's
+            if session is not None:
+                session.give(berth, berths, landing)
+            else:
+                berths.release(berth)
+
+
+def _begin(tape: Tape, start: Start, job: Job) -> Landing | None:
+    """Have the tape know how the run begins; a landing if it ends there."""
+    before = tape.start
+    try:
+        if before is None:
+            start = dataclasses.replace(start, wall_ns=time.time_ns())
+        tape.begin(start)
+        if before is not None:
+            if before.compiled != start.compiled:
+                raise Diverged("the recorded run was given its code compiled, or compiled it itself, and this one can't be begun like that")
+            if len(start.seed) != SEED_BYTES or not 0 < start.wall_ns < 1 << 62 or len(tape.heard) > MAX_TAPE:
+                raise Diverged("the record does not say how the run began, or is too large")
+        job.taped = Taped(start.wall_ns, None if before is None else tape.heard)
+    except Diverged as error:
+        return Landing(End(reason="diverged"), problem=str(error))
+    except OSError as error:
+        return Landing(End(reason="journal"), problem=error.strerror or type(error).__name__)
+    return None
+
+
+def _end(tape: Tape, landing: Landing) -> None:
+    """A run that has ended, or stands where the recorded one went on: did the recorded one make more calls?"""
+    if landing.end.answer is not None or (landing.end.reason == "diverged" and landing.problem is None):
+        try:
+            tape.ended()
+        except Diverged as error:
+            landing.end, landing.problem = End(reason="diverged"), str(error)
+        except OSError as error:
+            landing.end, landing.problem = End(reason="journal"), error.strerror or type(error).__name__

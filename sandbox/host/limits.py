@@ -1,0 +1,82 @@
+"""What a run may use. Safe by default; only an explicit `None` lifts a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from go_ent.sandbox.errors import LimitError
+
+MIB = 1 << 20
+MIN_MEMORY_MB = 40
+MAX_MEMORY_MB = 4096
+BYTES_PER_VALUE = 200  # of max_call_bytes, for each value that a call's arguments may hold
+MIN_CALL_VALUES = 10_000
+
+
+class Limits(BaseModel):
+    """The limits of a run. `None` lifts one; leaving it out keeps the default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    memory_mb: int | None = Field(128, ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="linear memory, the image's own included")
+    cpu_s: float | None = Field(30.0, gt=0, allow_inf_nan=False, description="CPU time of the guest, and of the host on its messages")
+    timeout_s: float | None = Field(60.0, gt=0, allow_inf_nan=False, description="wall time, also while a tool is awaited")
+    fuel: int | None = Field(None, gt=0, lt=1 << 62, description="deterministic instruction cap")
+    max_tool_calls: int | None = Field(1000, ge=0, description="tool calls of one run")
+    max_call_bytes: int | None = Field(4 * MIB, gt=0, description="arguments or result of one tool call")
+    max_result_bytes: int | None = Field(MIB, gt=0, description="the result, as JSON")
+    max_stdout_bytes: int | None = Field(256 * 1024, ge=0, description="captured output; more is cut")
+    max_file_bytes: int | None = Field(16 * MIB, ge=0, description="all files of the run together")
+
+    def __init__(self, **values: Any) -> None:
+        for name, value in values.items():
+            if isinstance(value, bool):
+                raise LimitError(f"{name}: a number is needed, not {value!r}")
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise LimitError(_explain(error)) from None
+
+    @property
+    def max_call_values(self) -> int | None:
+        """How many values the arguments of a call may hold: the host builds and checks each of them."""
+        return None if self.max_call_bytes is None else max(MIN_CALL_VALUES, self.max_call_bytes // BYTES_PER_VALUE)
+
+    def narrowed(self, narrower: Limits | dict[str, Any] | None) -> Limits:
+        """These limits with those that *narrower* sets; it may not widen any."""
+        if narrower is None:
+            return self
+        if isinstance(narrower, dict):
+            narrower = Limits(**narrower)
+        changes = {name: getattr(narrower, name) for name in narrower.model_fields_set}
+        for name, value in changes.items():
+            mine = getattr(self, name)
+            if mine is not None and (value is None or value > mine):
+                raise LimitError(f"{name}={value} is wider than the sandbox's {name}={mine}; a run can only narrow it")
+        return self.model_copy(update=changes)
+
+    def tightened(self, wanted: Mapping[str, Any] | Limits) -> Limits:
+        """These limits, each replaced by the one *wanted* where that is tighter."""
+        asked = wanted if isinstance(wanted, Limits) else Limits(**dict(wanted))
+        changes = {}
+        for name in asked.model_fields_set:
+            mine, other = getattr(self, name), getattr(asked, name)
+            if other is not None and (mine is None or other < mine):
+                changes[name] = other
+        return self.model_copy(update=changes) if changes else self
+
+
+def _explain(error: ValidationError) -> str:
+    parts = []
+    for problem in error.errors(include_url=False):
+        name = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            parts.append(f"{name}: there is no such limit; there are {', '.join(Limits.model_fields)}")
+        elif name == "memory_mb" and problem["type"] == "greater_than_equal":
+            parts.append(f"memory_mb={problem['input']}: the image itself needs more; at least {MIN_MEMORY_MB} is needed")
+        else:
+            parts.append(f"{name}={problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}")
+    return "; ".join(parts)

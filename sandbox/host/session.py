@@ -1,0 +1,124 @@
+"""A guest that keeps its state between runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from go_ent.sandbox.errors import SandboxClosed
+from go_ent.sandbox.host.berths import Berths
+from go_ent.sandbox.host.flight import Berth, Flight, Landing
+from go_ent.sandbox.host.limits import Limits
+from go_ent.sandbox.host.request import Way
+from go_ent.sandbox.host.run import Run, Status
+from go_ent.sandbox.host.tools import Granted
+
+if TYPE_CHECKING:
+    from go_ent.sandbox.host.box import Sandbox
+
+GOES_ON: frozenset[Status] = frozenset(("completed", "error", "refused"))
+
+
+class Session:
+    """A guest that keeps its names and files between runs, in a worker of its own.
+
+    Memory is limited over the whole session, the other limits for each run. A run that ends in a limit, an interrupt
+    or a crash ends the session: its state is gone. An exception in the code does not.
+    """
+
+    def __init__(self, box: Sandbox, limits: Limits) -> None:
+        self.box = box
+        self.limits = limits
+        self.started = False
+        self.kind: str | None = None
+        self._berth: Berth | None = None
+        self._berths: Berths | None = None
+        self._flight: Flight | None = None
+        self._over: str | None = None
+        self._turn = asyncio.Lock()
+        self._lock = threading.Lock()
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    async def run(
+        self,
+        code: str | bytes,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        files: Mapping[str, bytes] | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        tools: Granted | None = None,
+        cut_result: bool = False,
+    ) -> Run:
+        """Run *code* where the session's earlier runs left off. Runs of one session follow each other."""
+        async with self._turn:
+            if self._over is not None:
+                raise SandboxClosed(self._over)
+            granted = self.box.tools if tools is None else tools
+            return await self.box._run(code, inputs, files, limits, run_id, granted, self, Way(cut=cut_result))
+
+    def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
+        """`run`, for scripts."""
+        return self.box._loop().call(self.run(code, inputs, **options))
+
+    def close(self) -> None:
+        """Throw the guest away; a run under way is interrupted. Idempotent; in a forked child nothing is its to end."""
+        if not self.box.is_ours:
+            return
+        with self._lock:
+            self._over = self._over or "the session is closed"
+            flight = self._flight
+        if flight is not None:
+            flight.stop("interrupted")
+        self._let_go()
+
+    # -- for the sandbox: while a run is under way, the berth is the run's
+
+    def take(self) -> Berth | None:
+        with self._lock:
+            berth, self._berth = self._berth, None
+            return berth
+
+    def flies(self, flight: Flight) -> bool:
+        """A run has begun; True when the session was closed meanwhile."""
+        with self._lock:
+            self._flight = flight
+            return self._over is not None
+
+    def give(self, berth: Berth, berths: Berths, landing: Landing | None) -> None:
+        """The run has ended: keep its guest, or let it go if the guest did not answer."""
+        answered = landing is not None and landing.end.answer is not None
+        with self._lock:
+            self._flight, self._berths, self._berth = None, berths, berth
+            self.started = True
+            if not answered and self._over is None:
+                self._over = "the session is over: its run was cancelled; start a new one"
+            over = self._over is not None
+        if over:
+            self._let_go()
+
+    def note(self, status: Status) -> None:
+        """A run's status: all but a few end the session."""
+        if status not in GOES_ON:
+            self._over = f"the session is over: its last run ended with {status}; start a new one"
+            self._let_go()
+
+    def _let_go(self) -> None:
+        berth = self.take()
+        if berth is not None and self._berths is not None:
+            berth.stuck = True  # its guest holds this session's state: never to be used again
+            self._berths.release(berth)

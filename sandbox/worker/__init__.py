@@ -1,0 +1,1 @@
+"""What runs in worker processes, and what both sides need of the wire between them. Imports nothing of the host."""

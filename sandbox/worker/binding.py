@@ -1,0 +1,207 @@
+"""wasmtime's component calls without its type look-ups.
+
+wasmtime's Python binding asks for the types of a function at every call, which is most of what a crossing costs.
+Our world's types are fixed and few (strings, integers, one record, one byte list), so the values are read and
+written directly in the C structures. The pinned wasmtime version is part of what this relies on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from wasmtime import Store, WasmtimeError
+from wasmtime import _bindings as c
+from wasmtime import _ffi as ffi
+from wasmtime import component as wc
+
+from go_ent.sandbox.worker.end import Stop
+
+Val = c.wasmtime_component_val_t
+VAL_SIZE = ctypes.sizeof(Val)
+_OF = Val.of.offset  # where the union starts inside a value
+_U8, _U32, _U64, _STRING, _LIST, _RECORD, _ENUM, _RESULT, _RESOURCE = 2, 6, 8, 12, 13, 14, 17, 19, 21  # WASMTIME_COMPONENT_*
+_VEC = struct.Struct("@QQ")  # wasm_byte_vec_t: size, data
+_U64_AT = struct.Struct("@Q")
+
+_Callback = ctypes.CFUNCTYPE(
+    ctypes.c_size_t,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+)
+_dll: Any = ffi.dll
+_add_func = _dll["wasmtime_component_linker_instance_add_func"]
+_add_func.restype = ctypes.c_void_p
+_add_func.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, _Callback, ctypes.c_void_p, ctypes.c_void_p]
+_vec_new = _dll["wasm_byte_vec_new"]
+_vec_new.restype = None
+_vec_new.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+_vec_delete = _dll["wasm_byte_vec_delete"]
+_vec_delete.restype = None
+_vec_delete.argtypes = [ctypes.c_void_p]
+_error_new = _dll["wasmtime_error_new"]
+_error_new.restype = ctypes.c_size_t
+_error_new.argtypes = [ctypes.c_char_p]
+_func_call = _dll["wasmtime_component_func_call"]
+_func_call.restype = ctypes.c_void_p
+_func_call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
+_list_new = _dll["wasmtime_component_vallist_new_uninit"]
+_list_new.restype = None
+_list_new.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_record_new = _dll["wasmtime_component_valrecord_new_uninit"]
+_record_new.restype = None
+_record_new.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_resource_drop = _dll["wasmtime_component_resource_any_drop"]
+_resource_drop.restype = ctypes.c_void_p
+_resource_drop.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+_string_at = ctypes.string_at
+_memmove = ctypes.memmove
+
+
+class Functions:
+    """Host functions for one linker. Keeps the callbacks alive, and the reason of the last `Stop`."""
+
+    def __init__(self) -> None:
+        self._alive: list[Any] = []
+        self.raised: BaseException | None = None
+
+    def _add(self, instance: wc.LinkerInstance, name: str, body: Callable[[int, int], None]) -> None:
+        def callback(_data: int, _context: int, _type: int, args: int, _nargs: int, results: int, _nresults: int) -> int:
+            try:
+                body(args, results)
+                return 0
+            except BaseException as error:
+                self.raised = error
+                return int(_error_new(b"stopped by the host"))
+
+        self._define(instance, name, callback)
+
+    def _define(self, instance: wc.LinkerInstance, name: str, callback: Callable[..., int]) -> None:
+        pointer = _Callback(callback)
+        self._alive.append(pointer)
+        encoded = name.encode()
+        error = _add_func(ctypes.cast(instance.ptr(), ctypes.c_void_p), encoded, len(encoded), pointer, None, None)
+        if error:
+            raise WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(c.wasmtime_error_t)))
+
+    def text_to_text(self, instance: wc.LinkerInstance, name: str, function: Callable[[bytes], bytes]) -> None:
+        """`func(string) -> string`, as UTF-8 bytes."""
+
+        def body(args: int, results: int) -> None:
+            answer = function(_take_string(args))
+            _memmove(results, _STRING_KIND, 1)
+            _vec_new(results + _OF, len(answer), answer)
+
+        self._add(instance, name, body)
+
+    def text_in(self, instance: wc.LinkerInstance, name: str, function: Callable[[bytes], None]) -> None:
+        """`func(string)`."""
+        self._add(instance, name, lambda args, results: function(_take_string(args)))
+
+    def number_out(self, instance: wc.LinkerInstance, name: str, function: Callable[[], int]) -> None:
+        """`func() -> u64`."""
+
+        def body(args: int, results: int) -> None:
+            _memmove(results, _U64_KIND, 1)
+            _memmove(results + _OF, _U64_AT.pack(function()), 8)
+
+        self._add(instance, name, body)
+
+    def seconds_out(self, instance: wc.LinkerInstance, name: str, function: Callable[[], int]) -> None:
+        """`func() -> record { seconds: u64, nanoseconds: u32 }`, from nanoseconds."""
+
+        def body(args: int, results: int) -> None:
+            seconds, nanoseconds = divmod(function(), 1_000_000_000)
+            value = Val.from_address(results)
+            value.kind = _RECORD
+            record = value.of.record
+            _record_new(ctypes.addressof(record), 2)
+            fields = ((b"seconds", _U64, seconds), (b"nanoseconds", _U32, nanoseconds))
+            for index, (field, kind, number) in enumerate(fields):
+                entry = record.data[index]
+                _vec_new(ctypes.addressof(entry.name), len(field), field)
+                entry.val.kind = kind
+                entry.val.of.u64 = number
+
+        self._add(instance, name, body)
+
+    def bytes_out(self, instance: wc.LinkerInstance, name: str, function: Callable[[int], bytes]) -> None:
+        """`func(length: u64) -> list<u8>`."""
+
+        def body(args: int, results: int) -> None:
+            data = function(_U64_AT.unpack(_string_at(args + _OF, 8))[0])
+            _memmove(results, _LIST_KIND, 1)
+            _list_new(results + _OF, len(data))
+            items = bytearray(_BYTE_VALUE * len(data))
+            items[_OF::VAL_SIZE] = data
+            _, start = _VEC.unpack(_string_at(results + _OF, 16))
+            _memmove(start, bytes(items), len(items))
+
+        self._add(instance, name, body)
+
+    def deny(self, instance: wc.LinkerInstance, name: str) -> None:
+        """`func(…) -> result<…, error-code>` that does nothing: the guest is told `access-denied`."""
+        answer = b"access-denied"
+
+        def callback(_data: int, context: int, _type: int, args: int, nargs: int, results: int, _nresults: int) -> int:
+            first = Val.from_address(args)
+            if first.kind == _RESOURCE:  # lent by the guest: given back
+                _resource_drop(context, ctypes.cast(first.of.resource, ctypes.c_void_p))
+            code, value = Val(), Val.from_address(results)
+            code.kind, value.kind = _ENUM, _RESULT
+            _vec_new(ctypes.addressof(code.of.enumeration), len(answer), answer)
+            value.of.result.is_ok = False
+            value.of.result.val = c.wasmtime_component_val_new(ctypes.byref(code))
+            return 0
+
+        self._define(instance, name, callback)
+
+    def refuse(self, instance: wc.LinkerInstance, name: str, why: str) -> None:
+        """A function that ends the guest."""
+
+        def body(args: int, results: int) -> None:
+            raise Stop(why)
+
+        self._add(instance, name, body)
+
+
+_STRING_KIND = bytes([_STRING])
+_U64_KIND = bytes([_U64])
+_LIST_KIND = bytes([_LIST])
+_BYTE_VALUE = bytes([_U8]) + bytes(VAL_SIZE - 1)
+
+
+def _take_string(value: int) -> bytes:
+    size, data = _VEC.unpack(_string_at(value + _OF, 16))
+    text = _string_at(data, size) if size else b""
+    _vec_delete(value + _OF)
+    return text
+
+
+class TextFunction:
+    """An exported `func(string) -> string`."""
+
+    def __init__(self, store: Store, function: wc.Func) -> None:
+        self._function = function._func
+        self._at = ctypes.addressof(self._function)
+        self._context = ctypes.cast(store._context(), ctypes.c_void_p).value
+
+    def __call__(self, text: bytes) -> bytes:
+        argument, answer = Val(), Val()
+        at, answer_at = ctypes.addressof(argument), ctypes.addressof(answer)
+        _memmove(at, _STRING_KIND, 1)
+        _vec_new(at + _OF, len(text), text)
+        try:
+            error = _func_call(self._at, self._context, at, 1, answer_at, 1)
+        finally:
+            _vec_delete(at + _OF)
+        if error:
+            raise WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(c.wasmtime_error_t)))
+        return _take_string(answer_at)

@@ -1,0 +1,46 @@
+"""Where things are: the user's own folders; and this package and wasmtime, for a child that gets nothing else of this environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from go_ent.sandbox.errors import ImageError, SandboxError
+
+
+def users_folder(own: str, base: str, usual: str) -> Path:
+    """A folder of the user's: the one that the variable *own* names, else go-ent's in *base*, which is *usual* in the home.
+
+    What is in it is trusted, so it is never a folder that depends on where somebody happens to be.
+    """
+    if chosen := os.environ.get(own):
+        if not os.path.isabs(chosen):
+            raise SandboxError(f"{own} is {chosen!r}, which is another folder in each place: set it to a whole path, beginning with /")
+        return Path(chosen)
+    given = os.environ.get(base, "")
+    return (Path(given) if os.path.isabs(given) else Path.home() / usual) / "go-ent"
+
+
+def package_folder(name: str) -> Path:
+    """The folder of an installed package, without importing it."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImageError(f"the package {name} is not installed; install go-ent with its dependencies")
+    return Path(spec.submodule_search_locations[0])
+
+
+def worker_path() -> list[str]:
+    return [str(Path(__file__).parents[3]), str(package_folder("wasmtime").parent)]
+
+
+def installed_version(name: str) -> str:
+    """A package's version, read off its metadata folder: `importlib.metadata` takes longer than a whole run."""
+    base = package_folder(name.replace("-", "_"))
+    for entry in base.parent.glob("*.dist-info"):
+        found, _, version = entry.name.removesuffix(".dist-info").partition("-")
+        if found.lower() == name.replace("-", "_").lower():
+            return version
+    import importlib.metadata
+
+    return importlib.metadata.version(name)
