@@ -14,9 +14,9 @@ import pytest
 
 import go_ent
 from go_ent import composer, engine, sandbox
+from tests.support import ROOT
 from tests.test_rooms import modules
 
-ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {"sandbox": {"sandbox"}, "composer": {"composer", "sandbox"}, "engine": {"engine", "composer", "sandbox"}}
 
 

@@ -20,7 +20,7 @@ from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.workflows.workflow import parse_workflow
-from tests.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, ROOT, SNIPPETS, Block
+from tests.support.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, ROOT, SNIPPETS, Block
 
 
 def test_no_block_is_passed_over() -> None:

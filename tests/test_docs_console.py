@@ -1,4 +1,4 @@
-"""Every command of the documentation is run, and prints what its page says: `tests/pages.py` tells how they are written."""
+"""Every command of the documentation is run, and prints what its page says: `tests/support/pages.py` tells how they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import BLOCKS, COMMANDS, ROOT, Command
+from tests.support.pages import BLOCKS, COMMANDS, ROOT, Command
 
 ID = re.compile(r"\b01[0-9a-f]{6}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{4}")

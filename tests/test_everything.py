@@ -18,11 +18,12 @@ import pytest
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from tests.composer.conftest import tool
-from tests.engine.shell import COMMAND
+from tests.support import ROOT
+from tests.support.shell import COMMAND
 
 WINDOW = 6_000
 LIMIT_USD = 0.60
-MODEL = Path(__file__).parent / "engine" / "standins" / "model.py"
+MODEL = ROOT / "tests" / "support" / "standins" / "model.py"
 
 SERVER = """
 import sys
@@ -99,7 +100,7 @@ class Desk:
         self.folder, self.outside = folder, outside
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.Popen([*COMMAND, *arguments], cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, *arguments: str, code: int = 0) -> str:

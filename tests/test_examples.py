@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support import ROOT
+
 EXPECTED = {
     "code_mode": """\
 41 calls, 97 KB of answers, and this is what the model gets:

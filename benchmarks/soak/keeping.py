@@ -12,9 +12,9 @@ from benchmarks.soak.driving import Done
 from benchmarks.soak.served import GO_ENT, ROOT, Served
 from go_ent.composer.project.files import TEMPORARY
 from go_ent.engine.core.ids import ID
-from go_ent.engine.storage.journal import read_records
 from go_ent.engine.executions.retention import GONE
 from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.journal import read_records
 
 ALLOWED = frozenset({"state.json", "journal.jsonl", "lock"})  # of an execution that has ended
 KEPT = 100  # executions that are left by pruning, beside those that can be resumed

@@ -11,7 +11,6 @@ from pydantic_core import to_json
 
 from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.models import RunResult, cost_of
-from go_ent.engine.storage.records import Record
 from go_ent.engine.executions.state import (
     MAX_CHECKPOINTS,
     MAX_VALUE,
@@ -25,6 +24,7 @@ from go_ent.engine.executions.state import (
     Summarized,
 )
 from go_ent.engine.executions.undo import gone_back
+from go_ent.engine.storage.records import Record
 
 MOST_SAID = 100  # lines about damage that a state keeps
 FIXED = frozenset({"version", "id", "seq", "offset", "damage"})  # no record of a change of status changes these

@@ -24,11 +24,11 @@ from go_ent.composer.project.files import ignore_state, locked
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.ids import ID, PREFIX
 from go_ent.engine.core.models import ExecutionKind, Model, StrategyName
-from go_ent.engine.storage import marks
 from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
 from go_ent.engine.executions.index_database import IndexFile, create
 from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
 from go_ent.engine.executions.totals import TABLES, calls_from, note, records_from, storable, totals
+from go_ent.engine.storage import marks
 
 log = logging.getLogger("go_ent.engine")
 T = TypeVar("T")

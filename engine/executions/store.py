@@ -25,8 +25,6 @@ from go_ent.engine.core.ids import ID, PREFIX
 from go_ent.engine.executions.apply_records import applied, with_damage
 from go_ent.engine.executions.approvals import check_request, decision_seal
 from go_ent.engine.executions.index import Index, Row
-from go_ent.engine.storage.journal import Journal
-from go_ent.engine.storage.marks import Mark, is_changed
 from go_ent.engine.executions.owned import (
     INTERRUPT_FILE,
     JOURNAL_FILE,
@@ -37,11 +35,13 @@ from go_ent.engine.executions.owned import (
     STATE_FILE,
     OwnedExecution,
 )
-from go_ent.engine.storage.records import Record, Scan, fits, lost
 from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus, state_from, unpack
 from go_ent.engine.executions.undo import find_checkpoint
 from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.claims import Claim, held_by
+from go_ent.engine.storage.journal import Journal
+from go_ent.engine.storage.marks import Mark, is_changed
+from go_ent.engine.storage.records import Record, Scan, fits, lost
 
 __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "owner"]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.marks import Mark, changed, digest_of, new_digest
 from go_ent.engine.storage.records import (
     MAX_JOURNAL,
@@ -23,7 +24,6 @@ from go_ent.engine.storage.records import (
     read_records,
 )
 from go_ent.engine.storage.repair import quarantine
-from go_ent.engine.storage import crash_points
 
 __all__ = ["MAX_JOURNAL", "MAX_LINE", "Journal", "Record", "read_records"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from go_ent.sandbox.images import cache_folder
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {{}} import main; main()"
 GO_ENT = (sys.executable, "-P", "-c", START.format("go_ent.engine.cli"))
 WITH_FIXTURES = (sys.executable, "-P", "-c", START.format("tests.e2e.fixtures"))

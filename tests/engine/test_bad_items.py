@@ -21,9 +21,9 @@ from go_ent.engine.executions.index import Index
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.server import make_server
 from tests.composer.conftest import DOUBLE, tool
-from tests.engine.test_cli_run import Shell, shell
-from tests.engine.test_executions import fresh
-from tests.engine.test_index import made
+from tests.engine.cli.test_run import Shell, shell
+from tests.engine.executions.test_executions import fresh
+from tests.engine.executions.test_index import made
 
 __all__ = ["shell"]
 BAD = tool("bad", f'def bad() -> int:\n    """{"x" * 20_001}"""\n    return 1\n')

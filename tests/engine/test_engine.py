@@ -28,10 +28,10 @@ from go_ent.engine import (
 )
 from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.ids import new_id
-from go_ent.engine.storage.journal import Journal, read_records
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.runners.breaker import Breaker
-from tests.engine.scripted import Scripted, engine_of, fails, says
+from go_ent.engine.storage.journal import Journal, read_records
+from tests.support.scripted import Scripted, engine_of, fails, says
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ class TestRegistry:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
         entries = "theirs = their_runner:make\nbroken = their_runner:nothing\ncli = their_runner:make\n"
         (info / "entry_points.txt").write_text(f"[go_ent.runners]\n{entries}")
-        code = "from tests.engine.scripted import *\ndef make(given):\n    return Scripted('theirs', says(given.project.name))\n"
+        code = "from tests.support.scripted import *\ndef make(given):\n    return Scripted('theirs', says(given.project.name))\n"
         (folder / "their_runner.py").write_text(code)
         monkeypatch.syspath_prepend(str(folder))
         return folder

@@ -1,7 +1,7 @@
 """The wall clock jumps back by a day: while something runs, and between two processes. Nothing is lost, nothing runs backwards.
 
 Deadlines and limits go by the monotonic clock, and who owns what by when processes were started since boot: neither hears of it.
-Budgets are in tests/engine/test_budget.py.
+Budgets are in tests/engine/budget/test_budget.py.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from go_ent.engine.core.config import RetentionConfig
 from go_ent.engine.executions.retention import EVERY_S, STAMP, Retention, prune
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.sandbox import Sandbox
-from tests.engine.crashers import work
-from tests.engine.crashers.world import World
-from tests.engine.shell import go_ent
+from tests.support.crashers import work
+from tests.support.crashers.world import World
+from tests.support.shell import go_ent
 
 DAY_S = 86_400
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from go_ent.composer.project.files import TEMPORARY
-from tests.engine.serving import Served, ask, serving
-from tests.engine.shell import Done, go_ent
 from tests.faults.inside import fill, inside, make_room, read_only, small_disk
+from tests.support.serving import Served, ask, serving
+from tests.support.shell import Done, go_ent
 
 FULL, READ_ONLY = "No space left on device", "Read-only file system"
 PAGE = 4096  # what such a disk gives at a time

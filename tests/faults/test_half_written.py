@@ -18,7 +18,7 @@ import pytest
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
 from go_ent.composer.codemode.run_log import RunLog
 from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
-from tests.engine.shell import Done, go_ent
+from tests.support.shell import Done, go_ent
 
 CONFIG = '[grants]\nallow = ["up.*"]\napprove = ["up.delete"]\n\n[limits]\ntimeout_s = 20.0\n'
 CUTS: dict[str, Callable[[bytes], bytes]] = {

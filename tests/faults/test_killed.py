@@ -1,6 +1,6 @@
 """kill -9 of a served project's processes: of the server, of a worker, of the zygote, of an MCP server whose tools are called.
 
-What single parts do is proved beside them: tests/engine/test_crashes.py, tests/composer/test_upstream.py, tests/sandbox/. Here
+What single parts do is proved beside them: tests/engine/executions/test_crashes.py, tests/composer/sources/test_mcp.py, tests/sandbox/. Here
 real clients of a real server see it.
 """
 
@@ -25,7 +25,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.storage import crash_points
-from tests.engine.serving import MODES, Served, say, serving, talk
+from tests.support.serving import MODES, Served, say, serving, talk
 
 PATIENCE_S = 60
 UPSTREAM = Path(__file__).parent / "upstream.py"

@@ -14,8 +14,8 @@ from fastmcp.client.transports import StreamableHttpTransport
 from mcp.client.subscriptions import ToolsListChanged, listen
 
 from go_ent.engine.executions.store import ExecutionStore
-from tests.engine.serving import Served, say, serving
-from tests.engine.shell import go_ent
+from tests.support.serving import Served, say, serving
+from tests.support.shell import go_ent
 
 AGENT = "import json; print(json.dumps({'said': 'done', 'cost': 1.0}))"
 CONFIG = f"""

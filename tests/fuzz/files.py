@@ -24,13 +24,13 @@ from go_ent.engine.context.models import Message, SummaryRequest
 from go_ent.engine.context.split import pieces
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.core.errors import BadState, BadTask
-from go_ent.engine.storage.records import Scan
 from go_ent.engine.executions.state import Environment, ExecutionState, unpack
 from go_ent.engine.executions.tape import read_tapes
 from go_ent.engine.prompts.chunker import pack
 from go_ent.engine.prompts.skills import find_skills
 from go_ent.engine.prompts.templating import Templates
 from go_ent.engine.setup import json_edit
+from go_ent.engine.storage.records import Scan
 from go_ent.engine.strategies.plan import read_plan
 from go_ent.engine.tokens import count as count_tokens
 from go_ent.engine.workflows.workflow import read_workflow

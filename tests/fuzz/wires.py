@@ -7,7 +7,6 @@ import json
 import struct
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -37,6 +36,7 @@ from go_ent.sandbox.images.cache import Image
 from go_ent.sandbox.worker.end import End, Stop
 from go_ent.sandbox.worker.wire import Closed, Frames, decode_done, frame, split_exchange, split_heard
 from tests.fuzz.target import folder, target
+from tests.support import ROOT
 
 LIMITS = Limits()
 
@@ -221,7 +221,7 @@ def replies(data: bytes) -> None:
 
 
 def recorded(program: str) -> tuple[bytes, ...]:
-    folder = Path(__file__).parents[1] / "engine" / "recordings" / program
+    folder = ROOT / "tests" / "support" / "recordings" / program
     return tuple(path.read_bytes() for path in sorted(folder.iterdir()))
 
 

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support import ROOT
+
 FAMILIES = {
     "jail": "Python jail escapes: out of the policy's sight, and at the WebAssembly wall",
     "bridge": "Abuse of the bridge between guest and host: a broken guest, and code that speaks for it",
@@ -104,7 +106,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "attacks.md"
+PAGE = ROOT / "docs" / "reference" / "attacks.md"
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")

@@ -16,9 +16,9 @@ from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls.callers import Caller, become
 from go_ent.sandbox import Limits, Run, Sandbox
-from tests.engine.scripted import Scripted, engine_of
-from tests.engine.test_server import say
+from tests.engine.server.test_server import say
 from tests.security.corpus import attack
+from tests.support.scripted import Scripted, engine_of
 
 CONFIG: dict[str, Any] = {
     "serve": {"clients": {"alice": {"token_env": "A", "allow": ["*"]}, "bob": {"token_env": "B", "allow": ["mine"], "compose": True}}}

@@ -23,14 +23,14 @@ from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import Attempt, RunResult
 from go_ent.engine.executions import index, index_database
-from go_ent.engine.storage import records as reading
 from go_ent.engine.executions.index import SCHEMA, VERSION
 from go_ent.engine.executions.state import Environment, ExecutionState, Request, digest_of, pack
 from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
+from go_ent.engine.storage import records as reading
 from go_ent.sandbox import Limits, Run, Sandbox
-from tests.engine.shell import go_ent
-from tests.engine.test_guests import World, begin, go_on, journal, live
+from tests.engine.guest_runs.test_guests import World, begin, go_on, journal, live
 from tests.security.corpus import attack
+from tests.support.shell import go_ent
 
 # The guest's own door to the host, past everything that the guest's side checks.
 DOOR = 'import operator\nexchange = operator.attrgetter("__glo" + "bals__")(checkpoint)["wit_world"].exchange\n'

@@ -11,9 +11,9 @@ import pytest
 
 from go_ent.engine.core.errors import BadState, EngineError
 from go_ent.engine.core.ids import new_id
-from go_ent.engine.storage.records import MAX_JOURNAL, encode, read_records
 from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
-from tests.engine.test_executions import fresh
+from go_ent.engine.storage.records import MAX_JOURNAL, encode, read_records
+from tests.engine.executions.test_executions import fresh
 from tests.security.corpus import attack
 
 

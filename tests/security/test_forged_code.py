@@ -7,7 +7,6 @@ import json
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from go_ent.sandbox import Sandbox
 from go_ent.sandbox.host.process import Zygote
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 # Speaks the language of a worker, and says what it likes.
 TAKEN_OVER = """
 import socket, sys

@@ -42,8 +42,7 @@ from go_ent.sandbox.hardening.wall import (
 from go_ent.sandbox.host.process import ProcessFlight
 from tests.security.corpus import attack
 from tests.security.taken_over import ATTACKS
-
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
 
 
 def landlock_version() -> int:

@@ -23,7 +23,6 @@ from go_ent.engine.server.http.peers import is_own
 from go_ent.engine.server.http.serve import RESERVE, connections, listen, parse_address, read_rules
 from go_ent.engine.server.http.tokens import read_tokens
 from go_ent.engine.setup.trust_list import wants
-from tests.engine.serving import Served, ask, serving
 from tests.security.corpus import attack
 from tests.security.wire import (
     ALICE,
@@ -45,6 +44,7 @@ from tests.security.wire import (
     read,
     request,
 )
+from tests.support.serving import Served, ask, serving
 
 
 @pytest.fixture(scope="module")

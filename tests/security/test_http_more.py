@@ -16,9 +16,9 @@ from mcp import MCPError
 
 from go_ent.engine import Engine
 from go_ent.engine.core.models import TaskResult
-from tests.engine.serving import MODES, Mode, Served, ask, say, talk
 from tests.security.corpus import attack
 from tests.security.wire import ALICE, BOB, CAROL, INITIALIZE, LIST, MOST, TOOL, connect, exchange, guarded, read, request
+from tests.support.serving import MODES, Mode, Served, ask, say, talk
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,8 @@ from go_ent.engine.strategies.plan import read_plan
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
 from go_ent.sandbox.images.packages import REQUIREMENT
-from tests.engine.shell import go_ent
 from tests.security.corpus import attack
+from tests.support.shell import go_ent
 
 TOOL = '# /// tool\n# name = "{0}"\n# ///\ndef {0}() -> int:\n    """T."""\n    return 1\n'
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.composer.conftest import DOUBLE, tool
-from tests.engine.shell import Done, go_ent
 from tests.security.corpus import attack
+from tests.support.shell import Done, go_ent
 
 
 @pytest.fixture

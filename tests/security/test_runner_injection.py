@@ -38,8 +38,8 @@ from go_ent.engine.runners.opencode.events import OpencodeTranscript as OpenCode
 from go_ent.engine.runners.opencode.events import last_json
 from go_ent.engine.runners.opencode.runner import OpenCodeRunner
 from go_ent.engine.setup.trust_list import wants
-from tests.engine.scripted import Scripted, engine_of
 from tests.security.corpus import attack
+from tests.support.scripted import Scripted, engine_of
 
 SHELL = "$(touch owned) `touch owned`; touch owned & touch owned | touch owned > owned"
 

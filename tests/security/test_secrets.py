@@ -39,9 +39,10 @@ from go_ent.engine.server.http.metrics import Metrics
 from go_ent.engine.server.http.tokens import read_tokens
 from go_ent.engine.settings.show import masked_arguments, settings_in_force
 from go_ent.sandbox import Limits, Sandbox
-from tests.engine.scripted import Scripted, engine_of
-from tests.engine.shell import go_ent
 from tests.security.corpus import attack
+from tests.support import ROOT
+from tests.support.scripted import Scripted, engine_of
+from tests.support.shell import go_ent
 
 KEY = 'hush/4711 "of\\the" server é'
 TOKEN = "a-token-of-a-client-0123456789"
@@ -230,7 +231,7 @@ class TestAServerThatTellsItsKey:
         assert not leaks(caplog.text)
 
     def test_what_it_encodes_otherwise_is_not_noticed_as_the_guide_says(self, scene: Scene) -> None:
-        guide = (Path(__file__).parents[2] / "docs" / "guides" / "security.md").read_text()
+        guide = (ROOT / "docs" / "guides" / "security.md").read_text()
         assert "encodes" in guide.partition("## Secrets")[2]
         config = read_config(scene.project).servers["leaky"]
 

@@ -26,9 +26,9 @@ from go_ent.engine.server.http.admission import ALONE, PARSED_BYTES, Admission, 
 from go_ent.engine.server.http.connections import ROOM, Connection, Lobby
 from go_ent.sandbox import ToolError
 from go_ent.sandbox.host.sharing import CALLER
-from tests.engine.serving import Served, ask
 from tests.security.corpus import attack
 from tests.security.wire import ALICE, BOB, CAROL, CONNECTIONS, INITIALIZE, LIST, META, MODERN, TOOL, Raw, connect, guarded, read, request
+from tests.support.serving import Served, ask
 
 
 @pytest.fixture(scope="module")

@@ -22,22 +22,22 @@ from go_ent.composer.project.files import user_data
 from go_ent.composer.project.trust import is_sealed, is_trusted, seal, set_trust
 from go_ent.engine import Engine, ExecutionConflict, Untrusted
 from go_ent.engine.core.models import Task
-from go_ent.engine.storage import records as reading
 from go_ent.engine.executions.index import SCHEMA, VERSION
 from go_ent.engine.executions.owned import MARK_FILE
 from go_ent.engine.executions.retention import prune
 from go_ent.engine.executions.state import ExecutionState, digest_of, pack, sealed_text
 from go_ent.engine.executions.store import JOURNAL_FILE, LOCK_FILE, STATE_FILE, ExecutionStore
+from go_ent.engine.storage import records as reading
 from go_ent.engine.storage.claims import held_by
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.loop_checks import CommandCheck
 from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
 from go_ent.sandbox import Limits, Sandbox
-from tests.engine.scripted import Scripted, engine_of
-from tests.engine.test_executions import fresh
-from tests.engine.test_guests import World, begin, go_on, journal, live
+from tests.engine.executions.test_executions import fresh
+from tests.engine.guest_runs.test_guests import World, begin, go_on, journal, live
 from tests.security.corpus import attack
 from tests.security.test_durable import everything, forged, plant
+from tests.support.scripted import Scripted, engine_of
 
 PAY = "await tools.w.danger(name='pay')"
 

@@ -29,8 +29,8 @@ from go_ent.sandbox.children.python import run_python
 from go_ent.sandbox.images import packages
 from go_ent.sandbox.images.cache import cache_path
 from go_ent.sandbox.images.ensure import source_key
-from tests.engine.shell import Done, go_ent
 from tests.security.corpus import attack
+from tests.support.shell import Done, go_ent
 
 PACKAGES = '[image]\npackages = ["attrs==25.3.0"]\n'
 WIDE = "[limits]\nmemory_mb = 1024\ncpu_s = 5\ntimeout_s = 600\nfuel = 1000000\n"

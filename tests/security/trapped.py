@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from go_ent.sandbox.images import cache_folder
 from tests.composer.conftest import DOUBLE
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 STATE = ".go-ent"
 IN_OPEN, IN_ISDIR, IN_NONBLOCK, IN_CLOEXEC = 0x20, 0x4000_0000, 0x800, 0x8_0000
 EVENT = struct.Struct("iIII")

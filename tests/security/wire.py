@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.engine.serving import Served, ask, serving
+from tests.support.serving import Served, ask, serving
 
 ALICE, BOB, CAROL = (f"{name}-has-this-secret-0123456789" for name in ("alice", "bob", "carol"))
 MORE = {f"MORE{number}": f"one-more-has-secret-{number}-0123456789" for number in range(4)}

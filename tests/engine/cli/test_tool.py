@@ -1,0 +1,307 @@
+"""`go-ent tool`: each command as a person or a pipeline uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from go_ent.composer.codemode.run_log import RunLog
+from tests.support.shell import COMMAND, go_ent
+
+CLEAN = '''# /// tool
+# name = "clean"
+# ///
+# /// examples
+# {"inputs": {"row": {"name": " A ", "n": "3"}}, "result": {"name": "a", "n": 3}}
+# ///
+from typing import Any
+
+
+def clean(row: dict[str, Any]) -> dict[str, Any]:
+    """Trim the name and make n a number."""
+    return {"name": row["name"].strip().lower(), "n": int(row["n"])}
+'''
+RANK = '''# /// tool
+# name = "rank"
+# ///
+def rank(rows: list[dict[str, int | str]], top: int = 2) -> list[str]:
+    """The names with the largest n."""
+    return [str(row["name"]) for row in sorted(rows, key=lambda row: -int(row["n"]))[:top]]
+'''
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Shell:
+    """Runs `go-ent` in a project of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "GO_ENT_DATA": str(folder.parent / "user")}
+
+    def __call__(self, *arguments: str, stdin: str = "") -> Done:
+        done = go_ent(*arguments, stdin=stdin.encode(), cwd=self.folder, env=self.environment)
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def json(self, *arguments: str, stdin: str = "") -> Any:
+        done = self(*arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A project with two tools. Tests that share it change nothing."""
+    folder = tmp_path_factory.mktemp("filled") / "project"
+    (folder / ".go-ent").mkdir(parents=True)
+    (folder / "clean.py").write_text(CLEAN)
+    (folder / "rank.py").write_text(RANK)
+    shell = Shell(folder)
+    done = shell("tool", "add", "clean.py", "rank.py")
+    assert done.stdout == "clean: version 1, 1 example passed (project)\nrank: version 1, no examples (project)\n", done.stderr
+    return shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    (tmp_path / "project" / ".go-ent").mkdir(parents=True)
+    return Shell(tmp_path / "project")
+
+
+class TestPipelines:
+    def test_each_then_slurp(self, filled: Shell) -> None:
+        rows = "".join(json.dumps({"name": f" X{n} ", "n": str(n)}) + "\n" for n in range(25))
+        cleaned = filled("tool", "run", "clean", "--each", stdin=rows)
+        assert cleaned.returncode == 0, cleaned.stderr
+        assert [json.loads(line)["n"] for line in cleaned.stdout.splitlines()] == list(range(25))  # in order
+        assert filled.json("tool", "run", "rank", "--slurp", stdin=cleaned.stdout) == ["x24", "x23"]
+        entries = [entry for entry in RunLog(filled.folder / ".go-ent" / "journal").read() if entry.batch]
+        assert len(entries) == 25
+        assert len({entry.batch for entry in entries}) == 1  # one execution
+
+    def test_a_failing_line_is_reported_and_passed_over(self, filled: Shell) -> None:
+        done = filled("tool", "run", "clean", "--each", stdin='{"name":"a","n":1}\nnope\n\n{"name":5}\n{"name":"b","n":2}')
+        assert done.returncode == 1
+        assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["a", "b"]
+        assert "line 2: not JSON" in done.stderr
+        assert "jq -R" not in done.stderr
+        assert "line 4: error: AttributeError" in done.stderr
+        assert "2 of 4 lines failed" in done.stderr
+
+    def test_text_instead_of_json_is_told_what_to_do(self, filled: Shell) -> None:
+        done = filled("tool", "run", "clean", "--each", stdin="hello\n")
+        assert 'text needs quotes, like "hello"; jq -R makes them' in done.stderr
+
+    def test_fail_fast(self, filled: Shell) -> None:
+        done = filled("tool", "run", "clean", "--each", "--fail-fast", "--jobs", "1", stdin='{"name":5}\n' * 50)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "1 of 1 lines failed" in done.stderr
+
+    def test_lines_that_are_the_inputs_themselves(self, filled: Shell) -> None:
+        done = filled(
+            "tool", "run", "rank", "--each", "--input", '{"top": 1}', stdin='{"rows":[{"name":"a","n":1}]}\n[{"name":"b","n":1}]\n'
+        )
+        assert done.stdout == '["a"]\n["b"]\n', done.stderr
+
+    def test_text_that_is_no_unicode(self, filled: Shell) -> None:
+        done = filled("tool", "run", "clean", "--each", stdin='{"name": "\\ud800", "n": 1}\n{"name": "b", "n": 2}\n')
+        assert done.stdout == '{"name":"b","n":2}\n'
+        assert "line 1: " in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_whole_runs(self, filled: Shell) -> None:
+        done = filled("tool", "run", "clean", "--each", "--json", stdin='{"name":"a","n":1}\n{"name":5}\n')
+        assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["completed", "error"]
+
+    def test_no_lines(self, filled: Shell) -> None:
+        assert filled("tool", "run", "clean", "--each").returncode == 0
+        assert filled.json("tool", "run", "rank", "--slurp") == []
+
+    def test_results_do_not_wait_for_the_next_line(self, filled: Shell) -> None:
+        command = [*COMMAND, "tool", "run", "clean", "--each"]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with subprocess.Popen(command, cwd=filled.folder, env=filled.environment, **pipes) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            for name in ("a", "b"):
+                child.stdin.write(json.dumps({"name": name, "n": 1}) + "\n")
+                child.stdin.flush()
+                assert json.loads(child.stdout.readline())["name"] == name
+            child.send_signal(signal.SIGINT)  # while it waits for more
+            assert child.wait(30) == 130
+
+    def test_interrupted(self, shell: Shell) -> None:
+        source = '# /// tool\n# name = "spin"\n# ///\ndef spin(n: int) -> int:\n    """Spin."""\n    while n:\n        pass\n    return n\n'
+        (shell.folder / "spin.py").write_text(source)
+        assert shell("tool", "add", "spin.py").returncode == 0
+        command = [*COMMAND, "tool", "run", "spin", "--each", "--jobs", "2"]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=shell.folder, env=shell.environment
+        ) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write("0\n1\n2\n3\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "0\n"
+            child.send_signal(signal.SIGINT)
+            child.stdin.close()
+            assert child.wait(30) in (1, 130)
+
+
+class TestCommands:
+    def test_run(self, filled: Shell) -> None:
+        done = filled("tool", "run", "rank", "--input", '{"rows": [{"name": "a", "n": 1}]}')
+        assert (done.returncode, done.stdout) == (0, '["a"]\n')
+        run = filled.json("tool", "run", "rank", "--input", '{"rows": []}', "--json")
+        assert (run["status"], run["result"]) == ("completed", [])
+        done = filled("tool", "run", "rank")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "the inputs do not fit: rows is required" in done.stderr
+
+    def test_list_show_search_history(self, filled: Shell) -> None:
+        assert [row["name"] for row in filled.json("tool", "list", "--json")] == ["clean", "rank"]
+        assert "clean  v1   project" in filled("tool", "list").stdout
+        assert "async def rank(self, rows: list[dict[str, int | str]], top: int = 2) -> list[str]:" in filled("tool", "show", "rank").stdout
+        assert filled("tool", "show", "rank", "--source").stdout.startswith('# /// tool\n# name = "rank"\n# version = 1\n')
+        assert filled("tool", "search", "largest").stdout.startswith("rank(rows:")
+        assert [row["current"] for row in filled.json("tool", "history", "rank", "--json")] == [True]
+
+    def test_test(self, filled: Shell) -> None:
+        done = filled("tool", "test")
+        assert (done.returncode, done.stdout) == (0, "ok     clean example 1\n-      rank: it has no examples\n")
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "said"),
+        [
+            (("run", "nope"), 2, "there is no composed tool nope"),
+            (("run", "../x"), 2, "can't be the name of a composed tool"),
+            (("run", "rank", "--each", "--slurp"), 2, "choose one"),
+            (("run", "rank", "--input", "["), 2, "--input is not JSON"),
+            (("run", "rank", "--memory", "1"), 2, "memory_mb"),
+            (("add",), 2, "add needs a tool's file"),
+            (("add", "nope.py"), 2, "nope.py: No such file"),
+            (("add", "nope"), 2, "no ready-made tool of that name; there are call_for_each"),
+            (("run", "rank", "--jobs", "2"), 2, "they go with --each"),
+            (("run", "rank", "--slurp", "--fail-fast"), 2, "they go with --each"),
+            (("test", "nope"), 2, "there is no composed tool nope"),
+            (("rollback", "rank", "9"), 2, "rank has no version 9; it has 1"),
+            (("rm", "nope"), 2, "there is no composed tool nope"),
+            (("learn", "rank"), 12, "says itself what it returns"),
+            (("suggest",), 0, "nothing to suggest yet"),
+        ],
+    )
+    def test_what_goes_wrong_is_said(self, filled: Shell, arguments: tuple[str, ...], code: int, said: str) -> None:
+        done = filled("tool", *arguments)
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert done.stdout == ""
+
+    def test_a_life(self, shell: Shell) -> None:
+        """Added, changed, refused, brought back, exported, removed, imported."""
+        path = shell.folder / "clean.py"
+        path.write_text(CLEAN)
+        shell("tool", "add", "clean.py")
+        assert shell("tool", "add", "clean.py").stdout == "clean: unchanged, version 1, 1 example passed (project)\n"
+        path.write_text(CLEAN.replace("lower", "upper"))
+        done = shell("tool", "add", "clean.py")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith('clean.py: clean was not saved\n  - example 1: {"name": "a", "n": 3} was expected; it returned')
+        done = shell("tool", "add", "-", stdin=CLEAN.replace("Trim", "Cut"))
+        assert done.stdout == "clean: version 2, 1 example passed (project)\n"
+        assert shell("tool", "rollback", "clean", "1").stdout == "clean: version 3 is version 1 again\n"
+        exported = shell("tool", "export").stdout
+        assert shell("tool", "rm", "clean").returncode == 0
+        assert shell.json("tool", "list", "--json") == []
+        (shell.folder / "tools.json").write_text(exported)
+        assert shell("tool", "import", "tools.json", "--global").stdout == "clean: version 1 (global)\n"
+        assert [row["scope"] for row in shell.json("tool", "list", "--json")] == ["global"]
+
+    def test_in_whatever_order(self, shell: Shell) -> None:
+        """One requires the other, and comes first; exported alone, it brings the other along."""
+        (shell.folder / "a_first.py").write_text(
+            '# /// tool\n# name = "a_first"\n# ///\nasync def a_first(n: int) -> int:\n    """A."""\n    return await tools.b_second(n=n)\n'
+        )
+        (shell.folder / "b_second.py").write_text(
+            '# /// tool\n# name = "b_second"\n# ///\ndef b_second(n: int) -> int:\n    """B."""\n    return n\n'
+        )
+        done = shell("tool", "add", "a_first.py", "b_second.py")
+        assert (done.returncode, done.stderr) == (0, "")
+        (shell.folder / "bundle.json").write_text(shell("tool", "export", "a_first").stdout)
+        shell("tool", "rm", "a_first")
+        shell("tool", "rm", "b_second")
+        assert shell("tool", "import", "bundle.json").returncode == 0
+        assert shell("tool", "run", "a_first", "--input", '{"n": 4}').stdout == "4\n"
+
+    def test_code_over_the_projects_tools(self, shell: Shell) -> None:
+        """`exec` in a project: its tools, its grants, its journal, approval."""
+        server = (
+            "from fastmcp import FastMCP\nmcp = FastMCP('x')\n"
+            "@mcp.tool(annotations={'readOnlyHint': True})\ndef size(text: str) -> int:\n    'The size.'\n    return len(text)\n"
+            "@mcp.tool(annotations={'destructiveHint': True})\ndef drop(name: str) -> str:\n    'Drop.'\n    return 'dropped ' + name\n"
+            "mcp.run(show_banner=False)\n"
+        )
+        (shell.folder / "server.py").write_text(server)
+        config = f'[grants]\nallow = ["mine.*"]\n[servers.mine]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
+        (shell.folder / ".go-ent" / "config.toml").write_text(config)
+        shell("trust", "--yes")
+        below = shell.folder / "below"
+        below.mkdir()  # servers start in the project's folder, wherever the command does
+        inside = Shell(below)
+        inside.environment = shell.environment
+        assert inside("exec", "-c", "await tools.mine.size(text='abc')").stdout == "3\n"
+        done = shell("exec", "-c", "await tools.mine.drop(name='t')")
+        assert done.returncode == 10
+        assert 'waits for approval: mine.drop with {"name":"t"}: this tool says that it is destructive' in done.stderr
+        assert "--yes" in done.stderr
+        assert shell("exec", "-c", "await tools.mine.drop(name='t')", "--yes").stdout == "dropped t\n"
+
+    def test_ready_made_tools_by_name(self, shell: Shell) -> None:
+        done = shell("tool", "add", "rank_groups")
+        assert done.returncode == 0, done.stderr
+        inputs = {"records": [{"a": 1}, {"a": 1}, {"a": 2}], "key": "a"}
+        assert shell.json("tool", "run", "rank_groups", "--input", json.dumps(inputs))[0]["group"] == 1
+
+    def test_older_files(self, shell: Shell) -> None:
+        entry = {
+            "id": "1",
+            "name": "Double",
+            "description": "D.",
+            "code": "result = 2 * 21",
+            "scope": "project",
+            "created": "",
+            "usage_count": 7,
+        }
+        (shell.folder / "old.json").write_text(json.dumps([entry, {"name": "x", "code": "var x = 1;"}]))
+        done = shell("tool", "import", "old.json")
+        assert done.returncode == 1
+        assert "double: version 1 (project) (was 'Double'; its code became the body" in done.stdout
+        assert "old.json: x: its code is not Python" in done.stderr
+        assert shell("tool", "run", "double").stdout == "42\n"
+        assert shell.json("tool", "list", "--json")[0]["calls"] == 8
+
+    def test_a_config_that_can_not_be_used(self, shell: Shell) -> None:
+        config = shell.folder / ".go-ent" / "config.toml"
+        for text, said in (
+            ("[grants]\nalow = []\n", "config.toml:2: grants.alow: there is no such setting; did you mean grants.allow?"),
+            ("[grants]\nallow = 'x'\n", "config.toml:2: grants.allow: it should be a list"),
+            ("[grants]\nallow = ['a b']\n", "grants nothing"),
+            ("[limits]\ncpu_s = -1\n", "config.toml:2: limits.cpu_s: it should be greater than 0"),
+            ("nope", "is not valid TOML"),
+            ("[servers.x]\n", "config.toml:1: servers.x: give either command"),
+            ("[colours]\n", "config.toml:1: colours: there is no such setting"),
+        ):
+            config.write_text(text)
+            done = shell("tool", "list")
+            assert (done.returncode, said in done.stderr) == (12, True), done.stderr

@@ -1,0 +1,7 @@
+"""What tests share: where the repository is, a shell, a served project, stand-ins for programs, recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
