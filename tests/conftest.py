@@ -75,6 +75,11 @@ TOOLS = {
 }
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 @pytest.fixture(autouse=True, scope="session")
 def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing of the user who runs the tests is read or written: keys, trust, tools."""

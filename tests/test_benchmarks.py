@@ -49,7 +49,7 @@ def test_the_smallest_task_is_done_in_every_way(box: Sandbox) -> None:
     assert ratios["one small call: turns (code mode)"] == 2
 
 
-def test_a_way_that_errs_fails_the_benchmark(box: Sandbox) -> None:
+async def test_a_way_that_errs_fails_the_benchmark(box: Sandbox) -> None:
     wrong = dataclasses.replace(SMALL, expected=lambda world: "lost")
     cases: list[tuple[Scenario, Way, str]] = [
         *((wrong, way, f"one small call, {way}: the answer is '[a-z]+', and should be 'lost'") for way in WAYS),
@@ -59,13 +59,10 @@ def test_a_way_that_errs_fails_the_benchmark(box: Sandbox) -> None:
         (changed(arguments={"order": "O-1007"}), "composed", "^order_state: "),
     ]
 
-    async def main() -> None:
-        async with stage(World(), SMALL.tools, [SMALL], box) as made:
-            for scenario, way, message in cases:
-                with pytest.raises(Wrong, match=message):
-                    await made.play(scenario, way)
-
-    asyncio.run(main())
+    async with stage(World(), SMALL.tools, [SMALL], box) as made:
+        for scenario, way, message in cases:
+            with pytest.raises(Wrong, match=message):
+                await made.play(scenario, way)
 
 
 def changed(**changes: Any) -> Scenario:

@@ -61,61 +61,52 @@ BROKEN: dict[str, tuple[Plant, str]] = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_tool_costs_no_other(project: Path, open_composer: Open, kind: str) -> None:
+async def test_a_broken_tool_costs_no_other(project: Path, open_composer: Open, kind: str) -> None:
     plant, why = BROKEN[kind]
     folder = project / ".go-ent" / "composed-tools"
     folder.mkdir(parents=True)
     (folder / "double.py").write_text(DOUBLE)
     plant(folder / "bad.py")
 
-    async def main() -> None:
-        async with open_composer() as composer:
-            assert await composer.call("double", n=21) == 42
-            assert [spec.name for spec in await composer.catalogue.tools(composer.grants)] == ["double"]
-            listed = {one.name: getattr(one, "reason", None) for one, _ in await composer.tools()}
-            assert listed.keys() == {"bad", "double"}
-            assert listed["double"] is None
-            assert why in str(listed["bad"])
-            with pytest.raises(ToolNotFound, match="bad is broken and can't be called"):
-                await composer.call("bad")
-
-    asyncio.run(main())
+    async with open_composer() as composer:
+        assert await composer.call("double", n=21) == 42
+        assert [spec.name for spec in await composer.catalogue.tools(composer.grants)] == ["double"]
+        listed = {one.name: getattr(one, "reason", None) for one, _ in await composer.tools()}
+        assert listed.keys() == {"bad", "double"}
+        assert listed["double"] is None
+        assert why in str(listed["bad"])
+        with pytest.raises(ToolNotFound, match="bad is broken and can't be called"):
+            await composer.call("bad")
 
 
 @pytest.mark.parametrize("name", ["engine", "results", "tools", "checkpoint", "composer", "sandbox", "summarize", "tool_x", "engine_x"])
-def test_a_reserved_name_is_refused_at_import_and_at_load(project: Path, open_composer: Open, name: str) -> None:
+async def test_a_reserved_name_is_refused_at_import_and_at_load(project: Path, open_composer: Open, name: str) -> None:
     source = DOUBLE.replace("double", name)
     folder = project / ".go-ent" / "composed-tools"
     folder.mkdir(parents=True)
     (folder / f"{name}.py").write_text(source)
     (folder / "double.py").write_text(DOUBLE)
 
-    async def main() -> None:
-        async with open_composer() as composer:
-            assert await composer.call("double", n=1) == 2
-            assert "reserved for go-ent itself" in composer.composed.broken[name].reason
-            document = json.dumps({"format": "go-ent-tools/1", "tools": [{"name": name, "source": source}]}).encode()
-            (imported,) = await read_import(document, "x.json", composer.box)
-            with pytest.raises(ValueError, match="reserved for go-ent itself"):
-                await composer.compose(imported.source)
-            assert await composer.remove(name) == "project", "what can't be called can still be removed"
-
-    asyncio.run(main())
+    async with open_composer() as composer:
+        assert await composer.call("double", n=1) == 2
+        assert "reserved for go-ent itself" in composer.composed.broken[name].reason
+        document = json.dumps({"format": "go-ent-tools/1", "tools": [{"name": name, "source": source}]}).encode()
+        (imported,) = await read_import(document, "x.json", composer.box)
+        with pytest.raises(ValueError, match="reserved for go-ent itself"):
+            await composer.compose(imported.source)
+        assert await composer.remove(name) == "project", "what can't be called can still be removed"
 
 
-def test_a_tool_with_the_name_of_a_server_is_broken_at_load(project: Path, open_composer: Open) -> None:
+async def test_a_tool_with_the_name_of_a_server_is_broken_at_load(project: Path, open_composer: Open) -> None:
     (project / ".go-ent" / "config.toml").write_text('[servers.double]\ncommand = "no-such-program"\n')
     folder = project / ".go-ent" / "composed-tools"
     folder.mkdir(parents=True)
     (folder / "double.py").write_text(DOUBLE)
     (folder / "triple.py").write_text(DOUBLE.replace("double", "triple"))
 
-    async def main() -> None:
-        async with open_composer() as composer:
-            assert await composer.call("triple", n=1) == 2
-            assert composer.composed.broken["double"].reason.startswith("double is the namespace of ")
-
-    asyncio.run(main())
+    async with open_composer() as composer:
+        assert await composer.call("triple", n=1) == 2
+        assert composer.composed.broken["double"].reason.startswith("double is the namespace of ")
 
 
 @pytest.mark.parametrize("name", ["engine", "results"])
@@ -125,20 +116,17 @@ def test_a_server_can_not_have_a_namespace_of_our_own(project: Path, open_compos
         open_composer()
 
 
-def test_a_store_that_is_a_link_hides_no_other_store(project: Path, tmp_path: Path, open_composer: Open) -> None:
+async def test_a_store_that_is_a_link_hides_no_other_store(project: Path, tmp_path: Path, open_composer: Open) -> None:
     mine = tmp_path / "user" / "composed-tools"
     mine.mkdir(parents=True)
     (mine / "double.py").write_text(DOUBLE)
     (project / ".go-ent" / "composed-tools").symlink_to(tmp_path)
 
-    async def main() -> None:
-        async with open_composer() as composer:
-            assert await composer.call("double", n=2) == 4
-            assert list(composer.composed.problems) == [str(project / ".go-ent" / "composed-tools")]
-            await composer.catalogue.load()
-            assert "is a link" in composer.catalogue.problems["composed tools"]
-
-    asyncio.run(main())
+    async with open_composer() as composer:
+        assert await composer.call("double", n=2) == 4
+        assert list(composer.composed.problems) == [str(project / ".go-ent" / "composed-tools")]
+        await composer.catalogue.load()
+        assert "is a link" in composer.catalogue.problems["composed tools"]
 
 
 class TestVersions:
@@ -233,22 +221,19 @@ def test_line_ends_of_windows_are_as_before() -> None:
     assert toolfile.read(DOUBLE.replace("\n", "\r\n")).source == toolfile.read(DOUBLE).source
 
 
-def test_uses_of_one_tool_that_are_none_cost_no_other(project: Path, open_composer: Open) -> None:
-    async def main() -> None:
-        async with open_composer() as composer:
-            await composer.compose(DOUBLE)
-            await composer.call("double", n=1)
-            composer.usage["project"].flush()
-            with sqlite3.connect(project / ".go-ent" / "usage.db") as database:
-                database.execute("INSERT INTO usage VALUES ('bad', 'many', 0, 0)")
-                database.execute("INSERT INTO usage VALUES (x'ff', 1, 0, 0)")
-                database.execute("INSERT INTO recent (name, ms) VALUES ('worse', 'long')")
-                database.execute("INSERT INTO usage VALUES ('worse', 1, 0, 0)")
-            (row,) = await composer.tools()
-            assert row[1].calls == 1
-            assert composer.usage["project"].all().keys() == {"double"}
-
-    asyncio.run(main())
+async def test_uses_of_one_tool_that_are_none_cost_no_other(project: Path, open_composer: Open) -> None:
+    async with open_composer() as composer:
+        await composer.compose(DOUBLE)
+        await composer.call("double", n=1)
+        composer.usage["project"].flush()
+        with sqlite3.connect(project / ".go-ent" / "usage.db") as database:
+            database.execute("INSERT INTO usage VALUES ('bad', 'many', 0, 0)")
+            database.execute("INSERT INTO usage VALUES (x'ff', 1, 0, 0)")
+            database.execute("INSERT INTO recent (name, ms) VALUES ('worse', 'long')")
+            database.execute("INSERT INTO usage VALUES ('worse', 1, 0, 0)")
+        (row,) = await composer.tools()
+        assert row[1].calls == 1
+        assert composer.usage["project"].all().keys() == {"double"}
 
 
 def test_a_learned_schema_that_is_none_costs_no_other(project: Path, open_composer: Open) -> None:
@@ -281,7 +266,7 @@ def test_an_entry_of_an_import_that_is_none_costs_no_other(shared_box: Sandbox) 
     assert len([one for one in found if one.problem]) == 4
 
 
-def test_a_server_of_another_programs_file_that_can_not_be_used_costs_no_other(project: Path, open_composer: Open) -> None:
+async def test_a_server_of_another_programs_file_that_can_not_be_used_costs_no_other(project: Path, open_composer: Open) -> None:
     servers = {
         "good": {"command": "x"},
         "old": {"type": "sse", "url": "http://x"},
@@ -292,34 +277,28 @@ def test_a_server_of_another_programs_file_that_can_not_be_used_costs_no_other(p
     (project / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (project / ".go-ent" / "config.toml").write_text('mcp_json = ["mcp.json"]\n')
 
-    async def main() -> None:
-        async with open_composer(trusted=True) as composer:
-            await composer.compose(DOUBLE)
-            assert await composer.call("double", n=1) == 2
-            assert list(composer.config.servers) == ["good"]
-            await composer.catalogue.load(patience_s=1)
-            problems = composer.catalogue.problems
-            assert "'sse' is not one that can be used" in problems["old of project"]
-            assert "it should be an object" in problems["odd of project"]
-            assert "9" in problems, "it has no namespace that it could stand under"
-
-    asyncio.run(main())
+    async with open_composer(trusted=True) as composer:
+        await composer.compose(DOUBLE)
+        assert await composer.call("double", n=1) == 2
+        assert list(composer.config.servers) == ["good"]
+        await composer.catalogue.load(patience_s=1)
+        problems = composer.catalogue.problems
+        assert "'sse' is not one that can be used" in problems["old of project"]
+        assert "it should be an object" in problems["odd of project"]
+        assert "9" in problems, "it has no namespace that it could stand under"
 
 
-def test_a_listener_that_raises_costs_no_run(open_composer: Open) -> None:
-    async def main() -> None:
-        async with open_composer() as composer:
-            await composer.compose(DOUBLE)
-            heard: list[str] = []
+async def test_a_listener_that_raises_costs_no_run(open_composer: Open) -> None:
+    async with open_composer() as composer:
+        await composer.compose(DOUBLE)
+        heard: list[str] = []
 
-            def fails(record: RunRecord) -> None:
-                raise ZeroDivisionError
+        def fails(record: RunRecord) -> None:
+            raise ZeroDivisionError
 
-            composer.journal.listeners += [fails, lambda record: heard.append(record.status)]
-            assert await composer.call("double", n=1) == 2
-            assert heard == ["completed"]
-
-    asyncio.run(main())
+        composer.journal.listeners += [fails, lambda record: heard.append(record.status)]
+        assert await composer.call("double", n=1) == 2
+        assert heard == ["completed"]
 
 
 def test_whatever_one_raises_the_others_go_on() -> None:

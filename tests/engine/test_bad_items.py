@@ -218,17 +218,14 @@ def test_skills_and_templates(shell: Shell) -> None:
     }
 
 
-def test_a_reservation_that_is_none(shell: Shell) -> None:
-    async def main() -> None:
-        async with Engine.open(shell.folder) as engine:
-            ledger = Ledger(shell.folder)
-            ledger.reserve(LedgerCall("good", "e", "t"), Wanted(0.5, 10), (), unknown_usd=0.1, at=time.time())
-            with sqlite3.connect(ledger.path) as database:
-                database.execute("INSERT INTO reservations VALUES ('bad', 'e', 't', 1.0, 1, 0, 'x', 1e300, '')")
-            report = await engine.budget()
-            assert [one.key for one in report.reservations] == ["good"]
-
-    asyncio.run(main())
+async def test_a_reservation_that_is_none(shell: Shell) -> None:
+    async with Engine.open(shell.folder) as engine:
+        ledger = Ledger(shell.folder)
+        ledger.reserve(LedgerCall("good", "e", "t"), Wanted(0.5, 10), (), unknown_usd=0.1, at=time.time())
+        with sqlite3.connect(ledger.path) as database:
+            database.execute("INSERT INTO reservations VALUES ('bad', 'e', 't', 1.0, 1, 0, 'x', 1e300, '')")
+        report = await engine.budget()
+        assert [one.key for one in report.reservations] == ["good"]
 
 
 def test_a_server_of_another_programs_file(shell: Shell) -> None:

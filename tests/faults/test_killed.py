@@ -191,42 +191,37 @@ class TestServer:
 
 class TestWorker:
     @pytest.mark.parametrize("victim", ["worker", "zygote"])
-    def test_killed_it_costs_its_runs_which_say_so_and_the_server_goes_on(self, served: Served, victim: str) -> None:
+    async def test_killed_it_costs_its_runs_which_say_so_and_the_server_goes_on(self, served: Served, victim: str) -> None:
         """Two runs are under way, one of which spins: that tells which worker is whose."""
 
         def busy(zygote: psutil.Process) -> psutil.Process | None:
             used = {one: sum(one.cpu_times()[:2]) for one in zygote.children()}
             return next((one for one, seconds in used.items() if seconds > 0.3), None)
 
-        async def main() -> None:
-            async with (
-                Client(StreamableHttpTransport(served.url)) as client,
-                Client(StreamableHttpTransport(served.url)) as other,
-            ):
-                assert not (await say(client, "code_execute", code="await tools.up.echo(n=1)"))[0]
-                (zygote,) = [
-                    one for one in psutil.Process(served.process.pid).children() if "sandbox.worker.zygote" in " ".join(one.cmdline())
-                ]
-                number, limits = (8 if victim == "zygote" else 9), {"timeout_s": 4}
-                waits = asyncio.create_task(say(other, "code_execute", code=f"await tools.up.hang(n={number})", limits=limits))
-                await soon(lambda: number in notes(served.project, "hang"))
-                spins = asyncio.create_task(say(client, "code_execute", code="while True: pass"))
-                await soon(lambda: busy(zygote))
-                worker = busy(zygote)
-                assert worker is not None
-                (zygote if victim == "zygote" else worker).kill()
-                failed, lost = await spins
-                assert (failed, lost["status"]) == (True, "crashed")
-                assert "its worker died" in lost["error"]
-                assert "it can be run again" in lost["hint"]
-                failed, spared = await waits
-                assert (failed, spared["status"]) == (True, "crashed" if victim == "zygote" else "timeout")
-                failed, said = await say(client, "code_execute", code="6 * 7")
-                assert (failed, said["result"]) == (False, 42)
-                _, state = await say(client, "engine_status", execution_id=lost["execution_id"])
-                assert (state["status"], state["resumable"]) == ("failed", True)
-
-        asyncio.run(main())
+        async with (
+            Client(StreamableHttpTransport(served.url)) as client,
+            Client(StreamableHttpTransport(served.url)) as other,
+        ):
+            assert not (await say(client, "code_execute", code="await tools.up.echo(n=1)"))[0]
+            (zygote,) = [one for one in psutil.Process(served.process.pid).children() if "sandbox.worker.zygote" in " ".join(one.cmdline())]
+            number, limits = (8 if victim == "zygote" else 9), {"timeout_s": 4}
+            waits = asyncio.create_task(say(other, "code_execute", code=f"await tools.up.hang(n={number})", limits=limits))
+            await soon(lambda: number in notes(served.project, "hang"))
+            spins = asyncio.create_task(say(client, "code_execute", code="while True: pass"))
+            await soon(lambda: busy(zygote))
+            worker = busy(zygote)
+            assert worker is not None
+            (zygote if victim == "zygote" else worker).kill()
+            failed, lost = await spins
+            assert (failed, lost["status"]) == (True, "crashed")
+            assert "its worker died" in lost["error"]
+            assert "it can be run again" in lost["hint"]
+            failed, spared = await waits
+            assert (failed, spared["status"]) == (True, "crashed" if victim == "zygote" else "timeout")
+            failed, said = await say(client, "code_execute", code="6 * 7")
+            assert (failed, said["result"]) == (False, 42)
+            _, state = await say(client, "engine_status", execution_id=lost["execution_id"])
+            assert (state["status"], state["resumable"]) == ("failed", True)
 
 
 class TestUpstream:
@@ -238,26 +233,21 @@ except ToolError as error:
 [found, await tools.up.echo(n=5)]
 """
 
-    def test_killed_in_the_middle_of_a_call_it_is_named_and_started_again(self, served: Served) -> None:
-        async def main() -> None:
-            async with Client(StreamableHttpTransport(served.url)) as client:
-                running = asyncio.create_task(say(client, "code_execute", code="await tools.up.hang(n=3)"))
-                await soon(lambda: 3 in notes(served.project, "hang"))
-                starts = len(notes(served.project, "start"))
-                os.kill(notes(served.project, "start")[-1], signal.SIGKILL)
-                failed, said = await running
-                assert (failed, said["status"]) == (True, "error")
-                assert "ToolError: up.hang: MCP server up was lost during the call of up.hang, which may have run" in said["error"]
-                running = asyncio.create_task(say(client, "code_execute", code=self.CATCHES))
-                await soon(lambda: 4 in notes(served.project, "hang"))
-                os.kill(notes(served.project, "start")[-1], signal.SIGKILL)
-                failed, said = await running
-                assert (failed, "may have run" in said["result"][0], said["result"][1]) == (False, True, "5")
-                assert len(notes(served.project, "start")) == starts + 2
-                failed, said = await say(client, "code_execute", code="await tools.up.echo(n=6)")
-                assert (failed, said["result"]) == (False, "6")
-                assert (notes(served.project, "hang")[-2:], notes(served.project, "echo")[-2:]) == ([3, 4], [5, 6]), (
-                    "no call was made twice"
-                )
-
-        asyncio.run(main())
+    async def test_killed_in_the_middle_of_a_call_it_is_named_and_started_again(self, served: Served) -> None:
+        async with Client(StreamableHttpTransport(served.url)) as client:
+            running = asyncio.create_task(say(client, "code_execute", code="await tools.up.hang(n=3)"))
+            await soon(lambda: 3 in notes(served.project, "hang"))
+            starts = len(notes(served.project, "start"))
+            os.kill(notes(served.project, "start")[-1], signal.SIGKILL)
+            failed, said = await running
+            assert (failed, said["status"]) == (True, "error")
+            assert "ToolError: up.hang: MCP server up was lost during the call of up.hang, which may have run" in said["error"]
+            running = asyncio.create_task(say(client, "code_execute", code=self.CATCHES))
+            await soon(lambda: 4 in notes(served.project, "hang"))
+            os.kill(notes(served.project, "start")[-1], signal.SIGKILL)
+            failed, said = await running
+            assert (failed, "may have run" in said["result"][0], said["result"][1]) == (False, True, "5")
+            assert len(notes(served.project, "start")) == starts + 2
+            failed, said = await say(client, "code_execute", code="await tools.up.echo(n=6)")
+            assert (failed, said["result"]) == (False, "6")
+            assert (notes(served.project, "hang")[-2:], notes(served.project, "echo")[-2:]) == ([3, 4], [5, 6]), "no call was made twice"

@@ -115,23 +115,20 @@ def test_both_spend_from_one_budget_and_never_more_than_it_holds(pair: Pair) -> 
     assert (report["day"]["spent_usd"], report["day"]["reserved_usd"]) == (3.0, 0.0)
 
 
-def test_what_one_composes_the_clients_of_both_hear_of_and_can_call(pair: Pair) -> None:
-    async def main() -> None:
-        async with (
-            Client(StreamableHttpTransport(pair[0].url)) as first,
-            Client(StreamableHttpTransport(pair[1].url)) as second,
-            listen(first.session, tools_list_changed=True) as of_first,
-            listen(second.session, tools_list_changed=True) as of_second,
-        ):
-            for client, name in ((first, "by_first"), (second, "by_second")):
-                assert not (await say(client, "tool_compose", source=tool(name, "x")))[0]
-                for heard in (of_first, of_second):
-                    async with asyncio.timeout(30):
-                        assert isinstance(await anext(aiter(heard)), ToolsListChanged)
-                for other in (first, second):
-                    assert (await say(other, name, x=7))[1]["result"] == 7
-
-    asyncio.run(main())
+async def test_what_one_composes_the_clients_of_both_hear_of_and_can_call(pair: Pair) -> None:
+    async with (
+        Client(StreamableHttpTransport(pair[0].url)) as first,
+        Client(StreamableHttpTransport(pair[1].url)) as second,
+        listen(first.session, tools_list_changed=True) as of_first,
+        listen(second.session, tools_list_changed=True) as of_second,
+    ):
+        for client, name in ((first, "by_first"), (second, "by_second")):
+            assert not (await say(client, "tool_compose", source=tool(name, "x")))[0]
+            for heard in (of_first, of_second):
+                async with asyncio.timeout(30):
+                    assert isinstance(await anext(aiter(heard)), ToolsListChanged)
+            for other in (first, second):
+                assert (await say(other, name, x=7))[1]["result"] == 7
 
 
 def test_an_execution_goes_on_in_one_of_them(pair: Pair) -> None:

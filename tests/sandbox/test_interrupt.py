@@ -74,19 +74,16 @@ class TestInterrupt:
         assert victim.status == "interrupted"
         assert [run.result for run in others] == [0, 10**6, 2 * 10**6]
 
-    def test_while_waiting_for_a_worker(self) -> None:
-        async def main() -> None:
-            async with Sandbox(workers=1) as box:
-                first = await started(box, "while True: pass", "first")
-                second = await started(box, "1", "second")
-                assert sorted(box.running) == ["first", "second"]
-                box.interrupt("second")
-                assert (await second).status == "interrupted"
-                box.interrupt("first")
-                assert (await first).status == "interrupted"
-                assert (await box.run("2")).result == 2
-
-        asyncio.run(main())
+    async def test_while_waiting_for_a_worker(self) -> None:
+        async with Sandbox(workers=1) as box:
+            first = await started(box, "while True: pass", "first")
+            second = await started(box, "1", "second")
+            assert sorted(box.running) == ["first", "second"]
+            box.interrupt("second")
+            assert (await second).status == "interrupted"
+            box.interrupt("first")
+            assert (await first).status == "interrupted"
+            assert (await box.run("2")).result == 2
 
     def test_of_a_run_that_has_ended(self, box: Sandbox) -> None:
         box.run_sync("1", run_id="ended")

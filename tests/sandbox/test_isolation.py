@@ -180,23 +180,20 @@ class TestSession:
         assert asyncio.run(main()).status == "interrupted"
         assert box.run_sync("1").result == 1
 
-    def test_its_guest_is_never_used_again(self, box: Sandbox) -> None:
+    async def test_its_guest_is_never_used_again(self, box: Sandbox) -> None:
         """Whatever the moment in which it is interrupted, nobody else gets what it left."""
 
-        async def main() -> None:
-            for n in range(12):
-                session = box.session()
-                await session.run("import json\njson.leak = 'secret'")
-                running = asyncio.create_task(session.run("1", run_id=f"leak {n}"))
-                await asyncio.sleep(0.0003 * n)
-                with contextlib.suppress(RunNotFound):
-                    box.interrupt(f"leak {n}")
-                await running
-                session.close()
-                looks = await asyncio.gather(*(box.run("import json\nhasattr(json, 'leak')") for _ in range(3)))
-                assert [look.result for look in looks] == [False] * 3
-
-        asyncio.run(main())
+        for n in range(12):
+            session = box.session()
+            await session.run("import json\njson.leak = 'secret'")
+            running = asyncio.create_task(session.run("1", run_id=f"leak {n}"))
+            await asyncio.sleep(0.0003 * n)
+            with contextlib.suppress(RunNotFound):
+                box.interrupt(f"leak {n}")
+            await running
+            session.close()
+            looks = await asyncio.gather(*(box.run("import json\nhasattr(json, 'leak')") for _ in range(3)))
+            assert [look.result for look in looks] == [False] * 3
 
     def test_fuel_is_for_all_its_runs_or_none(self, process_box: Sandbox) -> None:
         with process_box.session() as session:

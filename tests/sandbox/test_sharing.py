@@ -158,24 +158,21 @@ class TestBerths:
         run(main)
 
 
-def test_a_run_of_another_starts_while_one_caller_s_wait() -> None:
+async def test_a_run_of_another_starts_while_one_caller_s_wait() -> None:
     """For real: two workers, one caller whose runs do not end, another whose run does."""
 
-    async def main() -> None:
-        async with Sandbox(workers=2, callers=2) as box:
+    async with Sandbox(workers=2, callers=2) as box:
 
-            async def as_caller(name: str, code: str, run_id: str) -> Any:
-                CALLER.set(name)
-                return await box.run(code, run_id=run_id)
+        async def as_caller(name: str, code: str, run_id: str) -> Any:
+            CALLER.set(name)
+            return await box.run(code, run_id=run_id)
 
-            endless = [asyncio.create_task(as_caller("greedy", "while True:\n    pass", f"g{number}")) for number in range(5)]
-            done = await asyncio.create_task(as_caller("other", "6 * 7", "o"))
-            assert done.result == 42
-            assert all(not task.done() for task in endless)
-            box.interrupt_all()
-            assert {run.status for run in await asyncio.gather(*endless)} == {"interrupted"}
-
-    asyncio.run(main())
+        endless = [asyncio.create_task(as_caller("greedy", "while True:\n    pass", f"g{number}")) for number in range(5)]
+        done = await asyncio.create_task(as_caller("other", "6 * 7", "o"))
+        assert done.result == 42
+        assert all(not task.done() for task in endless)
+        box.interrupt_all()
+        assert {run.status for run in await asyncio.gather(*endless)} == {"interrupted"}
 
 
 def nice_of(pid: int) -> set[int]:
@@ -183,29 +180,26 @@ def nice_of(pid: int) -> set[int]:
     return {os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in os.listdir(f"/proc/{pid}/task")}
 
 
-def test_the_more_of_a_caller_s_run_the_nicer_each_is() -> None:
-    async def main() -> None:
-        started: asyncio.Queue[str] = asyncio.Queue()
+async def test_the_more_of_a_caller_s_run_the_nicer_each_is() -> None:
+    started: asyncio.Queue[str] = asyncio.Queue()
 
-        async def begun(name: str) -> None:
-            started.put_nowait(name)
-            await asyncio.Event().wait()
+    async def begun(name: str) -> None:
+        started.put_nowait(name)
+        await asyncio.Event().wait()
 
-        async with Sandbox([begun], workers=8, callers=2) as box:
+    async with Sandbox([begun], workers=8, callers=2) as box:
 
-            async def as_caller(name: str) -> Any:
-                CALLER.set(name)
-                return await box.run("await tools.begun(name=name)", {"name": name}, run_id=f"{name} {len(box.running)}")
+        async def as_caller(name: str) -> Any:
+            CALLER.set(name)
+            return await box.run("await tools.begun(name=name)", {"name": name}, run_id=f"{name} {len(box.running)}")
 
-            base = os.getpriority(os.PRIO_PROCESS, 0)
-            tasks = []
-            for name in ("greedy", "greedy", "greedy", "other"):
-                tasks.append(asyncio.create_task(as_caller(name)))
-                assert await started.get() == name
-            flights = {run_id: box._flights[run_id] for run_id in box.running}
-            nice = [nice_of(flight.worker.pid or 0) for flight in flights.values() if isinstance(flight, ProcessFlight)]
-            assert nice == [{min(19, base + more)} for more in (0, 5, 10, 0)]
-            box.interrupt_all()
-            await asyncio.gather(*tasks)
-
-    asyncio.run(main())
+        base = os.getpriority(os.PRIO_PROCESS, 0)
+        tasks = []
+        for name in ("greedy", "greedy", "greedy", "other"):
+            tasks.append(asyncio.create_task(as_caller(name)))
+            assert await started.get() == name
+        flights = {run_id: box._flights[run_id] for run_id in box.running}
+        nice = [nice_of(flight.worker.pid or 0) for flight in flights.values() if isinstance(flight, ProcessFlight)]
+        assert nice == [{min(19, base + more)} for more in (0, 5, 10, 0)]
+        box.interrupt_all()
+        await asyncio.gather(*tasks)

@@ -278,20 +278,17 @@ class TestDefinition:
             assert box.run_sync("await tools.up()\nawait tools.up(by=5) + await tools.same(1)").result == 7
 
 
-def test_async_tools_run_on_the_callers_loop() -> None:
-    async def main() -> None:
-        loops = []
+async def test_async_tools_run_on_the_callers_loop() -> None:
+    loops = []
 
-        async def where() -> int:
-            loops.append(asyncio.get_running_loop())
-            return 1
+    async def where() -> int:
+        loops.append(asyncio.get_running_loop())
+        return 1
 
-        for in_process in (False, True):
-            async with Sandbox([where], in_process=in_process) as box:
-                assert (await box.run("await tools.where()")).result == 1
-        assert loops == [asyncio.get_running_loop()] * 2
-
-    asyncio.run(main())
+    for in_process in (False, True):
+        async with Sandbox([where], in_process=in_process) as box:
+            assert (await box.run("await tools.where()")).result == 1
+    assert loops == [asyncio.get_running_loop()] * 2
 
 
 def test_max_tool_calls_can_be_lifted() -> None:

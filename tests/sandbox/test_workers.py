@@ -63,31 +63,25 @@ class TestDeath:
         assert [run.result for run in after] == list(range(5))
         assert other.result == "fine"
 
-    def test_an_idle_worker_that_dies_is_replaced(self) -> None:
-        async def main() -> None:
-            async with Sandbox() as box:
-                assert (await box.run("1")).result == 1
-                for pid in workers():
-                    os.kill(pid, signal.SIGKILL)
-                await asyncio.sleep(0.1)
-                assert [(await box.run("2")).status for _ in range(6)] == ["completed"] * 6
+    async def test_an_idle_worker_that_dies_is_replaced(self) -> None:
+        async with Sandbox() as box:
+            assert (await box.run("1")).result == 1
+            for pid in workers():
+                os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.1)
+            assert [(await box.run("2")).status for _ in range(6)] == ["completed"] * 6
 
-        asyncio.run(main())
-
-    def test_a_killed_zygote_is_replaced(self) -> None:
+    async def test_a_killed_zygote_is_replaced(self) -> None:
         before = set(psutil.Process().children())
 
-        async def main() -> None:
-            async with Sandbox() as box:
-                assert (await box.run("1")).result == 1
-                mine = set(psutil.Process().children()) - before
-                assert len(mine) == 1
-                for zygote in mine:
-                    zygote.kill()
-                await asyncio.sleep(0.3)
-                assert [(await box.run("2")).result for _ in range(6)] == [2] * 6
-
-        asyncio.run(main())
+        async with Sandbox() as box:
+            assert (await box.run("1")).result == 1
+            mine = set(psutil.Process().children()) - before
+            assert len(mine) == 1
+            for zygote in mine:
+                zygote.kill()
+            await asyncio.sleep(0.3)
+            assert [(await box.run("2")).result for _ in range(6)] == [2] * 6
 
     @pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(100)", "1"])
     def test_workers_end_with_their_host(self, code: str) -> None:

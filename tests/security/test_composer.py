@@ -131,39 +131,33 @@ class TestApproval:
     DEPLOY = '# /// tool\n# name = "deploy"\n# ///\ndef deploy() -> str:\n    """D."""\n    return "good"\n'
 
     @attack("grants", "a guarded tool, called at the top")
-    def test_a_tool_that_needs_it_needs_it_at_the_top_too(self, project: Path, box: Sandbox) -> None:
+    async def test_a_tool_that_needs_it_needs_it_at_the_top_too(self, project: Path, box: Sandbox) -> None:
         (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["deploy"]\n')
 
         async def no(spec: ToolSpec, arguments: dict[str, Any]) -> bool:
             return False
 
-        async def main() -> None:
-            async with Composer(project, box=box) as composer:
-                await composer.compose(self.DEPLOY)
-                run = await composer.run("deploy")
-                assert (run.status, run.pending[0].tool) == ("paused", "deploy")
-                assert (await composer.run("deploy", approver=no)).status == "error"
-                assert (await composer.code.execute("await tools.deploy()")).status == "paused"
-
-        asyncio.run(main())
+        async with Composer(project, box=box) as composer:
+            await composer.compose(self.DEPLOY)
+            run = await composer.run("deploy")
+            assert (run.status, run.pending[0].tool) == ("paused", "deploy")
+            assert (await composer.run("deploy", approver=no)).status == "error"
+            assert (await composer.code.execute("await tools.deploy()")).status == "paused"
 
     @attack("grants", "a tool changed while its approval is asked for")
-    def test_what_was_approved_is_what_runs(self, project: Path, box: Sandbox) -> None:
+    async def test_what_was_approved_is_what_runs(self, project: Path, box: Sandbox) -> None:
         (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["deploy"]\n')
 
-        async def main() -> None:
-            async with Composer(project, box=box) as composer:
-                await composer.compose(self.DEPLOY)
+        async with Composer(project, box=box) as composer:
+            await composer.compose(self.DEPLOY)
 
-                async def approver(spec: ToolSpec, arguments: dict[str, Any]) -> bool:
-                    await composer.compose(self.DEPLOY.replace("good", "evil"))
-                    return True
+            async def approver(spec: ToolSpec, arguments: dict[str, Any]) -> bool:
+                await composer.compose(self.DEPLOY.replace("good", "evil"))
+                return True
 
-                run = await composer.code.execute("await tools.deploy()", approver=approver)
-                assert run.error is not None
-                assert "has changed while its approval was asked for" in run.error.message
-
-        asyncio.run(main())
+            run = await composer.code.execute("await tools.deploy()", approver=approver)
+            assert run.error is not None
+            assert "has changed while its approval was asked for" in run.error.message
 
 
 CHAIN = {
@@ -176,22 +170,19 @@ class TestSchemasThatTakeForEver:
     TYPES = "from typing import TypedDict\nclass A(TypedDict):\n    x: 'A | B | int'\nclass B(TypedDict):\n    x: 'A | B | int'\n"
 
     @attack("grants", "a type that takes for ever to check")
-    def test_an_ordinary_type(self, project: Path, box: Sandbox) -> None:
+    async def test_an_ordinary_type(self, project: Path, box: Sandbox) -> None:
         """Each level of a value fits two members of a union: thirty levels would be a thousand million checks."""
         source = f'# /// tool\n# name = "t"\n# ///\n{self.TYPES}def t(a: A) -> int:\n    """T."""\n    return 1\n'
         value: Any = "not a number"
         for _ in range(30):
             value = {"x": value}
 
-        async def main() -> None:
-            async with Composer(project, box=box) as composer:
-                await composer.compose(source)
-                assert (await composer.run("t", {"a": {"x": {"x": 1}}})).status == "completed"
-                run = await composer.run("t", {"a": value})
-                assert run.error is not None
-                assert "could not be found out within" in run.error.message
-
-        asyncio.run(main())
+        async with Composer(project, box=box) as composer:
+            await composer.compose(source)
+            assert (await composer.run("t", {"a": {"x": {"x": 1}}})).status == "completed"
+            run = await composer.run("t", {"a": value})
+            assert run.error is not None
+            assert "could not be found out within" in run.error.message
 
     @attack("upstream", "schemas that take for ever to check")
     @pytest.mark.parametrize(
@@ -215,29 +206,26 @@ class TestSchemasThatTakeForEver:
 
 class TestProject:
     @attack("grants", "a forged cache of interfaces")
-    def test_a_forged_cache_widens_nothing(self, project: Path, box: Sandbox, tmp_path: Path) -> None:
+    async def test_a_forged_cache_widens_nothing(self, project: Path, box: Sandbox, tmp_path: Path) -> None:
         REACHED.clear()
         (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["vault.*"]\n')
         head = '# /// tool\n# name = "sly"\n# requires = []\n# ///\n'
         source = head + 'async def sly(n: str) -> str:\n    """S."""\n    return await tools[n]()\n'
 
-        async def main() -> None:
-            async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
-                composer.inspector._cache = tmp_path / "cache"
-                await composer.compose(source)
-                (cached,) = (tmp_path / "cache").glob("*.json")
-                for forged in (
-                    {**json.loads(cached.read_text()), "requires": ["*"]},
-                    {**json.loads(cached.read_text()), "input_schema": {"type": "nonsense"}},
-                    5,
-                ):
-                    cached.write_text(json.dumps(forged))
-                    composer.inspector._known.clear()
-                    composer.composed._seen.clear()
-                    run = await composer.run("sly", {"n": "vault.secret"})
-                    assert (run.status, REACHED) == ("error", [])
-
-        asyncio.run(main())
+        async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
+            composer.inspector._cache = tmp_path / "cache"
+            await composer.compose(source)
+            (cached,) = (tmp_path / "cache").glob("*.json")
+            for forged in (
+                {**json.loads(cached.read_text()), "requires": ["*"]},
+                {**json.loads(cached.read_text()), "input_schema": {"type": "nonsense"}},
+                5,
+            ):
+                cached.write_text(json.dumps(forged))
+                composer.inspector._known.clear()
+                composer.composed._seen.clear()
+                run = await composer.run("sly", {"n": "vault.secret"})
+                assert (run.status, REACHED) == ("error", [])
 
     @attack("paths", "a configuration that anybody may write to")
     def test_anothers_configuration_starts_nothing(self, project: Path) -> None:
@@ -249,7 +237,7 @@ class TestProject:
             read_config(project)
 
     @attack("records", "an endless view in place of a table of uses")
-    def test_a_hostile_usage_database_is_not_believed(self, project: Path, box: Sandbox) -> None:
+    async def test_a_hostile_usage_database_is_not_believed(self, project: Path, box: Sandbox) -> None:
         import sqlite3
 
         database = sqlite3.connect(project / ".go-ent" / "usage.db")
@@ -258,27 +246,21 @@ class TestProject:
         database.execute(f"CREATE VIEW usage AS {endless}")
         database.close()
 
-        async def main() -> None:
-            async with Composer(project, box=box) as composer:
-                await composer.compose(TestApproval.DEPLOY)
-                assert await composer.call("deploy") == "good"
-                ((_, used),) = await composer.tools()
-                assert used.calls == 0
-
-        asyncio.run(main())
+        async with Composer(project, box=box) as composer:
+            await composer.compose(TestApproval.DEPLOY)
+            assert await composer.call("deploy") == "good"
+            ((_, used),) = await composer.tools()
+            assert used.calls == 0
 
     @attack("grants", "examples that together use more than a run may")
-    def test_examples_have_limits_together(self, project: Path) -> None:
+    async def test_examples_have_limits_together(self, project: Path) -> None:
         (project / ".go-ent" / "config.toml").write_text("[limits]\nmax_tool_calls = 5\n")
         code = 'async def t() -> int:\n    """T."""\n    for _ in range(30):\n        await tools.public()\n    return 1\n'
         example = '# /// examples\n# {"result": 1, "calls": [{"tool": "public", "result": "x"}]}\n# ///\n'
 
-        async def main() -> None:
-            async with Composer(project, tools=[public]) as composer:
-                with pytest.raises(ComposeRefused, match="max_tool_calls"):
-                    await composer.compose(f'# /// tool\n# name = "t"\n# ///\n{example}{code}')
-
-        asyncio.run(main())
+        async with Composer(project, tools=[public]) as composer:
+            with pytest.raises(ComposeRefused, match="max_tool_calls"):
+                await composer.compose(f'# /// tool\n# name = "t"\n# ///\n{example}{code}')
 
 
 class TestStore:
@@ -413,22 +395,19 @@ class Hostile:
         "x" * 100_000,
     ],
 )
-def test_texts_of_an_upstream_stay_texts(box: Sandbox, text: str) -> None:
+async def test_texts_of_an_upstream_stay_texts(box: Sandbox, text: str) -> None:
     import ast
 
-    async def main() -> None:
-        catalogue = Catalogue([Hostile(text)])
-        grants = Grants(["*"])
-        specs = await catalogue.tools(grants)
-        tree = ast.parse(show(specs, "stubs"))
-        assert {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)} <= {"TypedDict"}
-        assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.Lambda | ast.Await)]
-        assert "\n" not in show(specs, "brief")
-        assert len(show(specs, "stubs")) < 20_000
-        run = await CodeMode(catalogue, box, grants=grants).execute("r = await tools.evil.tool()\nlen(r)")
-        assert run.status == "completed"
-
-    asyncio.run(main())
+    catalogue = Catalogue([Hostile(text)])
+    grants = Grants(["*"])
+    specs = await catalogue.tools(grants)
+    tree = ast.parse(show(specs, "stubs"))
+    assert {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)} <= {"TypedDict"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.Lambda | ast.Await)]
+    assert "\n" not in show(specs, "brief")
+    assert len(show(specs, "stubs")) < 20_000
+    run = await CodeMode(catalogue, box, grants=grants).execute("r = await tools.evil.tool()\nlen(r)")
+    assert run.status == "completed"
 
 
 @attack("grants", "code that lies about its own interface")

@@ -230,28 +230,25 @@ class TestConnections:
 
 class TestRequestsThatWait:
     @attack("http", "requests that cost sixty times their bytes")
-    def test_they_wait_as_bytes_and_those_of_others_do_not_wait_for_them(self) -> None:
-        async def main() -> None:
-            admission = Admission.of(100, 64 << 20, 2)
-            bomb = b"[" + b"{}," * 1_300_000 + b"0]"
-            tickets = [admission.enter("greedy") for _ in range(10)]
-            turns = []
-            for ticket in tickets:
-                ticket.grow(len(bomb))
-                turns.append(ticket.room(bomb))
-            assert turns[0] is None
-            waiting = [turn for turn in turns if turn is not None]
-            assert len(waiting) == 9
-            assert admission.parsed.held.total() <= PARSED_BYTES
-            usual = json.dumps([{"id": number, "name": f"row {number}", "value": 1.5} for number in range(30_000)]).encode()
-            assert admission.enter("other").room(usual) is None
-            tickets[0].let_go()
-            assert [turn.done() for turn in waiting] == [True] + [False] * 8, "in their order"
-            tickets[2].let_go()  # whoever has sent it is gone
-            tickets[1].let_go()
-            assert [turn.done() for turn in waiting] == [True, False, True] + [False] * 6
-
-        asyncio.run(main())
+    async def test_they_wait_as_bytes_and_those_of_others_do_not_wait_for_them(self) -> None:
+        admission = Admission.of(100, 64 << 20, 2)
+        bomb = b"[" + b"{}," * 1_300_000 + b"0]"
+        tickets = [admission.enter("greedy") for _ in range(10)]
+        turns = []
+        for ticket in tickets:
+            ticket.grow(len(bomb))
+            turns.append(ticket.room(bomb))
+        assert turns[0] is None
+        waiting = [turn for turn in turns if turn is not None]
+        assert len(waiting) == 9
+        assert admission.parsed.held.total() <= PARSED_BYTES
+        usual = json.dumps([{"id": number, "name": f"row {number}", "value": 1.5} for number in range(30_000)]).encode()
+        assert admission.enter("other").room(usual) is None
+        tickets[0].let_go()
+        assert [turn.done() for turn in waiting] == [True] + [False] * 8, "in their order"
+        tickets[2].let_go()  # whoever has sent it is gone
+        tickets[1].let_go()
+        assert [turn.done() for turn in waiting] == [True, False, True] + [False] * 6
 
     @attack("http", "more bytes of waiting requests than there is room for")
     def test_their_bytes_are_bounded_for_each_and_in_all(self) -> None:
@@ -274,24 +271,21 @@ class TestRequestsThatWait:
         assert not admission.requests.held
         assert not admission.held.held
 
-    def test_requests_of_one_client_begin_one_after_another_where_others_are_active(self) -> None:
-        async def main() -> None:
-            admission = Admission.of(100, 1 << 20, 2)
-            alone = [admission.enter("greedy") for _ in range(ALONE)]
-            assert [ticket.turn() for ticket in alone] == [None] * ALONE, "nobody else is there"
-            assert admission.enter("other").turn() is None
-            waiting = [admission.enter("greedy") for _ in range(3)]
-            turns = [turn for ticket in waiting if (turn := ticket.turn()) is not None]
-            assert len(turns) == 3
-            assert admission.enter("third").turn() is None, "nor does another wait for them"
-            for ticket in alone:
-                ticket.let_go()
-            assert [turn.done() for turn in turns] == [True, False, False]
-            waiting[0].let_go()
-            assert [turn.done() for turn in turns] == [True, True, False]
-            await turns[2]  # the second has not ended, but is young no more
-
-        asyncio.run(main())
+    async def test_requests_of_one_client_begin_one_after_another_where_others_are_active(self) -> None:
+        admission = Admission.of(100, 1 << 20, 2)
+        alone = [admission.enter("greedy") for _ in range(ALONE)]
+        assert [ticket.turn() for ticket in alone] == [None] * ALONE, "nobody else is there"
+        assert admission.enter("other").turn() is None
+        waiting = [admission.enter("greedy") for _ in range(3)]
+        turns = [turn for ticket in waiting if (turn := ticket.turn()) is not None]
+        assert len(turns) == 3
+        assert admission.enter("third").turn() is None, "nor does another wait for them"
+        for ticket in alone:
+            ticket.let_go()
+        assert [turn.done() for turn in turns] == [True, False, False]
+        waiting[0].let_go()
+        assert [turn.done() for turn in turns] == [True, True, False]
+        await turns[2]  # the second has not ended, but is young no more
 
 
 class TestKeptResults:

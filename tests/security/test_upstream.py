@@ -564,16 +564,13 @@ class TestApis:
 
     @attack("upstream", "an API's address that is a file, or none")
     @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x", "/relative", "javascript:x", "{x}", "data:,x", "//host", "HTTP//x"])
-    def test_an_address_is_http(self, url: str) -> None:
-        async def main() -> None:
-            source = openapi_source("api", self.document(servers=[{"url": url, "variables": {"x": {"default": "file:///etc"}}}]))
-            try:
-                with pytest.raises(Unavailable, match="the OpenAPI document names no server with an http address: give base_url"):
-                    await source.tools()
-            finally:
-                await source.close()
-
-        asyncio.run(main())
+    async def test_an_address_is_http(self, url: str) -> None:
+        source = openapi_source("api", self.document(servers=[{"url": url, "variables": {"x": {"default": "file:///etc"}}}]))
+        try:
+            with pytest.raises(Unavailable, match="the OpenAPI document names no server with an http address: give base_url"):
+                await source.tools()
+        finally:
+            await source.close()
 
     @attack("upstream", "a document that refers to files and addresses")
     @pytest.mark.parametrize("where", ["file:///etc/passwd", "other.json#/x", "http://127.0.0.1/x", "../secret.yaml"])

@@ -47,22 +47,19 @@ class TestResults:
         assert run.error is not None
         assert "it takes 2 arguments at most, and 3 were given" in run.error.message
 
-    def test_an_overlong_result_is_cut_and_kept(self, shared_box: Sandbox) -> None:
-        async def main() -> None:
-            code = mode(shared_box, max_result_chars=100)
-            run = await code.execute("list(range(1000))")
-            assert (run.status, run.result_truncated) == ("completed", True)
-            assert isinstance(run.result, str)
-            assert run.result.startswith("[0,1,2,3,")
-            assert "… [cut: 100 of 3891 bytes of JSON are shown; return less: a part, a count" in run.result
-            assert f'`rest = await tools.results.read(id="{run.id}")`' in run.result
-            rest = await code.execute("sum(await tools.results.read(id=i))", {"i": run.id})
-            assert rest.result == 499500
-            gone = await code.execute("await tools.results.read(id='nope')")
-            assert gone.error is not None
-            assert "no result of a run 'nope' is kept" in gone.error.message
-
-        asyncio.run(main())
+    async def test_an_overlong_result_is_cut_and_kept(self, shared_box: Sandbox) -> None:
+        code = mode(shared_box, max_result_chars=100)
+        run = await code.execute("list(range(1000))")
+        assert (run.status, run.result_truncated) == ("completed", True)
+        assert isinstance(run.result, str)
+        assert run.result.startswith("[0,1,2,3,")
+        assert "… [cut: 100 of 3891 bytes of JSON are shown; return less: a part, a count" in run.result
+        assert f'`rest = await tools.results.read(id="{run.id}")`' in run.result
+        rest = await code.execute("sum(await tools.results.read(id=i))", {"i": run.id})
+        assert rest.result == 499500
+        gone = await code.execute("await tools.results.read(id='nope')")
+        assert gone.error is not None
+        assert "no result of a run 'nope' is kept" in gone.error.message
 
     def test_one_that_is_kept_again_counts_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A run that was gone on with has the id of the first."""
@@ -126,29 +123,23 @@ class TestErrors:
 
 
 class TestSessions:
-    def test_state_only_in_a_session(self, shared_box: Sandbox) -> None:
-        async def main() -> None:
-            code = mode(shared_box)
-            await code.execute("x = 5")
-            assert (await code.execute("x")).status == "error"
-            await code.execute("x = 5", session="work")
-            assert (await code.execute("x + len(await tools.search(q='a'))", session="work")).result == 8
-            assert (await code.execute("x", session="other")).status == "error"
-            assert code.end_session("work")
-            assert (await code.execute("x", session="work")).status == "error"
-            code.close()
+    async def test_state_only_in_a_session(self, shared_box: Sandbox) -> None:
+        code = mode(shared_box)
+        await code.execute("x = 5")
+        assert (await code.execute("x")).status == "error"
+        await code.execute("x = 5", session="work")
+        assert (await code.execute("x + len(await tools.search(q='a'))", session="work")).result == 8
+        assert (await code.execute("x", session="other")).status == "error"
+        assert code.end_session("work")
+        assert (await code.execute("x", session="work")).status == "error"
+        code.close()
 
-        asyncio.run(main())
-
-    def test_a_session_that_ended_begins_anew(self, shared_box: Sandbox) -> None:
-        async def main() -> None:
-            code = mode(shared_box)
-            await code.execute("x = 5", session="work")
-            assert (await code.execute("while True: pass", session="work", limits={"cpu_s": 0.2})).status == "cpu_limit"
-            assert (await code.execute("1", session="work")).result == 1
-            code.close()
-
-        asyncio.run(main())
+    async def test_a_session_that_ended_begins_anew(self, shared_box: Sandbox) -> None:
+        code = mode(shared_box)
+        await code.execute("x = 5", session="work")
+        assert (await code.execute("while True: pass", session="work", limits={"cpu_s": 0.2})).status == "cpu_limit"
+        assert (await code.execute("1", session="work")).result == 1
+        code.close()
 
     def test_names_of_sessions(self, shared_box: Sandbox) -> None:
         with pytest.raises(BadName, match="can't be the name of a session"):
@@ -156,79 +147,62 @@ class TestSessions:
 
 
 class TestPastRuns:
-    def test_suggest(self, open_composer: Open) -> None:
+    async def test_suggest(self, open_composer: Open) -> None:
         """Three runs of the same shape, with other names and other values; then one that is different."""
 
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                shape = (
-                    "{v} = await tools.search(q={q!r}, top={top})\nlengths = [len(h) for h in {v}]\n{{'q': {q!r}, 'longest': max(lengths)}}"
-                )
-                for variable, q, top in (("hits", "wasm", 2), ("found", "python", 4), ("rows", "tools", 2)):
-                    run = await composer.code.execute(shape.format(v=variable, q=q, top=top))
-                    assert run.status == "completed"
-                await composer.code.execute("await tools.search(q='other')")
-                await composer.code.execute(shape.format(v="hits", q="broken", top="'x'"))  # fails: not counted
-                (suggestion,) = await composer.suggest(least=2)
-                assert (suggestion.name, suggestion.runs) == ("search_tool", 3)
-                assert "async def search_tool(q: str, top: int) -> Any:" in suggestion.source
-                saved = await composer.compose(suggestion.source)
-                assert (saved.examples, saved.interface.requires) == (3, ("search",))
-                assert await composer.call("search_tool", q="new", top=1) == {"q": "new", "longest": 5}
+        async with open_composer(tools=[search]) as composer:
+            shape = "{v} = await tools.search(q={q!r}, top={top})\nlengths = [len(h) for h in {v}]\n{{'q': {q!r}, 'longest': max(lengths)}}"
+            for variable, q, top in (("hits", "wasm", 2), ("found", "python", 4), ("rows", "tools", 2)):
+                run = await composer.code.execute(shape.format(v=variable, q=q, top=top))
+                assert run.status == "completed"
+            await composer.code.execute("await tools.search(q='other')")
+            await composer.code.execute(shape.format(v="hits", q="broken", top="'x'"))  # fails: not counted
+            (suggestion,) = await composer.suggest(least=2)
+            assert (suggestion.name, suggestion.runs) == ("search_tool", 3)
+            assert "async def search_tool(q: str, top: int) -> Any:" in suggestion.source
+            saved = await composer.compose(suggestion.source)
+            assert (saved.examples, saved.interface.requires) == (3, ("search",))
+            assert await composer.call("search_tool", q="new", top=1) == {"q": "new", "longest": 5}
 
-        asyncio.run(main())
+    async def test_inputs_are_parameters_and_equal_literals_are_one(self, open_composer: Open) -> None:
+        async with open_composer(tools=[search]) as composer:
+            for word, limit in (("a", 1), ("b", 2)):
+                code = f"out = []\nfor item in items:\n    out += await tools.search(q=item + {word!r}, top={limit})\nout[:{limit}]"
+                await composer.code.execute(code, {"items": [word]})
+            (suggestion,) = await composer.suggest()
+            assert "(items: list, q: str, top: int)" in suggestion.source
+            await composer.compose(suggestion.source)
+            assert await composer.call("search_tool", items=["x", "y"], q="!", top=3) == ["x! 0", "x! 1", "x! 2"]
 
-    def test_inputs_are_parameters_and_equal_literals_are_one(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                for word, limit in (("a", 1), ("b", 2)):
-                    code = f"out = []\nfor item in items:\n    out += await tools.search(q=item + {word!r}, top={limit})\nout[:{limit}]"
-                    await composer.code.execute(code, {"items": [word]})
-                (suggestion,) = await composer.suggest()
-                assert "(items: list, q: str, top: int)" in suggestion.source
-                await composer.compose(suggestion.source)
-                assert await composer.call("search_tool", items=["x", "y"], q="!", top=3) == ["x! 0", "x! 1", "x! 2"]
-
-        asyncio.run(main())
-
-    def test_code_of_a_session_is_not_suggested(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                for n in range(3):
-                    await composer.code.execute(f"len(await tools.search(q='{n}'))", session="work")
-                assert await composer.suggest() == []
-
-        asyncio.run(main())
+    async def test_code_of_a_session_is_not_suggested(self, open_composer: Open) -> None:
+        async with open_composer(tools=[search]) as composer:
+            for n in range(3):
+                await composer.code.execute(f"len(await tools.search(q='{n}'))", session="work")
+            assert await composer.suggest() == []
 
     @pytest.mark.parametrize("codes", [["1 + 1", "2 + 2"], ["def f(:", "def g(:"], ["x = 1", "tools.search(q='a')"], []])
-    def test_nothing_to_suggest(self, open_composer: Open, codes: list[str]) -> None:
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                for code in codes:
-                    await composer.code.execute(code)
-                assert await composer.suggest() == []
+    async def test_nothing_to_suggest(self, open_composer: Open, codes: list[str]) -> None:
+        async with open_composer(tools=[search]) as composer:
+            for code in codes:
+                await composer.code.execute(code)
+            assert await composer.suggest() == []
 
-        asyncio.run(main())
+    async def test_learn(self, open_composer: Open) -> None:
+        def rows(n: int):  # type: ignore[no-untyped-def]
+            """Some rows."""
+            return [{"id": index, "name": f"r{index}", **({"note": "x"} if index else {})} for index in range(n)]
 
-    def test_learn(self, open_composer: Open) -> None:
-        async def main() -> None:
-            def rows(n: int):  # type: ignore[no-untyped-def]
-                """Some rows."""
-                return [{"id": index, "name": f"r{index}", **({"note": "x"} if index else {})} for index in range(n)]
-
-            async with open_composer(tools=[rows]) as composer:
-                with pytest.raises(Exception, match=r"no result of rows is in the journal yet"):
-                    await composer.learn("rows")
-                await composer.code.execute("await tools.rows(n=2)")
-                schema, seen = await composer.learn("rows")
-                assert seen == 1
-                assert schema["items"]["required"] == ["id", "name"]
-            async with open_composer(tools=[rows]) as composer:  # it is kept
-                spec = await composer.catalogue.find("rows")
-                assert spec.learned
-                assert spec.output_schema == schema
-
-        asyncio.run(main())
+        async with open_composer(tools=[rows]) as composer:
+            with pytest.raises(Exception, match=r"no result of rows is in the journal yet"):
+                await composer.learn("rows")
+            await composer.code.execute("await tools.rows(n=2)")
+            schema, seen = await composer.learn("rows")
+            assert seen == 1
+            assert schema["items"]["required"] == ["id", "name"]
+        async with open_composer(tools=[rows]) as composer:  # it is kept
+            spec = await composer.catalogue.find("rows")
+            assert spec.learned
+            assert spec.output_schema == schema
 
 
 def test_a_source_that_is_used_twice_is_one(shared_box: Sandbox) -> None:

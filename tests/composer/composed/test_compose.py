@@ -74,45 +74,36 @@ class TestInputs:
             ({"text": 7}, 'text: 7 is not of type "string"'),
         ],
     )
-    def test_wrong_ones_are_named_with_the_signature(self, open_composer: Open, inputs: dict[str, Any], expected: str) -> None:
+    async def test_wrong_ones_are_named_with_the_signature(self, open_composer: Open, inputs: dict[str, Any], expected: str) -> None:
         shout = tool("shout", 'def shout(text: str, times: int = 1) -> str:\n    """Loud."""\n    return text.upper() * times\n')
 
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(shout)
-                run = await composer.run("shout", inputs)
-                assert run.error is not None
-                assert run.error.message == f"the inputs do not fit: {expected}\nshout(text: str, times: int = 1)"
+        async with open_composer() as composer:
+            await composer.compose(shout)
+            run = await composer.run("shout", inputs)
+            assert run.error is not None
+            assert run.error.message == f"the inputs do not fit: {expected}\nshout(text: str, times: int = 1)"
 
-        asyncio.run(main())
-
-    def test_what_is_said_of_them_is_bounded(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(DOUBLE)
-                run = await composer.run("double", {"n": 1} | {f"{'x' * 500}{index}": index for index in range(2000)})
-                assert run.error is not None
-                assert len(run.error.message) < 3000
-
-        asyncio.run(main())
+    async def test_what_is_said_of_them_is_bounded(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE)
+            run = await composer.run("double", {"n": 1} | {f"{'x' * 500}{index}": index for index in range(2000)})
+            assert run.error is not None
+            assert len(run.error.message) < 3000
 
 
 class TestCompose:
-    def test_saved_and_called(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                saved = await composer.compose(TRIAGE)
-                assert (saved.name, saved.version, saved.created, saved.examples) == ("triage", 1, True, 1)
-                assert saved.interface.requires == ("search",)
-                assert await composer.call("triage", q="wasm") == {"wasm 0": 6, "wasm 1": 6}
-                again = await composer.compose(TRIAGE)
-                assert (again.version, again.created) == (1, False)
-                found = await composer.catalogue.search("how long hits", composer.grants)
-                assert found[0].name == "triage"
-                run = await composer.code.execute("await tools.triage(q='a', top=1)")
-                assert run.result == {"a 0": 3}
-
-        asyncio.run(main())
+    async def test_saved_and_called(self, open_composer: Open) -> None:
+        async with open_composer(tools=[search]) as composer:
+            saved = await composer.compose(TRIAGE)
+            assert (saved.name, saved.version, saved.created, saved.examples) == ("triage", 1, True, 1)
+            assert saved.interface.requires == ("search",)
+            assert await composer.call("triage", q="wasm") == {"wasm 0": 6, "wasm 1": 6}
+            again = await composer.compose(TRIAGE)
+            assert (again.version, again.created) == (1, False)
+            found = await composer.catalogue.search("how long hits", composer.grants)
+            assert found[0].name == "triage"
+            run = await composer.code.execute("await tools.triage(q='a', top=1)")
+            assert run.result == {"a 0": 3}
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -138,19 +129,16 @@ class TestCompose:
         assert composer.stores[0].scan() == {}
         assert not composer.stores[0].folder.exists()
 
-    def test_examples_reach_nothing(self, project: Path, open_composer: Open) -> None:
+    async def test_examples_reach_nothing(self, project: Path, open_composer: Open) -> None:
         """A server that is not there: the recorded answer is enough, by name. By position its names would be needed."""
         (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["gone.*"]\n[servers.gone]\ncommand = "no-such-command"\n')
         code = 'async def ask() -> int:\n    """A."""\n    return await tools.gone.find(q="x")\n'
         example = '{"result": 5, "calls": [{"tool": "gone.find", "result": 5}]}'
 
-        async def main() -> None:
-            async with open_composer() as composer:
-                assert (await composer.compose(tool("ask", code, examples=example))).examples == 1
-                with pytest.raises(ComposeRefused, match="in an example a tool is called with names"):
-                    await composer.compose(tool("ask", code.replace("q=", ""), examples=example))
-
-        asyncio.run(main())
+        async with open_composer() as composer:
+            assert (await composer.compose(tool("ask", code, examples=example))).examples == 1
+            with pytest.raises(ComposeRefused, match="in an example a tool is called with names"):
+                await composer.compose(tool("ask", code.replace("q=", ""), examples=example))
 
     def test_names_that_are_taken(self, open_composer: Open) -> None:
         composer = open_composer(tools={"double": search}, sources=[FunctionSource({"x": search}, "github")])
@@ -158,54 +146,43 @@ class TestCompose:
         source = DOUBLE.replace("double", "github")
         assert refused(composer, source) == ["github is the namespace of functions of this program: choose another name"]
 
-    def test_cycles_are_refused_by_name(self, open_composer: Open) -> None:
+    async def test_cycles_are_refused_by_name(self, open_composer: Open) -> None:
         def calling(name: str, other: str) -> str:
             return tool(name, f'async def {name}(n: int) -> int:\n    """N."""\n    return await tools.{other}(n=n) if n else 0\n')
 
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("c", 'def c(n: int) -> int:\n    """N."""\n    return n\n'))
-                await composer.compose(calling("b", "c"))
-                await composer.compose(calling("a", "b"))
-                with pytest.raises(ComposeRefused, match="composed tools can't call themselves: a → b → c → a"):
-                    await composer.compose(calling("c", "a"))
-                # By hand all the same: the run refuses it, by name too.
-                (composer.stores[0].folder / "c.py").write_text(calling("c", "a"))
-                run = await composer.run("a", {"n": 1})
-                assert run.status == "error"
-                assert run.error is not None
-                assert "a is under way already: a → b → c → a" in run.error.message
+        async with open_composer() as composer:
+            await composer.compose(tool("c", 'def c(n: int) -> int:\n    """N."""\n    return n\n'))
+            await composer.compose(calling("b", "c"))
+            await composer.compose(calling("a", "b"))
+            with pytest.raises(ComposeRefused, match="composed tools can't call themselves: a → b → c → a"):
+                await composer.compose(calling("c", "a"))
+            # By hand all the same: the run refuses it, by name too.
+            (composer.stores[0].folder / "c.py").write_text(calling("c", "a"))
+            run = await composer.run("a", {"n": 1})
+            assert run.status == "error"
+            assert run.error is not None
+            assert "a is under way already: a → b → c → a" in run.error.message
 
-        asyncio.run(main())
+    async def test_depth(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(tool("t0", 'def t0() -> int:\n    """N."""\n    return 1\n'))
+            for depth in range(1, 8):
+                code = f'async def t{depth}() -> int:\n    """N."""\n    return 1 + await tools.t{depth - 1}()\n'
+                await composer.compose(tool(f"t{depth}", code))
+            assert await composer.call("t7") == 8
+            with pytest.raises(ComposeRefused, match="8 deep at most"):
+                await composer.compose(tool("t8", 'async def t8() -> int:\n    """N."""\n    return 1 + await tools.t7()\n'))
 
-    def test_depth(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("t0", 'def t0() -> int:\n    """N."""\n    return 1\n'))
-                for depth in range(1, 8):
-                    code = f'async def t{depth}() -> int:\n    """N."""\n    return 1 + await tools.t{depth - 1}()\n'
-                    await composer.compose(tool(f"t{depth}", code))
-                assert await composer.call("t7") == 8
-                with pytest.raises(ComposeRefused, match="8 deep at most"):
-                    await composer.compose(tool("t8", 'async def t8() -> int:\n    """N."""\n    return 1 + await tools.t7()\n'))
-
-        asyncio.run(main())
-
-    def test_a_required_tool_is_not_removed(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(DOUBLE)
-                await composer.compose(
-                    tool("quad", 'async def quad(n: int) -> int:\n    """N."""\n    return await tools.double(n=2 * n)\n')
-                )
-                with pytest.raises(ComposerError, match="double is required by quad"):
-                    await composer.remove("double")
-                await composer.remove("quad")
+    async def test_a_required_tool_is_not_removed(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE)
+            await composer.compose(tool("quad", 'async def quad(n: int) -> int:\n    """N."""\n    return await tools.double(n=2 * n)\n'))
+            with pytest.raises(ComposerError, match="double is required by quad"):
                 await composer.remove("double")
+            await composer.remove("quad")
+            await composer.remove("double")
 
-        asyncio.run(main())
-
-    def test_rich_types_arrive_as_they_are_declared(self, open_composer: Open) -> None:
+    async def test_rich_types_arrive_as_they_are_declared(self, open_composer: Open) -> None:
         code = '''from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -234,21 +211,18 @@ def rich(kind: Kind, parts: list[Part], when: datetime | None, pair: tuple[int, 
             "wait": "PT1H30M",
         }
 
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("rich", code))
-                result = await composer.call("rich", **inputs)
-                expected = ["Kind", "Part", "date", "Decimal", "datetime", "tuple", "set", "timedelta"]
-                assert list(result.values()) == expected
-                run = await composer.run("rich", {**inputs, "parts": [{"day": "tomorrow"}]})
-                assert run.error is not None
-                assert (run.status, run.error.kind) == ("error", "InputError")
-
-        asyncio.run(main())
+        async with open_composer() as composer:
+            await composer.compose(tool("rich", code))
+            result = await composer.call("rich", **inputs)
+            expected = ["Kind", "Part", "date", "Decimal", "datetime", "tuple", "set", "timedelta"]
+            assert list(result.values()) == expected
+            run = await composer.run("rich", {**inputs, "parts": [{"day": "tomorrow"}]})
+            assert run.error is not None
+            assert (run.status, run.error.kind) == ("error", "InputError")
 
 
 class TestRequires:
-    def test_a_call_outside_is_refused_whatever_the_source_looks_like(self, open_composer: Open) -> None:
+    async def test_a_call_outside_is_refused_whatever_the_source_looks_like(self, open_composer: Open) -> None:
         """The metadata lists one tool; the code reaches for another in a way that nobody can read off it."""
         code = '''async def sly(name: str) -> str:
     """Call what it is told."""
@@ -263,29 +237,23 @@ class TestRequires:
             called.append(q)
             return q
 
-        async def main() -> None:
-            async with open_composer(tools=[search, secret]) as composer:
-                await composer.compose(tool("sly", code, head='# requires = ["search"]\n'))
-                assert await composer.call("sly", name="hcraes") == "['x 0', 'x 1', 'x 2']"
-                assert await composer.call("sly", name="terces") == "NotGranted"
-                run = await composer.run("sly", {"name": "hcraes"}, grants=["other"])
-                assert run.result == "NotGranted"
-            assert called == []
+        async with open_composer(tools=[search, secret]) as composer:
+            await composer.compose(tool("sly", code, head='# requires = ["search"]\n'))
+            assert await composer.call("sly", name="hcraes") == "['x 0', 'x 1', 'x 2']"
+            assert await composer.call("sly", name="terces") == "NotGranted"
+            run = await composer.run("sly", {"name": "hcraes"}, grants=["other"])
+            assert run.result == "NotGranted"
+        assert called == []
 
-        asyncio.run(main())
+    async def test_a_run_narrows_what_its_tools_may_call(self, open_composer: Open) -> None:
+        async with open_composer(tools=[search]) as composer:
+            await composer.compose(TRIAGE)
+            run = await composer.run("triage", {"q": "x"}, grants=["triage"])
+            assert run.error is not None
+            assert (run.status, "not granted" in run.error.message) == ("error", True)
+            assert (await composer.run("triage", {"q": "x"}, grants=["search"])).status == "completed"
 
-    def test_a_run_narrows_what_its_tools_may_call(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                await composer.compose(TRIAGE)
-                run = await composer.run("triage", {"q": "x"}, grants=["triage"])
-                assert run.error is not None
-                assert (run.status, "not granted" in run.error.message) == ("error", True)
-                assert (await composer.run("triage", {"q": "x"}, grants=["search"])).status == "completed"
-
-        asyncio.run(main())
-
-    def test_what_needs_approval_pauses_until_it_is_answered(self, project: Path, open_composer: Open) -> None:
+    async def test_what_needs_approval_pauses_until_it_is_answered(self, project: Path, open_composer: Open) -> None:
         (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["db.*"]\n')
         dropped: list[str] = []
 
@@ -301,22 +269,19 @@ class TestRequires:
 
         code = 'async def clear(table: str) -> str:\n    """Clear a table."""\n    return await tools.db.drop(table=table)\n'
 
-        async def main() -> None:
-            source = FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})
-            async with open_composer(sources=[source]) as composer:
-                await composer.compose(tool("clear", code))
-                run = await composer.run("clear", {"table": "x"})
-                assert (run.status, run.pending[0].tool, run.pending[0].arguments) == ("paused", "db.drop", {"table": "x"})
-                assert run.pending[0].reason == "this tool says that it is destructive"
-                assert (await composer.run("clear", {"table": "wait"}, approver=approver)).status == "paused"
-                assert dropped == []
-                assert (await composer.run("clear", {"table": "yes"}, approver=approver)).result == "dropped"
-                run = await composer.run("clear", {"table": "no"}, approver=approver)
-                assert run.error is not None
-                assert "the call was not approved" in run.error.message
-                assert dropped == ["yes"]
-
-        asyncio.run(main())
+        source = FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})
+        async with open_composer(sources=[source]) as composer:
+            await composer.compose(tool("clear", code))
+            run = await composer.run("clear", {"table": "x"})
+            assert (run.status, run.pending[0].tool, run.pending[0].arguments) == ("paused", "db.drop", {"table": "x"})
+            assert run.pending[0].reason == "this tool says that it is destructive"
+            assert (await composer.run("clear", {"table": "wait"}, approver=approver)).status == "paused"
+            assert dropped == []
+            assert (await composer.run("clear", {"table": "yes"}, approver=approver)).result == "dropped"
+            run = await composer.run("clear", {"table": "no"}, approver=approver)
+            assert run.error is not None
+            assert "the call was not approved" in run.error.message
+            assert dropped == ["yes"]
 
 
 class TestLimits:
@@ -331,61 +296,46 @@ class TestLimits:
             ({"timeout_s": 5}, 1, "completed"),
         ],
     )
-    def test_each_limit_of_a_run_reaches_the_guest(self, open_composer: Open, limits: dict[str, Any], n: int, status: str) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("big", self.CODE))
-                assert (await composer.run("big", {"n": n}, limits=limits)).status == status
+    async def test_each_limit_of_a_run_reaches_the_guest(self, open_composer: Open, limits: dict[str, Any], n: int, status: str) -> None:
+        async with open_composer() as composer:
+            await composer.compose(tool("big", self.CODE))
+            assert (await composer.run("big", {"n": n}, limits=limits)).status == status
 
-        asyncio.run(main())
-
-    def test_and_those_that_it_calls(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("big", self.CODE))
-                run = await composer.code.execute("await tools.big(n=60_000_000)", limits={"memory_mb": 48})
-                assert run.error is not None
-                assert "memory_mb=48" in run.error.message
-
-        asyncio.run(main())
+    async def test_and_those_that_it_calls(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(tool("big", self.CODE))
+            run = await composer.code.execute("await tools.big(n=60_000_000)", limits={"memory_mb": 48})
+            assert run.error is not None
+            assert "memory_mb=48" in run.error.message
 
 
 class TestNothingIsLost:
-    def test_a_journal_that_can_not_be_written_costs_no_result(self, project: Path, open_composer: Open) -> None:
+    async def test_a_journal_that_can_not_be_written_costs_no_result(self, project: Path, open_composer: Open) -> None:
         (project / ".go-ent" / "journal").write_text("a file")
         (project / ".go-ent" / "usage.db").write_bytes(b"no database" * 100)
 
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                await composer.compose(TRIAGE)
-                assert await composer.call("triage", q="a", top=1) == {"a 0": 3}
-                assert (await composer.code.execute("1 + 1")).result == 2
-                ((_, used),) = await composer.tools()
-                assert used.calls == 0
+        async with open_composer(tools=[search]) as composer:
+            await composer.compose(TRIAGE)
+            assert await composer.call("triage", q="a", top=1) == {"a 0": 3}
+            assert (await composer.code.execute("1 + 1")).result == 2
+            ((_, used),) = await composer.tools()
+            assert used.calls == 0
 
-        asyncio.run(main())
+    async def test_large_results_are_not_kept_for_the_journal(self, open_composer: Open) -> None:
+        async with open_composer(tools={"huge": lambda: "x" * 1_000_000}) as composer:
+            await composer.code.execute("for _ in range(5):\n    await tools.huge()")
+            (entry,) = composer.journal.read()
+            assert [(call.kept, call.result) for call in entry.calls] == [(False, None)] * 5
 
-    def test_large_results_are_not_kept_for_the_journal(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer(tools={"huge": lambda: "x" * 1_000_000}) as composer:
-                await composer.code.execute("for _ in range(5):\n    await tools.huge()")
-                (entry,) = composer.journal.read()
-                assert [(call.kept, call.result) for call in entry.calls] == [(False, None)] * 5
-
-        asyncio.run(main())
-
-    def test_calls_that_were_refused_are_journalled(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                await composer.code.execute("try:\n    await tools.github.x()\nexcept ToolError:\n    pass")
-                (entry,) = composer.journal.read()
-                assert [(call.name, call.ok, call.error) for call in entry.calls] == [("github.x", False, "not granted")]
-
-        asyncio.run(main())
+    async def test_calls_that_were_refused_are_journalled(self, open_composer: Open) -> None:
+        async with open_composer(tools=[search]) as composer:
+            await composer.code.execute("try:\n    await tools.github.x()\nexcept ToolError:\n    pass")
+            (entry,) = composer.journal.read()
+            assert [(call.name, call.ok, call.error) for call in entry.calls] == [("github.x", False, "not granted")]
 
 
 class TestNested:
-    def test_an_approval_inside_pauses_the_whole(self, project: Path, open_composer: Open) -> None:
+    async def test_an_approval_inside_pauses_the_whole(self, project: Path, open_composer: Open) -> None:
         (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["db.*"]\n')
 
         def drop(table: str) -> str:
@@ -395,107 +345,89 @@ class TestNested:
         outer = 'async def outer() -> str:\n    """O."""\n    try:\n        return await tools.inner(table="t")\n'
         outer += "    except ToolError:\n        return 'swallowed'\n"
 
-        async def main() -> None:
-            async with open_composer(sources=[FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})]) as composer:
-                await composer.compose(tool("inner", inner))
-                await composer.compose(tool("outer", outer))
-                for run in (await composer.run("outer"), await composer.code.execute("await tools.outer()")):
-                    assert (run.status, [(p.tool, p.arguments) for p in run.pending]) == ("paused", [("db.drop", {"table": "t"})])
+        async with open_composer(sources=[FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})]) as composer:
+            await composer.compose(tool("inner", inner))
+            await composer.compose(tool("outer", outer))
+            for run in (await composer.run("outer"), await composer.code.execute("await tools.outer()")):
+                assert (run.status, [(p.tool, p.arguments) for p in run.pending]) == ("paused", [("db.drop", {"table": "t"})])
 
-        asyncio.run(main())
-
-    def test_a_tool_that_was_edited_meanwhile_needs_no_worker_of_its_callers(self, project: Path) -> None:
+    async def test_a_tool_that_was_edited_meanwhile_needs_no_worker_of_its_callers(self, project: Path) -> None:
         """One worker, held by the caller; the tool it calls has to be looked at anew first."""
 
-        async def main() -> None:
-            async with Composer(project, workers=1) as composer:
-                await composer.compose(DOUBLE)
-                path = composer.stores[0].folder / "double.py"
+        async with Composer(project, workers=1) as composer:
+            await composer.compose(DOUBLE)
+            path = composer.stores[0].folder / "double.py"
 
-                def touch() -> int:
-                    path.write_text(path.read_text().replace("Twice", "Two times"))
-                    return 1
+            def touch() -> int:
+                path.write_text(path.read_text().replace("Twice", "Two times"))
+                return 1
 
-                composer.catalogue.add(FunctionSource([touch], "host"))
-                composer.code.grants = Grants(["*"])
-                run = await composer.code.execute("await tools.host.touch()\nawait tools.double(n=4)", limits={"timeout_s": 20})
-                assert (run.status, run.result) == ("completed", 8)
+            composer.catalogue.add(FunctionSource([touch], "host"))
+            composer.code.grants = Grants(["*"])
+            run = await composer.code.execute("await tools.host.touch()\nawait tools.double(n=4)", limits={"timeout_s": 20})
+            assert (run.status, run.result) == ("completed", 8)
 
-        asyncio.run(main())
-
-    def test_never_waits_for_what_its_ancestors_hold(self, project: Path) -> None:
+    async def test_never_waits_for_what_its_ancestors_hold(self, project: Path) -> None:
         """Depth 8, 4 wide at each level below the first, on 2 workers."""
 
-        async def main() -> None:
-            async with Composer(project, workers=2) as composer:
-                await composer.compose(tool("t0", 'def t0(n: int) -> int:\n    """N."""\n    return n\n'))
-                for depth in range(1, 8):
-                    wide = 4 if depth in (1, 4, 7) else 1
-                    code = f'''import asyncio
+        async with Composer(project, workers=2) as composer:
+            await composer.compose(tool("t0", 'def t0(n: int) -> int:\n    """N."""\n    return n\n'))
+            for depth in range(1, 8):
+                wide = 4 if depth in (1, 4, 7) else 1
+                code = f'''import asyncio
 async def t{depth}(n: int) -> int:
     """N."""
     return sum(await asyncio.gather(*(tools.t{depth - 1}(n=n) for _ in range({wide}))))
 '''
-                    await composer.compose(tool(f"t{depth}", code))
-                runs = await asyncio.gather(*(composer.call("t7", n=n) for n in range(1, 4)))
-                assert runs == [64, 128, 192]
+                await composer.compose(tool(f"t{depth}", code))
+            runs = await asyncio.gather(*(composer.call("t7", n=n) for n in range(1, 4)))
+            assert runs == [64, 128, 192]
 
-        asyncio.run(main())
-
-    def test_with_the_callers_remaining_time(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("spin", 'def spin() -> int:\n    """N."""\n    while True:\n        pass\n'))
-                await composer.compose(
-                    tool(
-                        "outer",
-                        'async def outer() -> int:\n    """N."""\n    return await tools.spin()\n',
-                        head="# limits = { timeout_s = 20 }\n",
-                    )
+    async def test_with_the_callers_remaining_time(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(tool("spin", 'def spin() -> int:\n    """N."""\n    while True:\n        pass\n'))
+            await composer.compose(
+                tool(
+                    "outer",
+                    'async def outer() -> int:\n    """N."""\n    return await tools.spin()\n',
+                    head="# limits = { timeout_s = 20 }\n",
                 )
-                started = time.monotonic()
-                run = await composer.run("outer", limits={"cpu_s": 0.3})
-                assert run.status in ("error", "cpu_limit")
-                assert run.error is not None
-                assert "cpu" in run.error.message
-                run = await composer.run("outer", limits={"timeout_s": 0.5})
-                assert run.status in ("error", "timeout")
-                assert time.monotonic() - started < 15
+            )
+            started = time.monotonic()
+            run = await composer.run("outer", limits={"cpu_s": 0.3})
+            assert run.status in ("error", "cpu_limit")
+            assert run.error is not None
+            assert "cpu" in run.error.message
+            run = await composer.run("outer", limits={"timeout_s": 0.5})
+            assert run.status in ("error", "timeout")
+            assert time.monotonic() - started < 15
 
-        asyncio.run(main())
-
-    def test_parallel_calls_share_the_cpu_time(self, open_composer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_parallel_calls_share_the_cpu_time(self, open_composer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """Four that spin at once are ended when they have used together what one of them might."""
         ended: list[str] = []
 
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("spin", 'def spin() -> int:\n    """N."""\n    while True:\n        pass\n'))
-                code = 'import asyncio\nasync def four() -> list[int]:\n    """N."""\n'
-                code += "    return await asyncio.gather(*(tools.spin() for _ in range(4)))\n"
-                await composer.compose(tool("four", code))
-                end = composer.box.end
+        async with open_composer() as composer:
+            await composer.compose(tool("spin", 'def spin() -> int:\n    """N."""\n    while True:\n        pass\n'))
+            code = 'import asyncio\nasync def four() -> list[int]:\n    """N."""\n'
+            code += "    return await asyncio.gather(*(tools.spin() for _ in range(4)))\n"
+            await composer.compose(tool("four", code))
+            end = composer.box.end
 
-                def spy(run_id: str, reason: Literal["interrupted", "cpu_limit", "timeout"]) -> None:
-                    ended.append(reason)
-                    end(run_id, reason)
+            def spy(run_id: str, reason: Literal["interrupted", "cpu_limit", "timeout"]) -> None:
+                ended.append(reason)
+                end(run_id, reason)
 
-                monkeypatch.setattr(composer.box, "end", spy)
-                run = await composer.run("four", limits={"cpu_s": 1.0})
-                assert run.status in ("error", "cpu_limit")
-                assert "cpu_limit" in ended
+            monkeypatch.setattr(composer.box, "end", spy)
+            run = await composer.run("four", limits={"cpu_s": 1.0})
+            assert run.status in ("error", "cpu_limit")
+            assert "cpu_limit" in ended
 
-        asyncio.run(main())
-
-    def test_an_error_inside_says_where(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(tool("inner", 'def inner() -> int:\n    """N."""\n    return 1 // 0\n'))
-                await composer.compose(tool("outer", 'async def outer() -> int:\n    """N."""\n    return await tools.inner()\n'))
-                with pytest.raises(CallError, match=r"outer: ToolError: inner: ZeroDivisionError: .*\(line 7\)"):
-                    await composer.call("outer")
-
-        asyncio.run(main())
+    async def test_an_error_inside_says_where(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(tool("inner", 'def inner() -> int:\n    """N."""\n    return 1 // 0\n'))
+            await composer.compose(tool("outer", 'async def outer() -> int:\n    """N."""\n    return await tools.inner()\n'))
+            with pytest.raises(CallError, match=r"outer: ToolError: inner: ZeroDivisionError: .*\(line 7\)"):
+                await composer.call("outer")
 
 
 def test_a_project_is_found_from_below(project: Path, shared_box: Sandbox) -> None:

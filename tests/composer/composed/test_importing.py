@@ -34,19 +34,16 @@ def read(box: Sandbox, document: Any) -> list[Imported]:
 
 
 class TestOlderForm:
-    def test_a_function_is_taken_as_it_is(self, shared_box: Sandbox, open_composer: Open) -> None:
+    async def test_a_function_is_taken_as_it_is(self, shared_box: Sandbox, open_composer: Open) -> None:
         (item,) = read(shared_box, older())
         assert (item.name, item.calls, item.problem, item.note) == ("double", 12, None, "")
         assert item.last_used is not None
 
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(item.source)
-                assert await composer.call("double", n=4) == 8
+        async with open_composer() as composer:
+            await composer.compose(item.source)
+            assert await composer.call("double", n=4) == 8
 
-        asyncio.run(main())
-
-    def test_other_code_becomes_a_body(self, shared_box: Sandbox, open_composer: Open) -> None:
+    async def test_other_code_becomes_a_body(self, shared_box: Sandbox, open_composer: Open) -> None:
         (item,) = read(shared_box, older(name="Find-Things", code="hits = await tools.search(q='x')\nresult = len(hits)", scope="global"))
         assert item.name == "find_things"
         assert "was 'Find-Things'; its code became the body of a function" in item.note
@@ -54,12 +51,9 @@ class TestOlderForm:
         def search(q: str) -> list[str]:
             return [q, q]
 
-        async def main() -> None:
-            async with open_composer(tools=[search]) as composer:
-                await composer.compose(item.source)
-                assert await composer.call("find_things") == 2
-
-        asyncio.run(main())
+        async with open_composer(tools=[search]) as composer:
+            await composer.compose(item.source)
+            assert await composer.call("find_things") == 2
 
     def test_what_it_says_of_itself_is_kept(self, shared_box: Sandbox) -> None:
         code = "def double(n: int) -> int:\n    return 2 * n\n"

@@ -115,102 +115,81 @@ class TestVersions:
 
 
 class TestEdits:
-    def test_a_valid_edit_is_a_version(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(DOUBLE)
-                path = composer.stores[0].folder / "double.py"
-                path.write_text(TRIPLE)
-                assert await composer.call("double", n=2) == 6
-                assert [version.number for version in await composer.history("double")] == [1, 2]
-                assert "# version = 2\n" in path.read_text()
-                assert (await composer.composed.get("double")).version == 2
+    async def test_a_valid_edit_is_a_version(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE)
+            path = composer.stores[0].folder / "double.py"
+            path.write_text(TRIPLE)
+            assert await composer.call("double", n=2) == 6
+            assert [version.number for version in await composer.history("double")] == [1, 2]
+            assert "# version = 2\n" in path.read_text()
+            assert (await composer.composed.get("double")).version == 2
 
-        asyncio.run(main())
+    async def test_what_another_saves_while_a_file_is_looked_at_is_seen(self, open_composer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with open_composer() as composer:
+            store, look = composer.stores[0], composer.inspector.interface
+            store.save(toolfile.read(DOUBLE))
 
-    def test_what_another_saves_while_a_file_is_looked_at_is_seen(self, open_composer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                store, look = composer.stores[0], composer.inspector.interface
-                store.save(toolfile.read(DOUBLE))
+            async def meanwhile(file: toolfile.ToolFile) -> Interface:
+                found = await look(file)
+                store.save(toolfile.read(TRIPLE))
+                return found
 
-                async def meanwhile(file: toolfile.ToolFile) -> Interface:
-                    found = await look(file)
-                    store.save(toolfile.read(TRIPLE))
-                    return found
+            monkeypatch.setattr(composer.inspector, "interface", meanwhile)
+            await composer.composed.load()
+            monkeypatch.undo()
+            assert await composer.call("double", n=2) == 6
 
-                monkeypatch.setattr(composer.inspector, "interface", meanwhile)
-                await composer.composed.load()
-                monkeypatch.undo()
-                assert await composer.call("double", n=2) == 6
+    async def test_a_file_put_there_by_hand_is_a_tool(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            folder = composer.stores[0].folder
+            folder.mkdir()
+            (folder / "double.py").write_text(DOUBLE)
+            assert await composer.call("double", n=4) == 8
+            assert [version.number for version in await composer.history("double")] == [1]
 
-        asyncio.run(main())
-
-    def test_a_file_put_there_by_hand_is_a_tool(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                folder = composer.stores[0].folder
-                folder.mkdir()
-                (folder / "double.py").write_text(DOUBLE)
-                assert await composer.call("double", n=4) == 8
-                assert [version.number for version in await composer.history("double")] == [1]
-
-        asyncio.run(main())
-
-    def test_a_broken_edit_hides_nothing(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(DOUBLE)
-                await composer.compose(DOUBLE.replace("double", "other"))
-                path = composer.stores[0].folder / "double.py"
-                path.write_text(DOUBLE.replace("2 * n", "2 *"))
-                assert await composer.call("other", n=1) == 2
-                with pytest.raises(ToolNotFound, match=r"double is broken and can't be called: line 9: SyntaxError.*version 1"):
-                    await composer.call("double", n=1)
-                assert {tool.name: hasattr(tool, "reason") for tool, _ in await composer.tools()} == {"double": True, "other": False}
-                await composer.rollback("double", 1)
-                assert await composer.call("double", n=1) == 2
-
-        asyncio.run(main())
+    async def test_a_broken_edit_hides_nothing(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE)
+            await composer.compose(DOUBLE.replace("double", "other"))
+            path = composer.stores[0].folder / "double.py"
+            path.write_text(DOUBLE.replace("2 * n", "2 *"))
+            assert await composer.call("other", n=1) == 2
+            with pytest.raises(ToolNotFound, match=r"double is broken and can't be called: line 9: SyntaxError.*version 1"):
+                await composer.call("double", n=1)
+            assert {tool.name: hasattr(tool, "reason") for tool, _ in await composer.tools()} == {"double": True, "other": False}
+            await composer.rollback("double", 1)
+            assert await composer.call("double", n=1) == 2
 
     @pytest.mark.parametrize("content", [b"\xff\xfe", b"", b"\0" * 100, DOUBLE.replace('"double"', '"other"').encode(), b"x" * 600_000])
-    def test_whatever_is_in_a_file(self, open_composer: Open, content: bytes) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(DOUBLE.replace("double", "fine"))
-                (composer.stores[0].folder / "double.py").write_bytes(content)
-                assert await composer.call("fine", n=1) == 2
-                assert list(composer.composed.broken) == ["double"]
+    async def test_whatever_is_in_a_file(self, open_composer: Open, content: bytes) -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE.replace("double", "fine"))
+            (composer.stores[0].folder / "double.py").write_bytes(content)
+            assert await composer.call("fine", n=1) == 2
+            assert list(composer.composed.broken) == ["double"]
 
-        asyncio.run(main())
+    async def test_links_and_folders_are_not_tools(self, open_composer: Open, tmp_path: Path) -> None:
+        async with open_composer() as composer:
+            folder = composer.stores[0].folder
+            folder.mkdir()
+            (tmp_path / "secret.py").write_text(DOUBLE.replace("double", "linked"))
+            (folder / "linked.py").symlink_to(tmp_path / "secret.py")
+            (folder / "folder.py").mkdir()
+            os.mkfifo(folder / "pipe.py")
+            await composer.composed.load()
+            assert sorted(composer.composed.broken) == ["folder", "linked", "pipe"]
+            assert composer.composed.found == {}
 
-    def test_links_and_folders_are_not_tools(self, open_composer: Open, tmp_path: Path) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                folder = composer.stores[0].folder
-                folder.mkdir()
-                (tmp_path / "secret.py").write_text(DOUBLE.replace("double", "linked"))
-                (folder / "linked.py").symlink_to(tmp_path / "secret.py")
-                (folder / "folder.py").mkdir()
-                os.mkfifo(folder / "pipe.py")
-                await composer.composed.load()
-                assert sorted(composer.composed.broken) == ["folder", "linked", "pipe"]
-                assert composer.composed.found == {}
-
-        asyncio.run(main())
-
-    def test_a_project_tool_shadows_a_global_one(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(DOUBLE, scope="global")
-                assert await composer.call("double", n=2) == 4
-                await composer.compose(TRIPLE)
-                assert await composer.call("double", n=2) == 6
-                assert [(tool.name, tool.scope) for tool in composer.composed.shadowed] == [("double", "global")]
-                assert await composer.remove("double") == "project"
-                assert await composer.call("double", n=2) == 4
-
-        asyncio.run(main())
+    async def test_a_project_tool_shadows_a_global_one(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE, scope="global")
+            assert await composer.call("double", n=2) == 4
+            await composer.compose(TRIPLE)
+            assert await composer.call("double", n=2) == 6
+            assert [(tool.name, tool.scope) for tool in composer.composed.shadowed] == [("double", "global")]
+            assert await composer.remove("double") == "project"
+            assert await composer.call("double", n=2) == 4
 
 
 WRITER = """
@@ -420,16 +399,13 @@ class TestUsage:
         assert used.p50_ms is not None
         assert used.last_used is not None
 
-    def test_running_a_tool_changes_no_reviewed_file(self, open_composer: Open) -> None:
-        async def main() -> None:
-            async with open_composer() as composer:
-                await composer.compose(DOUBLE)
-                folder = composer.stores[0].folder
-                before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-                await composer.call("double", n=1)
-                await composer.run("double", {"n": "x"})
-                assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
-                ((_, used),) = await composer.tools()
-                assert (used.calls, used.failures) == (2, 1)
-
-        asyncio.run(main())
+    async def test_running_a_tool_changes_no_reviewed_file(self, open_composer: Open) -> None:
+        async with open_composer() as composer:
+            await composer.compose(DOUBLE)
+            folder = composer.stores[0].folder
+            before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+            await composer.call("double", n=1)
+            await composer.run("double", {"n": "x"})
+            assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
+            ((_, used),) = await composer.tools()
+            assert (used.calls, used.failures) == (2, 1)

@@ -181,46 +181,37 @@ class TestTools:
         wrapped = {"type": "object", "properties": {"result": inner}, "$defs": {"P": {}}, "x-fastmcp-wrap-result": True}
         assert mcp_answers._unwrapped(wrapped) == {**inner, "$defs": {"P": {}}}
 
-    def test_pages_are_followed(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source()) as source:
-                assert [spec.name for spec in await source.tools()] == [
-                    "bare.echo",
-                    "bare.dies",
-                    "bare.dies_again",
-                    "bare.large",
-                    "bare.second",
-                    "bare.hangs",
-                    "bare.spawns",
-                ]
-                assert await source.tools() is await source.tools()  # not asked again
+    async def test_pages_are_followed(self, bare: Bare) -> None:
+        async with closing(bare.source()) as source:
+            assert [spec.name for spec in await source.tools()] == [
+                "bare.echo",
+                "bare.dies",
+                "bare.dies_again",
+                "bare.large",
+                "bare.second",
+                "bare.hangs",
+                "bare.spawns",
+            ]
+            assert await source.tools() is await source.tools()  # not asked again
 
-        asyncio.run(main())
+    async def test_two_that_become_one(self, bare: Bare) -> None:
+        async with closing(bare.source("clash")) as source:
+            assert await source.tools() == []
+            assert "'a-b' of MCP server bare and 'a_b' of MCP server bare" in source.notes[0]
+            with pytest.raises(ToolNotFound, match=r"two tools are called 'bare\.a_b'"):
+                await source.call("bare.a_b", {}, NOBODY)
 
-    def test_two_that_become_one(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source("clash")) as source:
-                assert await source.tools() == []
-                assert "'a-b' of MCP server bare and 'a_b' of MCP server bare" in source.notes[0]
-                with pytest.raises(ToolNotFound, match=r"two tools are called 'bare\.a_b'"):
-                    await source.call("bare.a_b", {}, NOBODY)
-
-        asyncio.run(main())
-
-    def test_what_can_not_be_offered_is_left_out(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source("names")) as source:
-                assert [spec.name for spec in await source.tools()] == ["bare.good", "bare._1st"]
-                assert source.notes == ["'__init' can't be the name of a tool"]
-            async with closing(bare.source("many")) as source:
-                assert len(await source.tools()) == 2000
-                assert source.notes == ["only the first 2000 of its tools are offered"]
-            async with closing(bare.source("huge")) as source:
-                (spec,) = await source.tools()
-                assert (spec.input_schema, spec.output_schema) == (ANYTHING, None)
-                assert len(spec.description) < 4200
-
-        asyncio.run(main())
+    async def test_what_can_not_be_offered_is_left_out(self, bare: Bare) -> None:
+        async with closing(bare.source("names")) as source:
+            assert [spec.name for spec in await source.tools()] == ["bare.good", "bare._1st"]
+            assert source.notes == ["'__init' can't be the name of a tool"]
+        async with closing(bare.source("many")) as source:
+            assert len(await source.tools()) == 2000
+            assert source.notes == ["only the first 2000 of its tools are offered"]
+        async with closing(bare.source("huge")) as source:
+            (spec,) = await source.tools()
+            assert (spec.input_schema, spec.output_schema) == (ANYTHING, None)
+            assert len(spec.description) < 4200
 
     def test_a_list_that_changed_is_asked_for_again(self, example: Example) -> None:
         async def main() -> None:
@@ -291,16 +282,15 @@ class TestResults:
         with pytest.raises(CallError, match=r"the result of ex\.large is 5000002 bytes long; 4194304 are allowed"):
             example.call("large", size=5_000_000)
 
-    def test_a_message_that_is_too_large_ends_the_connection_before_it_is_read(self, bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_message_that_is_too_large_ends_the_connection_before_it_is_read(
+        self, bare: Bare, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(mcp_transports, "MAX_MESSAGE", 1 << 16)
 
-        async def main() -> None:
-            async with closing(bare.source()) as source:
-                with pytest.raises(Unavailable, match="it sent a message of more than 65536 bytes"):
-                    await source.call("bare.large", {"size": 1 << 20}, NOBODY)
-                assert await source.call("bare.echo", {"text": "hi"}, NOBODY) == "hi"
-
-        asyncio.run(main())
+        async with closing(bare.source()) as source:
+            with pytest.raises(Unavailable, match="it sent a message of more than 65536 bytes"):
+                await source.call("bare.large", {"size": 1 << 20}, NOBODY)
+            assert await source.call("bare.echo", {"text": "hi"}, NOBODY) == "hi"
 
     def test_a_server_that_asks_is_declined(self, example: Example) -> None:
         with pytest.raises(CallError, match="Elicitation not supported"):
@@ -364,13 +354,10 @@ class TestSecrets:
         assert "I am leaving" in str(caught.value)
         assert SECRET not in repr(example.source) + repr(vars(example.source))
 
-    def test_a_missing_variable_is_named(self) -> None:
-        async def main() -> None:
-            async with closing(McpSource("x", ServerConfig(command="x", env={"A": "${env:NOT_SET}"}), {"B": "value"})) as source:
-                with pytest.raises(Unavailable, match=r"^MCP server x: env\.A: the environment variable NOT_SET is not set$"):
-                    await source.tools()
-
-        asyncio.run(main())
+    async def test_a_missing_variable_is_named(self) -> None:
+        async with closing(McpSource("x", ServerConfig(command="x", env={"A": "${env:NOT_SET}"}), {"B": "value"})) as source:
+            with pytest.raises(Unavailable, match=r"^MCP server x: env\.A: the environment variable NOT_SET is not set$"):
+                await source.tools()
 
     def test_nothing_of_a_child_reaches_our_own_outputs(self, bare: Bare, capfd: pytest.CaptureFixture[str]) -> None:
         async def main() -> None:
@@ -383,90 +370,70 @@ class TestSecrets:
 
 
 class TestLife:
-    def test_it_is_started_when_first_needed_and_once(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source()) as source:
-                assert bare.pids == []
-                calls = [source.call("bare.echo", {"text": str(n)}, NOBODY) for n in range(5)]
-                assert await asyncio.gather(source.tools(), *calls) == [await source.tools(), *"01234"]
-                assert len(bare.pids) == 1
-            assert bare.none_left()
-            with pytest.raises(Unavailable, match="MCP server bare is closed"):
-                await source.tools()
-
-        asyncio.run(main())
+    async def test_it_is_started_when_first_needed_and_once(self, bare: Bare) -> None:
+        async with closing(bare.source()) as source:
+            assert bare.pids == []
+            calls = [source.call("bare.echo", {"text": str(n)}, NOBODY) for n in range(5)]
+            assert await asyncio.gather(source.tools(), *calls) == [await source.tools(), *"01234"]
+            assert len(bare.pids) == 1
+        assert bare.none_left()
+        with pytest.raises(Unavailable, match="MCP server bare is closed"):
+            await source.tools()
 
     def test_never_used_it_is_closed_at_once(self, bare: Bare) -> None:
         asyncio.run(bare.source().close())
         assert bare.pids == []
 
-    def test_the_first_user_may_be_cancelled(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source()) as source:
-                first, second = asyncio.create_task(source.tools()), asyncio.create_task(source.tools())
-                await asyncio.sleep(0)
-                first.cancel()
-                assert len(await second) == 7
-                assert len(bare.pids) == 1
+    async def test_the_first_user_may_be_cancelled(self, bare: Bare) -> None:
+        async with closing(bare.source()) as source:
+            first, second = asyncio.create_task(source.tools()), asyncio.create_task(source.tools())
+            await asyncio.sleep(0)
+            first.cancel()
+            assert len(await second) == 7
+            assert len(bare.pids) == 1
 
-        asyncio.run(main())
+    async def test_killed_during_a_call_it_is_started_again(self, bare: Bare) -> None:
+        async with closing(bare.source()) as source:
+            under_way = asyncio.create_task(source.call("bare.hangs", {}, NOBODY))
+            await until(bare.notes.with_suffix(".hangs").exists)
+            os.kill(bare.pids[0], signal.SIGKILL)
+            lost = r"MCP server bare was lost during the call of bare\.hangs, which may have run: its process was ended by signal 9"
+            with pytest.raises(Unavailable, match=lost):
+                await under_way
+            assert await source.call("bare.echo", {"text": "a"}, NOBODY) == "a"
+            assert len(bare.pids) == 2
+        assert bare.none_left()
 
-    def test_killed_during_a_call_it_is_started_again(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source()) as source:
-                under_way = asyncio.create_task(source.call("bare.hangs", {}, NOBODY))
-                await until(bare.notes.with_suffix(".hangs").exists)
-                os.kill(bare.pids[0], signal.SIGKILL)
-                lost = r"MCP server bare was lost during the call of bare\.hangs, which may have run: its process was ended by signal 9"
-                with pytest.raises(Unavailable, match=lost):
-                    await under_way
-                assert await source.call("bare.echo", {"text": "a"}, NOBODY) == "a"
-                assert len(bare.pids) == 2
-            assert bare.none_left()
+    async def test_dead_between_two_calls_it_is_started_again(self, bare: Bare) -> None:
+        async with closing(bare.source()) as source:
+            before = await source.tools()
+            changes: list[int] = []
+            source.on_change = lambda: changes.append(1)
+            os.kill(bare.pids[0], signal.SIGKILL)
+            link = source._link
+            assert link is not None
+            await until(lambda: not link.alive)
+            assert await source.call("bare.echo", {"text": "a"}, NOBODY) == "a"
+            assert len(bare.pids) == 2
+            assert changes == [1]
+            assert await source.tools() == before
+        assert bare.none_left()
 
-        asyncio.run(main())
+    async def test_a_command_that_is_not_there(self) -> None:
+        async with closing(McpSource("x", ServerConfig(command="no-such-command-at-all"))) as source:
+            with pytest.raises(Unavailable, match=r"^MCP server x can't be started: No such file or directory: no-such-command-at-all$"):
+                await source.tools()
 
-    def test_dead_between_two_calls_it_is_started_again(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source()) as source:
-                before = await source.tools()
-                changes: list[int] = []
-                source.on_change = lambda: changes.append(1)
-                os.kill(bare.pids[0], signal.SIGKILL)
-                link = source._link
-                assert link is not None
-                await until(lambda: not link.alive)
-                assert await source.call("bare.echo", {"text": "a"}, NOBODY) == "a"
-                assert len(bare.pids) == 2
-                assert changes == [1]
-                assert await source.tools() == before
-            assert bare.none_left()
-
-        asyncio.run(main())
-
-    def test_a_command_that_is_not_there(self) -> None:
-        async def main() -> None:
-            async with closing(McpSource("x", ServerConfig(command="no-such-command-at-all"))) as source:
-                with pytest.raises(
-                    Unavailable, match=r"^MCP server x can't be started: No such file or directory: no-such-command-at-all$"
-                ):
-                    await source.tools()
-
-        asyncio.run(main())
-
-    def test_one_that_dies_at_once_is_not_started_in_a_loop(self, bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_one_that_dies_at_once_is_not_started_in_a_loop(self, bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(upstream, "FIRST_DELAY_S", 50.0)
 
-        async def main() -> None:
-            async with closing(bare.source("dies")) as source:
-                with pytest.raises(Unavailable, match="can't be started: its process ended with exit code 7; it last wrote: no licence"):
+        async with closing(bare.source("dies")) as source:
+            with pytest.raises(Unavailable, match="can't be started: its process ended with exit code 7; it last wrote: no licence"):
+                await source.tools()
+            for _ in range(5):
+                with pytest.raises(Unavailable, match=r"failed 1 times; it is tried again in .* s: .*exit code 7"):
                     await source.tools()
-                for _ in range(5):
-                    with pytest.raises(Unavailable, match=r"failed 1 times; it is tried again in .* s: .*exit code 7"):
-                        await source.tools()
-                assert len(bare.pids) == 1
-
-        asyncio.run(main())
+            assert len(bare.pids) == 1
 
     def test_the_delay_grows_while_it_keeps_dying(self, bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
         source = bare.source()
@@ -481,48 +448,36 @@ class TestLife:
         source._died("x", lived=upstream.STEADY_S)
         assert source._not_before == now
 
-    def test_one_that_does_not_answer(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source("deaf", start_timeout_s=0.3)) as source:
-                with pytest.raises(Unavailable, match=r"can't be started: no answer within 0\.3 s$"):
-                    await source.tools()
-                assert bare.none_left()
-
-        asyncio.run(main())
-
-    def test_closed_while_it_starts(self, bare: Bare) -> None:
-        async def main() -> None:
-            source = bare.source("deaf")
-            waiting = asyncio.create_task(source.tools())
-            await until(lambda: bool(bare.pids))
-            await source.close()
-            with pytest.raises(Unavailable, match="MCP server bare is closed"):
-                await waiting
+    async def test_one_that_does_not_answer(self, bare: Bare) -> None:
+        async with closing(bare.source("deaf", start_timeout_s=0.3)) as source:
+            with pytest.raises(Unavailable, match=r"can't be started: no answer within 0\.3 s$"):
+                await source.tools()
             assert bare.none_left()
 
-        asyncio.run(main())
+    async def test_closed_while_it_starts(self, bare: Bare) -> None:
+        source = bare.source("deaf")
+        waiting = asyncio.create_task(source.tools())
+        await until(lambda: bool(bare.pids))
+        await source.close()
+        with pytest.raises(Unavailable, match="MCP server bare is closed"):
+            await waiting
+        assert bare.none_left()
 
-    def test_closed_during_a_call_with_no_process_left(self, bare: Bare) -> None:
-        async def main() -> None:
-            source = bare.source()
-            pids = [int(await source.call("bare.spawns", {}, NOBODY)), *bare.pids]
-            assert all(_runs(pid) for pid in pids)
-            call = asyncio.create_task(source.call("bare.hangs", {}, NOBODY))
-            await until(bare.notes.with_suffix(".hangs").exists)
-            await source.close()
-            with pytest.raises(Unavailable):
-                await call
-            await until(lambda: not any(_runs(pid) for pid in pids))  # an orphan is reaped by init, in its own time
-            assert bare.none_left()
+    async def test_closed_during_a_call_with_no_process_left(self, bare: Bare) -> None:
+        source = bare.source()
+        pids = [int(await source.call("bare.spawns", {}, NOBODY)), *bare.pids]
+        assert all(_runs(pid) for pid in pids)
+        call = asyncio.create_task(source.call("bare.hangs", {}, NOBODY))
+        await until(bare.notes.with_suffix(".hangs").exists)
+        await source.close()
+        with pytest.raises(Unavailable):
+            await call
+        await until(lambda: not any(_runs(pid) for pid in pids))  # an orphan is reaped by init, in its own time
+        assert bare.none_left()
 
-        asyncio.run(main())
-
-    def test_one_that_speaks_only_the_newer_protocol(self, bare: Bare) -> None:
-        async def main() -> None:
-            async with closing(bare.source("modern")) as source:
-                assert await source.call("bare.echo", {"text": "new"}, NOBODY) == "new"
-
-        asyncio.run(main())
+    async def test_one_that_speaks_only_the_newer_protocol(self, bare: Bare) -> None:
+        async with closing(bare.source("modern")) as source:
+            assert await source.call("bare.echo", {"text": "new"}, NOBODY) == "new"
 
 
 def _runs(pid: int) -> bool:
@@ -534,29 +489,23 @@ def _runs(pid: int) -> bool:
 
 class TestRetries:
     @pytest.mark.parametrize(("deaths", "starts"), [(1, 2), (2, 3)])
-    def test_a_tool_that_may_run_twice_is_called_again(self, bare: Bare, tmp_path: Path, deaths: int, starts: int) -> None:
+    async def test_a_tool_that_may_run_twice_is_called_again(self, bare: Bare, tmp_path: Path, deaths: int, starts: int) -> None:
         file = tmp_path / "left"
         file.write_text(str(deaths))
 
-        async def main() -> None:
-            async with closing(bare.source()) as source:
-                assert await source.call("bare.dies_again", {"file": str(file)}, NOBODY) == "lives"
-                assert len(bare.pids) == starts
-
-        asyncio.run(main())
+        async with closing(bare.source()) as source:
+            assert await source.call("bare.dies_again", {"file": str(file)}, NOBODY) == "lives"
+            assert len(bare.pids) == starts
 
     @pytest.mark.parametrize(("tool", "options", "left"), [("dies", {}, 8), ("dies_again", {}, 6), ("dies_again", {"retries": 0}, 8)])
-    def test_and_no_more_often_than_that(self, bare: Bare, tmp_path: Path, tool: str, options: dict[str, int], left: int) -> None:
+    async def test_and_no_more_often_than_that(self, bare: Bare, tmp_path: Path, tool: str, options: dict[str, int], left: int) -> None:
         file = tmp_path / "left"
         file.write_text("9")
 
-        async def main() -> None:
-            async with closing(bare.source(tools={"dies-again": options})) as source:
-                with pytest.raises(Unavailable, match="exit code 9"):
-                    await source.call(f"bare.{tool}", {"file": str(file)}, NOBODY)
-                assert file.read_text() == str(left)
-
-        asyncio.run(main())
+        async with closing(bare.source(tools={"dies-again": options})) as source:
+            with pytest.raises(Unavailable, match="exit code 9"):
+                await source.call(f"bare.{tool}", {"file": str(file)}, NOBODY)
+            assert file.read_text() == str(left)
 
 
 class Clock:
@@ -572,20 +521,17 @@ class Clock:
 
 
 class TestRate:
-    def test_so_many_at_once_and_then_one_by_one(self) -> None:
+    async def test_so_many_at_once_and_then_one_by_one(self) -> None:
         clock = Clock()
         bucket = Bucket(3, 1.0, lambda: clock.now, clock.sleep)
 
-        async def main() -> None:
-            for _ in range(5):
-                await bucket.take()
-            assert clock.slept == pytest.approx([1 / 3, 1 / 3])
-            clock.now += 100
-            for _ in range(3):
-                await bucket.take()
-            assert len(clock.slept) == 2  # what was not used is not saved beyond the count
-
-        asyncio.run(main())
+        for _ in range(5):
+            await bucket.take()
+        assert clock.slept == pytest.approx([1 / 3, 1 / 3])
+        clock.now += 100
+        for _ in range(3):
+            await bucket.take()
+        assert len(clock.slept) == 2  # what was not used is not saved beyond the count
 
     def test_those_who_wait_go_in_the_order_of_coming(self) -> None:
         waits: list[float] = []
@@ -601,34 +547,28 @@ class TestRate:
         asyncio.run(main())
         assert waits == pytest.approx([60, 120, 180])
 
-    def test_who_is_cancelled_gives_the_place_back(self) -> None:
+    async def test_who_is_cancelled_gives_the_place_back(self) -> None:
         bucket = Bucket(1, 3600.0, lambda: 0.0)
 
-        async def main() -> None:
-            await bucket.take()
-            waiting = asyncio.create_task(bucket.take())
-            await asyncio.sleep(0)
-            waiting.cancel()
-            await asyncio.wait({waiting})
-            assert bucket._left == 0
+        await bucket.take()
+        waiting = asyncio.create_task(bucket.take())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert bucket._left == 0
 
-        asyncio.run(main())
-
-    def test_of_a_server_and_of_a_tool(self, bare: Bare) -> None:
-        async def main() -> None:
-            clock = Clock()
-            async with closing(bare.source(rate="4/s", tools={"second": {"rate": "1/m"}})) as source:
-                source._bucket = Bucket(4, 1.0, lambda: clock.now, clock.sleep)
-                source._tool_buckets["second"] = Bucket(1, 60.0, lambda: clock.now, clock.sleep)
-                for name in ("echo", "second", "second", "echo"):
-                    await source.call(f"bare.{name}", {}, NOBODY)
-                assert clock.slept == pytest.approx([60])
-
-        asyncio.run(main())
+    async def test_of_a_server_and_of_a_tool(self, bare: Bare) -> None:
+        clock = Clock()
+        async with closing(bare.source(rate="4/s", tools={"second": {"rate": "1/m"}})) as source:
+            source._bucket = Bucket(4, 1.0, lambda: clock.now, clock.sleep)
+            source._tool_buckets["second"] = Bucket(1, 60.0, lambda: clock.now, clock.sleep)
+            for name in ("echo", "second", "second", "echo"):
+                await source.call(f"bare.{name}", {}, NOBODY)
+            assert clock.slept == pytest.approx([60])
 
 
 class TestInMemory:
-    def test_a_server_object(self) -> None:
+    async def test_a_server_object(self) -> None:
         from fastmcp import FastMCP
 
         server: FastMCP[Any] = FastMCP("inner")
@@ -641,18 +581,15 @@ class TestInMemory:
         def refuses() -> None:
             raise ValueError(f"no: {SECRET}")
 
-        async def main() -> None:
-            options = SourceOptions(timeout_s=5)
-            async with closing(McpSource.from_server("inner", server, options, origin="the inner", secrets=[SECRET])) as source:
-                assert [spec.name for spec in await source.tools()] == ["inner.double", "inner.refuses"]
-                assert await source.call("inner.double", {"n": 21}, NOBODY) == 42
-                with pytest.raises(CallError, match=r"no: \[secret\]$"):
-                    await source.call("inner.refuses", {}, NOBODY)
-                assert source.origin == "the inner"
+        options = SourceOptions(timeout_s=5)
+        async with closing(McpSource.from_server("inner", server, options, origin="the inner", secrets=[SECRET])) as source:
+            assert [spec.name for spec in await source.tools()] == ["inner.double", "inner.refuses"]
+            assert await source.call("inner.double", {"n": 21}, NOBODY) == 42
+            with pytest.raises(CallError, match=r"no: \[secret\]$"):
+                await source.call("inner.refuses", {}, NOBODY)
+            assert source.origin == "the inner"
 
-        asyncio.run(main())
-
-    def test_what_the_caller_is_in_the_middle_of_is_not_passed_on(self) -> None:
+    async def test_what_the_caller_is_in_the_middle_of_is_not_passed_on(self) -> None:
         """fastmcp would forward the headers of a request to us, which it keeps in a context variable."""
         from fastmcp import FastMCP
 
@@ -663,12 +600,9 @@ class TestInMemory:
         def seen() -> str:
             return request.get()
 
-        async def main() -> None:
-            request.set("the caller's")
-            async with closing(McpSource.from_server("inner", server)) as source:
-                assert await source.call("inner.seen", {}, NOBODY) == "none"
-
-        asyncio.run(main())
+        request.set("the caller's")
+        async with closing(McpSource.from_server("inner", server)) as source:
+            assert await source.call("inner.seen", {}, NOBODY) == "none"
 
 
 class Web:
@@ -711,66 +645,51 @@ def web(starting: Web) -> Web:
 
 
 class TestHttp:
-    def test_calls(self, web: Web, tmp_path: Path) -> None:
-        async def main() -> None:
-            async with closing(web.source(tools={"dozes": {"timeout_s": 0.2}})) as source:
-                results = await asyncio.gather(*(source.call("web.add", {"a": n}, NOBODY) for n in range(10)))
-                assert results == list(range(1, 11))
-                assert len(await source.call("web.large", {"size": 3 << 20}, NOBODY)) == 3 << 20
-                with pytest.raises(CallError, match="boom"):
-                    await source.call("web.fails", {"message": "boom"}, NOBODY)
-                with pytest.raises(CallError, match="timed out"):
-                    await source.call("web.dozes", {"seconds": 60, "file": str(tmp_path / "said")}, NOBODY)
-                await until(lambda: (tmp_path / "said").exists())
-                assert source.starts == 1
+    async def test_calls(self, web: Web, tmp_path: Path) -> None:
+        async with closing(web.source(tools={"dozes": {"timeout_s": 0.2}})) as source:
+            results = await asyncio.gather(*(source.call("web.add", {"a": n}, NOBODY) for n in range(10)))
+            assert results == list(range(1, 11))
+            assert len(await source.call("web.large", {"size": 3 << 20}, NOBODY)) == 3 << 20
+            with pytest.raises(CallError, match="boom"):
+                await source.call("web.fails", {"message": "boom"}, NOBODY)
+            with pytest.raises(CallError, match="timed out"):
+                await source.call("web.dozes", {"seconds": 60, "file": str(tmp_path / "said")}, NOBODY)
+            await until(lambda: (tmp_path / "said").exists())
+            assert source.starts == 1
 
-        asyncio.run(main())
+    async def test_a_token_that_is_not_accepted(self, web: Web) -> None:
+        async with closing(web.source(token="wrong-token-of-test")) as source:
+            with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$") as caught:
+                await source.tools()
+            assert "wrong-token" not in str(caught.value)
 
-    def test_a_token_that_is_not_accepted(self, web: Web) -> None:
-        async def main() -> None:
-            async with closing(web.source(token="wrong-token-of-test")) as source:
-                with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$") as caught:
-                    await source.tools()
-                assert "wrong-token" not in str(caught.value)
+    async def test_a_login_that_the_server_does_not_offer(self, web: Web) -> None:
+        config = ServerConfig(url=f"http://127.0.0.1:{web.port}/mcp", auth="oauth")
+        async with closing(McpSource("web", config)) as source:
+            with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$"):
+                await source.tools()
 
-        asyncio.run(main())
-
-    def test_a_login_that_the_server_does_not_offer(self, web: Web) -> None:
-        async def main() -> None:
-            config = ServerConfig(url=f"http://127.0.0.1:{web.port}/mcp", auth="oauth")
-            async with closing(McpSource("web", config)) as source:
-                with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$"):
-                    await source.tools()
-
-        asyncio.run(main())
-
-    def test_restarted_it_is_found_again(self, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_restarted_it_is_found_again(self, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(upstream, "FIRST_DELAY_S", 0.01)
 
-        async def main() -> None:
-            async with closing(web.source()) as source:
-                assert await source.call("web.add", {"a": 1}, NOBODY) == 2
-                await asyncio.to_thread(web.stop)
-                await asyncio.to_thread(web.start)
-                await asyncio.to_thread(web.wait_until_it_listens)
-                assert await source.call("web.add", {"a": 1}, NOBODY) == 2  # read-only: tried again in the same call
-                assert source.starts == 2
+        async with closing(web.source()) as source:
+            assert await source.call("web.add", {"a": 1}, NOBODY) == 2
+            await asyncio.to_thread(web.stop)
+            await asyncio.to_thread(web.start)
+            await asyncio.to_thread(web.wait_until_it_listens)
+            assert await source.call("web.add", {"a": 1}, NOBODY) == 2  # read-only: tried again in the same call
+            assert source.starts == 2
+            await source.tools()
+            await asyncio.to_thread(web.stop)
+            with pytest.raises(Unavailable, match=r"was lost during the call of web\.person, which may have run: "):
+                await source.call("web.person", {"name": "x"}, NOBODY)
+            with pytest.raises(Unavailable, match=r"can't be started: ConnectError"):
                 await source.tools()
-                await asyncio.to_thread(web.stop)
-                with pytest.raises(Unavailable, match=r"was lost during the call of web\.person, which may have run: "):
-                    await source.call("web.person", {"name": "x"}, NOBODY)
-                with pytest.raises(Unavailable, match=r"can't be started: ConnectError"):
-                    await source.tools()
 
-        asyncio.run(main())
-
-    def test_nobody_listens(self) -> None:
-        async def main() -> None:
-            async with closing(McpSource("x", ServerConfig(url="http://127.0.0.1:1/mcp"))) as source:
-                with pytest.raises(Unavailable, match="can't be started: ConnectError"):
-                    await source.tools()
-
-        asyncio.run(main())
+    async def test_nobody_listens(self) -> None:
+        async with closing(McpSource("x", ServerConfig(url="http://127.0.0.1:1/mcp"))) as source:
+            with pytest.raises(Unavailable, match="can't be started: ConnectError"):
+                await source.tools()
 
 
 @pytest.mark.long

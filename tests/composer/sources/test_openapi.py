@@ -193,23 +193,17 @@ class TestFailures:
         with pytest.raises(CallError, match="the answer is compressed, which was not asked for"):
             api.call("fails", what="compressed")
 
-    def test_an_answer_that_does_not_come(self, address: str) -> None:
-        async def main() -> None:
-            source = openapi_source("api", DOCUMENT, base_url=address, options=SourceOptions(timeout_s=0.2))
-            with pytest.raises(CallError, match=r"^api\.fails timed out after 0\.2 s$"):
-                await source.call("api.fails", {"what": "slow"}, NOBODY)
-            await source.close()
+    async def test_an_answer_that_does_not_come(self, address: str) -> None:
+        source = openapi_source("api", DOCUMENT, base_url=address, options=SourceOptions(timeout_s=0.2))
+        with pytest.raises(CallError, match=r"^api\.fails timed out after 0\.2 s$"):
+            await source.call("api.fails", {"what": "slow"}, NOBODY)
+        await source.close()
 
-        asyncio.run(main())
-
-    def test_nobody_listens(self) -> None:
-        async def main() -> None:
-            source = openapi_source("api", DOCUMENT, base_url="http://127.0.0.1:1")
-            with pytest.raises(CallError, match="GET /items: ConnectError"):
-                await source.call("api.list_items", {}, NOBODY)
-            await source.close()
-
-        asyncio.run(main())
+    async def test_nobody_listens(self) -> None:
+        source = openapi_source("api", DOCUMENT, base_url="http://127.0.0.1:1")
+        with pytest.raises(CallError, match="GET /items: ConnectError"):
+            await source.call("api.list_items", {}, NOBODY)
+        await source.close()
 
     def test_a_missing_variable(self) -> None:
         assert unusable(openapi_source("api", DOCUMENT, base_url="http://x", headers={"X-Key": "${env:NOT_SET}"}, environ={})) == (
@@ -283,18 +277,15 @@ class TestDocuments:
 
 
 class TestTable:
-    def test_an_api(self, tmp_path: Path, address: str) -> None:
+    async def test_an_api(self, tmp_path: Path, address: str) -> None:
         (tmp_path / "api.json").write_text(json.dumps({**DOCUMENT, "servers": [{"url": address}]}))
         table = {"my-api": {"document": "api.json", "headers": {"X-Key": "${env:KEY}"}, "timeout_s": 5, "rate": "100/s"}}
         configs = apis_from_table(table, lambda _: "c.toml", tmp_path)
         assert configs["my_api"].document == tmp_path / "api.json"
 
-        async def main() -> None:
-            source = source_of("my_api", configs["my_api"], {"KEY": SECRET})
-            assert await source.call("my_api.get_item", {"id": 5}, NOBODY) == {"id": 5, "name": "it"}
-            await source.close()
-
-        asyncio.run(main())
+        source = source_of("my_api", configs["my_api"], {"KEY": SECRET})
+        assert await source.call("my_api.get_item", {"id": 5}, NOBODY) == {"id": 5, "name": "it"}
+        await source.close()
 
     @pytest.mark.parametrize(
         ("table", "message"),

@@ -219,16 +219,13 @@ class TestCommands:
         "fields",
         [{"command": ("echo", "x")}, {"command": ("echo", "x"), "description": "a title"}, {"command": "plain"}],
     )
-    def test_a_program_that_is_sent_no_prompt_is_free(self, project: Path, fields: dict[str, Any]) -> None:
+    async def test_a_program_that_is_sent_no_prompt_is_free(self, project: Path, fields: dict[str, Any]) -> None:
         config = {"commands": {"plain": {"argv": ["echo", "x"]}}, "budget": {"day": {"usd": 0.3}}}
 
-        async def main() -> None:
-            async with engine_of(project, config=config) as engine:
-                assert (await engine.execute(Task(**fields))).ok
-                report = await engine.budget()
-            assert (report.day.spent_usd, report.day.unknown_costs) == (0, 0)
-
-        asyncio.run(main())
+        async with engine_of(project, config=config) as engine:
+            assert (await engine.execute(Task(**fields))).ok
+            report = await engine.budget()
+        assert (report.day.spent_usd, report.day.unknown_costs) == (0, 0)
 
     def test_one_that_says_what_it_cost_is_counted_without_a_prompt(self, project: Path) -> None:
         config = settings_of(spends(20, max_cost_usd=0.2), day={"usd": 0.3})
@@ -266,19 +263,16 @@ class TestCommands:
         if not hard:
             assert result.observations == [f"{NO_CAP}; it goes on with this warning, because budget.hard is not set"]
 
-    def test_a_clients_own_limit_lets_nothing_pass(self, project: Path) -> None:
+    async def test_a_clients_own_limit_lets_nothing_pass(self, project: Path) -> None:
         async def ask(over: BudgetExceeded) -> bool:
             raise AssertionError("nobody is asked about somebody else's limit")
 
-        async def main() -> None:
-            limits = {"ci": BudgetLimit(usd=1.0)}
-            budget = Budget(project, BudgetConfig(), Prices(), mode="mcp", ask=ask, clients=limits)
-            command = Spender("ask", None, allowed=False, configured=True)
-            estimate = budget.estimate(model=None, prompt_tokens=1, limit=None, client="ci", command=command)
-            with pytest.raises(NoCap, match="the budget of the client ci for today does not hold this"):
-                await budget.reserve("k", estimate, execution_id="e", task_id="t", client="ci", command=command)
-
-        asyncio.run(main())
+        limits = {"ci": BudgetLimit(usd=1.0)}
+        budget = Budget(project, BudgetConfig(), Prices(), mode="mcp", ask=ask, clients=limits)
+        command = Spender("ask", None, allowed=False, configured=True)
+        estimate = budget.estimate(model=None, prompt_tokens=1, limit=None, client="ci", command=command)
+        with pytest.raises(NoCap, match="the budget of the client ci for today does not hold this"):
+            await budget.reserve("k", estimate, execution_id="e", task_id="t", client="ci", command=command)
 
     def test_the_configuration_comes_before_the_task_and_that_before_its_budget(self) -> None:
         declared = EngineConfig.model_validate(settings_of(spends(1, max_cost_usd=0.2)))
@@ -386,22 +380,19 @@ class TestOverruns:
         assert {step.cost_usd for step in result.steps if not step.ok} == {0.0}
 
 
-def test_what_the_budget_refused_cost_nothing(project: Path) -> None:
-    async def main() -> None:
-        async with engine_of(project, config=settings_of(spends(20, max_cost_usd=0.2), day={"usd": 0.1})) as engine:
-            result = await engine.execute(ASK)
-            totals = engine.store.index.totals("runtime")["cli"]
-            state = await engine.status(result.execution_id)
-        assert result.metrics is not None
-        assert (result.steps[0].cost_usd, result.steps[0].attempts[0].cost_usd, result.metrics.cost_usd) == (
-            0.0,
-            0.0,
-            0.0,
-        )
-        assert (totals.cost_usd, totals.costs_unknown) == (0.0, 0)
-        assert state.spent_usd == 0.0
-
-    asyncio.run(main())
+async def test_what_the_budget_refused_cost_nothing(project: Path) -> None:
+    async with engine_of(project, config=settings_of(spends(20, max_cost_usd=0.2), day={"usd": 0.1})) as engine:
+        result = await engine.execute(ASK)
+        totals = engine.store.index.totals("runtime")["cli"]
+        state = await engine.status(result.execution_id)
+    assert result.metrics is not None
+    assert (result.steps[0].cost_usd, result.steps[0].attempts[0].cost_usd, result.metrics.cost_usd) == (
+        0.0,
+        0.0,
+        0.0,
+    )
+    assert (totals.cost_usd, totals.costs_unknown) == (0.0, 0)
+    assert state.spent_usd == 0.0
 
 
 def test_a_refusal_does_not_make_an_unknown_cost_known(project: Path) -> None:

@@ -232,18 +232,15 @@ class TestNothingIsTooLarge:
         run(project, runner, work)
         assert runner.seen == []
 
-    def test_a_stand_in_with_a_smaller_window_gets_a_prompt_of_its_own(self, project: Path) -> None:
+    async def test_a_stand_in_with_a_smaller_window_gets_a_prompt_of_its_own(self, project: Path) -> None:
         first = Strict("claude-code", fails("rate_limit"), window=100_000)
         second = Strict("open-code")
         config = context(windows={"large": 100_000, "small": WINDOW}, summarizers=["deterministic"])
         config |= {"runners": {"claude-code": {"model": "large"}, "open-code": {"model": "small"}}}
 
-        async def main() -> None:
-            async with engine_of(project, first, second, config=config) as engine:
-                result = await engine.execute(Task(description="Go on."), adjustments=[prose(n) for n in range(4)])
-                assert (result.status, second.refused) == ("COMPLETE", [])
-
-        asyncio.run(main())
+        async with engine_of(project, first, second, config=config) as engine:
+            result = await engine.execute(Task(description="Go on."), adjustments=[prose(n) for n in range(4)])
+            assert (result.status, second.refused) == ("COMPLETE", [])
 
     def test_switched_off_it_is_cut_instead(self, project: Path) -> None:
         runner = Strict()

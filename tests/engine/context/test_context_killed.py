@@ -81,23 +81,20 @@ held.release()
 """
 
 
-def test_two_processes_do_not_summarise_the_same_execution_at_once(project: Path) -> None:
+async def test_two_processes_do_not_summarise_the_same_execution_at_once(project: Path) -> None:
     runner = Strict("claude-code", answers(8_000))
 
-    async def main() -> None:
-        async with engine_of(project, runner, config=context()) as engine:
-            done = await do(engine, *JOIN[:2])
-            holder = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", HOLDS, str(project), done.execution_id, cwd=ROOT, stdin=-1, stdout=-1
-            )
-            assert holder.stdout is not None
-            assert await holder.stdout.readline() == b"held\n"
-            try:
-                with pytest.raises(ExecutionConflict):
-                    await engine.summarize(done.execution_id)
-                assert runner.summarised == []  # nobody is paid for what could not be kept
-            finally:
-                await holder.communicate(b"")
-            assert len(await engine.summarize(done.execution_id)) == 1
-
-    asyncio.run(main())
+    async with engine_of(project, runner, config=context()) as engine:
+        done = await do(engine, *JOIN[:2])
+        holder = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", HOLDS, str(project), done.execution_id, cwd=ROOT, stdin=-1, stdout=-1
+        )
+        assert holder.stdout is not None
+        assert await holder.stdout.readline() == b"held\n"
+        try:
+            with pytest.raises(ExecutionConflict):
+                await engine.summarize(done.execution_id)
+            assert runner.summarised == []  # nobody is paid for what could not be kept
+        finally:
+            await holder.communicate(b"")
+        assert len(await engine.summarize(done.execution_id)) == 1

@@ -283,34 +283,28 @@ class TestCancelling:
         asyncio.run(main())
         assert len(lines) == 3
 
-    def test_a_coroutine_that_is_thrown_away_leaves_nothing(self) -> None:
-        async def main() -> None:
-            before = set(psutil.Process().children())
-            coroutine = run_child(python(READY.format(setup="0")), print, limits=ChildLimits(), stop=asyncio.Event(), tag=fresh())
-            coroutine.send(None)
-            (child,) = set(psutil.Process().children()) - before
-            coroutine.close()
-            assert not child.is_running()
-
-        asyncio.run(main())
+    async def test_a_coroutine_that_is_thrown_away_leaves_nothing(self) -> None:
+        before = set(psutil.Process().children())
+        coroutine = run_child(python(READY.format(setup="0")), print, limits=ChildLimits(), stop=asyncio.Event(), tag=fresh())
+        coroutine.send(None)
+        (child,) = set(psutil.Process().children()) - before
+        coroutine.close()
+        assert not child.is_running()
 
 
 class TestHouseKeeping:
-    def test_no_descriptors_and_no_children_are_left(self) -> None:
+    async def test_no_descriptors_and_no_children_are_left(self) -> None:
         def held() -> tuple[int, int]:
             return len(os.listdir("/proc/self/fd")), len(psutil.Process().children())
 
-        async def main() -> None:
-            before = held()
-            ends = await asyncio.gather(
-                *(run_child(python(f"print({n})", stdin=b"x"), lambda _: None, limits=ChildLimits(), tag=fresh()) for n in range(10))
-            )
-            assert [ended.code for ended in ends] == [0] * 10
-            with contextlib.suppress(NotStarted):
-                await run_child(Command(("no-such-program",), Path("/"), ENV), print, limits=ChildLimits(), tag=fresh())
-            assert held() == before
-
-        asyncio.run(main())
+        before = held()
+        ends = await asyncio.gather(
+            *(run_child(python(f"print({n})", stdin=b"x"), lambda _: None, limits=ChildLimits(), tag=fresh()) for n in range(10))
+        )
+        assert [ended.code for ended in ends] == [0] * 10
+        with contextlib.suppress(NotStarted):
+            await run_child(Command(("no-such-program",), Path("/"), ENV), print, limits=ChildLimits(), tag=fresh())
+        assert held() == before
 
     def test_it_works_on_loops_in_any_thread(self) -> None:
         codes: list[int | None] = []

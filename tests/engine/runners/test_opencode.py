@@ -386,16 +386,13 @@ class TestWay:
 
 
 class TestAvailable:
-    def test_the_version_is_asked_for_once(self, scene: Scene) -> None:
+    async def test_the_version_is_asked_for_once(self, scene: Scene) -> None:
         runner = scene.runner()
 
-        async def main() -> None:
-            assert isinstance(runner, Runner)
-            first = await runner.available()
-            assert (first.ok, first.version) == (True, "1.18.33")
-            assert await runner.available() is first
-
-        asyncio.run(main())
+        assert isinstance(runner, Runner)
+        first = await runner.available()
+        assert (first.ok, first.version) == (True, "1.18.33")
+        assert await runner.available() is first
 
     def test_a_program_that_is_not_there_is_said_to_be_missing(self, scene: Scene) -> None:
         result = scene.one(scene.runner(command=("no-such-opencode",)), scene.request())
@@ -636,21 +633,18 @@ class TestServe:
         asyncio.run(main())
         assert len(scene.log("start")) == 2
 
-    def test_a_listener_that_fails_leaves_nothing_running(self, scene: Scene) -> None:
+    async def test_a_listener_that_fails_leaves_nothing_running(self, scene: Scene) -> None:
         def fail(progress: Progress) -> None:
             if progress.kind == "text":
                 raise LookupError("the listener")
 
-        async def main() -> None:
-            runner = scene.runner("child")
-            try:
-                with pytest.raises(LookupError, match="the listener"):
-                    await runner.execute(scene.request(), fail)
-                assert not scene.child_lives
-            finally:
-                await runner.close()
-
-        asyncio.run(main())
+        runner = scene.runner("child")
+        try:
+            with pytest.raises(LookupError, match="the listener"):
+                await runner.execute(scene.request(), fail)
+            assert not scene.child_lives
+        finally:
+            await runner.close()
 
     def test_a_session_is_gone_on_with(self, scene: Scene) -> None:
         session = str(replay("serve_write")[0].session_id)

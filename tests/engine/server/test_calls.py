@@ -371,23 +371,20 @@ async def until(engine: Engine, execution_id: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_was_not_waited_for_goes_on_without_its_client(project: Path, box: Sandbox, mode: Mode) -> None:
+async def test_what_was_not_waited_for_goes_on_without_its_client(project: Path, box: Sandbox, mode: Mode) -> None:
     runner = Scripted("claude-code", says("whole"))
 
-    async def main() -> None:
-        async with Composer(project, box=box) as composer, engine_of(project, runner, mode="mcp", composer=composer) as engine:
-            runner.hold = asyncio.Event()
-            server: FastMCP = make_server(composer, engine)
-            async with Client(server, mode=mode) as client:
-                _, said = await say(client, "engine_execute", task="x", wait=False)
-                await runner.begun()
-            runner.hold.set()
-            assert (await until(engine, said["execution_id"])).status == "completed"
-            async with Client(server, mode=mode) as client:
-                _, state = await say(client, "engine_status", execution_id=said["execution_id"])
-                assert (state["status"], state["output"]) == ("completed", "whole")
-
-    asyncio.run(main())
+    async with Composer(project, box=box) as composer, engine_of(project, runner, mode="mcp", composer=composer) as engine:
+        runner.hold = asyncio.Event()
+        server: FastMCP = make_server(composer, engine)
+        async with Client(server, mode=mode) as client:
+            _, said = await say(client, "engine_execute", task="x", wait=False)
+            await runner.begun()
+        runner.hold.set()
+        assert (await until(engine, said["execution_id"])).status == "completed"
+        async with Client(server, mode=mode) as client:
+            _, state = await say(client, "engine_status", execution_id=said["execution_id"])
+            assert (state["status"], state["output"]) == ("completed", "whole")
 
 
 STARTED = """

@@ -112,56 +112,52 @@ async def go_ent(project: Path, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_what_a_client_changes_itself_is_told_at_once(project: Path, box: Sandbox, mode: Era, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_client_changes_itself_is_told_at_once(
+    project: Path, box: Sandbox, mode: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("go_ent.engine.server.tools.changes.PAUSE_S", 1000.0)  # nobody looks but the one who changes something
 
-    async def main() -> None:
-        async with serving(project, box) as server, connected(server, mode) as (client, ear):
-            await client.call_tool("tool_compose", {"source": tool("measure")})
-            await ear.news()
-            assert "measure" in await names(client)
-            assert (await client.call_tool("measure", {"q": "abc"})).data == 3
-            await client.call_tool("tool_compose", {"source": tool("measure", "Its length.")})
-            await ear.news()
-            assert "Its length." in {one.description for one in await client.list_tools()}
-            await client.call_tool("tool_rollback", {"name": "measure", "version": 1})
-            await ear.news()
-            assert "How long it is." in {one.description for one in await client.list_tools()}
-            await client.call_tool("tool_delete", {"name": "measure"})
-            await ear.news()
-            assert "measure" not in await names(client)
-            assert ear.heard.empty()
-
-    asyncio.run(main())
+    async with serving(project, box) as server, connected(server, mode) as (client, ear):
+        await client.call_tool("tool_compose", {"source": tool("measure")})
+        await ear.news()
+        assert "measure" in await names(client)
+        assert (await client.call_tool("measure", {"q": "abc"})).data == 3
+        await client.call_tool("tool_compose", {"source": tool("measure", "Its length.")})
+        await ear.news()
+        assert "Its length." in {one.description for one in await client.list_tools()}
+        await client.call_tool("tool_rollback", {"name": "measure", "version": 1})
+        await ear.news()
+        assert "How long it is." in {one.description for one in await client.list_tools()}
+        await client.call_tool("tool_delete", {"name": "measure"})
+        await ear.news()
+        assert "measure" not in await names(client)
+        assert ear.heard.empty()
 
 
-def test_two_clients_see_what_the_command_line_does(project: Path, box: Sandbox) -> None:
+async def test_two_clients_see_what_the_command_line_does(project: Path, box: Sandbox) -> None:
     """In a folder that was never set up: the store's folder comes with the first tool."""
     (project / "measure.py").write_text(tool("measure"))
 
-    async def main() -> None:
-        async with (
-            serving(project, box) as server,
-            connected(server, "auto") as (new, new_ear),
-            connected(server, "legacy") as (old, old_ear),
-        ):
-            assert not (project / ".go-ent").exists()
-            await go_ent(project, "tool", "add", "measure.py")
-            for client, ear in ((new, new_ear), (old, old_ear)):
-                await ear.news()
-                assert (await client.call_tool("measure", {"q": "abc"})).data == 3
-                assert "measure" in await names(client)
-            (project / ".go-ent" / "composed-tools" / "measure.py").unlink()
-            for client, ear in ((new, new_ear), (old, old_ear)):
-                await ear.news()
-                assert "measure" not in await names(client)
-
-    asyncio.run(main())
+    async with (
+        serving(project, box) as server,
+        connected(server, "auto") as (new, new_ear),
+        connected(server, "legacy") as (old, old_ear),
+    ):
+        assert not (project / ".go-ent").exists()
+        await go_ent(project, "tool", "add", "measure.py")
+        for client, ear in ((new, new_ear), (old, old_ear)):
+            await ear.news()
+            assert (await client.call_tool("measure", {"q": "abc"})).data == 3
+            assert "measure" in await names(client)
+        (project / ".go-ent" / "composed-tools" / "measure.py").unlink()
+        for client, ear in ((new, new_ear), (old, old_ear)):
+            await ear.news()
+            assert "measure" not in await names(client)
 
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("store", ["project/.go-ent", "user"])
-def test_an_editors_changes_are_seen_in_both_stores(
+async def test_an_editors_changes_are_seen_in_both_stores(
     project: Path, box: Sandbox, mode: Era, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("go_ent.engine.server.tools.changes.PAUSE_S", 0.05)
@@ -186,72 +182,63 @@ def test_an_editors_changes_are_seen_in_both_stores(
         replacement.write_text(tool("measure", "It is back."))
         replacement.replace(path)
 
-    async def main() -> None:
-        async with serving(project, box) as server, connected(server, mode) as (client, ear):
-            await client.call_tool("tool_list", {})
-            steps: list[tuple[Callable[[], object], str | None]] = [
-                (make, "How long it is."),
-                (edit, "Its length."),
-                (spoil, None),
-                (mend, "It is back."),
-                (path.unlink, None),
-            ]
-            for change, expected in steps:
-                await asyncio.to_thread(change)
+    async with serving(project, box) as server, connected(server, mode) as (client, ear):
+        await client.call_tool("tool_list", {})
+        steps: list[tuple[Callable[[], object], str | None]] = [
+            (make, "How long it is."),
+            (edit, "Its length."),
+            (spoil, None),
+            (mend, "It is back."),
+            (path.unlink, None),
+        ]
+        for change, expected in steps:
+            await asyncio.to_thread(change)
+            await ear.news()
+            while not ear.heard.empty():  # a file is seen half-written, and then whole
+                ear.heard.get_nowait()
+            shown = {one.name: one.description for one in await client.list_tools()}
+            if shown.get("measure") != expected:
                 await ear.news()
-                while not ear.heard.empty():  # a file is seen half-written, and then whole
-                    ear.heard.get_nowait()
                 shown = {one.name: one.description for one in await client.list_tools()}
-                if shown.get("measure") != expected:
-                    await ear.news()
-                    shown = {one.name: one.description for one in await client.list_tools()}
-                assert shown.get("measure") == expected, change
-                assert "tool_run" in shown
-
-    asyncio.run(main())
+            assert shown.get("measure") == expected, change
+            assert "tool_run" in shown
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_nothing_is_told_if_nothing_has_changed_that_is_listed(project: Path, box: Sandbox, mode: Era) -> None:
-    async def main() -> None:
-        async with serving(project, box) as server, connected(server, mode) as (client, ear):
-            watch = watcher(server)
-            await client.call_tool("tool_compose", {"source": tool("measure")})
-            await ear.news()
-            folder = project / ".go-ent" / "composed-tools"
-            os.utime(folder / "measure.py", (1, 1))
-            await watch.look()
-            (folder / "notes.txt").write_text("not a tool")
-            (folder / "Broken.py").write_text("not a tool either")
-            (folder / "broken.py").write_text("nor this")
-            await watch.look()
-            (folder / "measure.py").write_text((folder / "measure.py").read_text().replace("return len(q)", "return len(q) + 0"))
-            await watch.look()
-            await client.call_tool("measure", {"q": "abc"})
-            await watch.look()
-            assert not (await client.call_tool("tool_compose", {"source": tool("measure", "Other.")})).is_error
-            await ear.news()
-            assert ear.heard.empty()
-
-    asyncio.run(main())
+async def test_nothing_is_told_if_nothing_has_changed_that_is_listed(project: Path, box: Sandbox, mode: Era) -> None:
+    async with serving(project, box) as server, connected(server, mode) as (client, ear):
+        watch = watcher(server)
+        await client.call_tool("tool_compose", {"source": tool("measure")})
+        await ear.news()
+        folder = project / ".go-ent" / "composed-tools"
+        os.utime(folder / "measure.py", (1, 1))
+        await watch.look()
+        (folder / "notes.txt").write_text("not a tool")
+        (folder / "Broken.py").write_text("not a tool either")
+        (folder / "broken.py").write_text("nor this")
+        await watch.look()
+        (folder / "measure.py").write_text((folder / "measure.py").read_text().replace("return len(q)", "return len(q) + 0"))
+        await watch.look()
+        await client.call_tool("measure", {"q": "abc"})
+        await watch.look()
+        assert not (await client.call_tool("tool_compose", {"source": tool("measure", "Other.")})).is_error
+        await ear.news()
+        assert ear.heard.empty()
 
 
-def test_a_subscriber_to_the_stubs_hears_that_they_have_changed(project: Path, box: Sandbox) -> None:
-    async def main() -> None:
-        async with (
-            serving(project, box) as server,
-            Client(server) as client,
-            listen(client.session, resource_subscriptions=["go-ent://stubs"]) as heard,
-        ):
-            await client.call_tool("tool_compose", {"source": tool("measure")})
-            assert await asyncio.wait_for(anext(heard), WAIT_S) == ResourceUpdated(uri="go-ent://stubs")
-            stubs = await client.read_resource("go-ent://stubs")
-            assert "measure" in getattr(stubs[0], "text", "")
-
-    asyncio.run(main())
+async def test_a_subscriber_to_the_stubs_hears_that_they_have_changed(project: Path, box: Sandbox) -> None:
+    async with (
+        serving(project, box) as server,
+        Client(server) as client,
+        listen(client.session, resource_subscriptions=["go-ent://stubs"]) as heard,
+    ):
+        await client.call_tool("tool_compose", {"source": tool("measure")})
+        assert await asyncio.wait_for(anext(heard), WAIT_S) == ResourceUpdated(uri="go-ent://stubs")
+        stubs = await client.read_resource("go-ent://stubs")
+        assert "measure" in getattr(stubs[0], "text", "")
 
 
-def test_a_caller_hears_of_what_it_can_see(project: Path, box: Sandbox) -> None:
+async def test_a_caller_hears_of_what_it_can_see(project: Path, box: Sandbox) -> None:
     async def narrow(server: FastMCP, ready: asyncio.Event, done: asyncio.Event) -> int:
         become(Caller("narrow", allow=("shown",)))
         async with connected(server, "auto") as (client, new), connected(server, "legacy") as (_, old):
@@ -262,19 +249,16 @@ def test_a_caller_hears_of_what_it_can_see(project: Path, box: Sandbox) -> None:
             assert {"shown", "hidden"} & await names(client) == {"shown"}
             return new.heard.qsize() + old.heard.qsize()
 
-    async def main() -> None:
-        async with serving(project, box) as server, connected(server, "auto") as (client, ear):
-            ready, done = asyncio.Event(), asyncio.Event()
-            other = asyncio.create_task(narrow(server, ready, done))
-            await asyncio.wait_for(ready.wait(), WAIT_S)
-            await watcher(server).look()
-            for name in ("hidden", "shown"):
-                await client.call_tool("tool_compose", {"source": tool(name)})
-                await ear.news()
-            done.set()
-            assert await asyncio.wait_for(other, WAIT_S) == 0
-
-    asyncio.run(main())
+    async with serving(project, box) as server, connected(server, "auto") as (client, ear):
+        ready, done = asyncio.Event(), asyncio.Event()
+        other = asyncio.create_task(narrow(server, ready, done))
+        await asyncio.wait_for(ready.wait(), WAIT_S)
+        await watcher(server).look()
+        for name in ("hidden", "shown"):
+            await client.call_tool("tool_compose", {"source": tool(name)})
+            await ear.news()
+        done.set()
+        assert await asyncio.wait_for(other, WAIT_S) == 0
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -301,7 +285,7 @@ def test_it_looks_only_while_somebody_listens_and_leaves_nothing_behind(project:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_what_is_there_is_listed_as_soon_as_the_sandbox_image_is(project: Path, mode: Era, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_there_is_listed_as_soon_as_the_sandbox_image_is(project: Path, mode: Era, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the image has to be built first, a client has the server's own tools meanwhile, and a call of them says what it waits for."""
     monkeypatch.setattr("go_ent.engine.server.tools.named.IMAGE_S", 0.05)
     folder = project / ".go-ent" / "composed-tools"
@@ -317,41 +301,35 @@ def test_what_is_there_is_listed_as_soon_as_the_sandbox_image_is(project: Path, 
         told.append(message or "")
         waiting.set()
 
-    async def main() -> None:
-        with contextlib.closing(Sandbox(image=build)) as cold:
-            async with serving(project, cold) as server, connected(server, mode) as (client, ear):
-                shown = await names(client)
-                assert ("code_execute" in shown, "measure" in shown) == (True, False)
-                running = asyncio.create_task(client.call_tool("code_execute", {"code": "6 * 7"}, progress_handler=hear))
-                await asyncio.wait_for(waiting.wait(), WAIT_S)
-                assert told[0].startswith("waiting for the sandbox image")
-                built.set()
-                assert ((await running).structured_content or {})["result"] == 42
-                await ear.news()
-                assert "measure" in await names(client)
-
-    asyncio.run(main())
+    with contextlib.closing(Sandbox(image=build)) as cold:
+        async with serving(project, cold) as server, connected(server, mode) as (client, ear):
+            shown = await names(client)
+            assert ("code_execute" in shown, "measure" in shown) == (True, False)
+            running = asyncio.create_task(client.call_tool("code_execute", {"code": "6 * 7"}, progress_handler=hear))
+            await asyncio.wait_for(waiting.wait(), WAIT_S)
+            assert told[0].startswith("waiting for the sandbox image")
+            built.set()
+            assert ((await running).structured_content or {})["result"] == 42
+            await ear.news()
+            assert "measure" in await names(client)
 
 
-def test_over_stdio_beside_another_server_of_the_project(project: Path, box: Sandbox) -> None:
+async def test_over_stdio_beside_another_server_of_the_project(project: Path, box: Sandbox) -> None:
     """As a client starts it: what another server's client composes, and what the command line adds, its model sees."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     (project / "added.py").write_text(tool("added"))
 
-    async def main() -> None:
-        transport = StdioTransport(COMMAND[0], [*COMMAND[1:], "serve"], cwd=str(project), env=environment)
-        async with (
-            connected(transport, "auto") as (first, first_ear),
-            serving(project, box) as server,
-            connected(server, "legacy") as (second, second_ear),
-        ):
-            await second.call_tool("tool_compose", {"source": tool("composed")})
-            for client, ear in ((first, first_ear), (second, second_ear)):
-                await ear.news()
-                assert (await client.call_tool("composed", {"q": "abc"})).data == 3
-            await go_ent(project, "tool", "add", "added.py")
-            for client, ear in ((first, first_ear), (second, second_ear)):
-                await ear.news()
-                assert {"composed", "added"} <= await names(client)
-
-    asyncio.run(main())
+    transport = StdioTransport(COMMAND[0], [*COMMAND[1:], "serve"], cwd=str(project), env=environment)
+    async with (
+        connected(transport, "auto") as (first, first_ear),
+        serving(project, box) as server,
+        connected(server, "legacy") as (second, second_ear),
+    ):
+        await second.call_tool("tool_compose", {"source": tool("composed")})
+        for client, ear in ((first, first_ear), (second, second_ear)):
+            await ear.news()
+            assert (await client.call_tool("composed", {"q": "abc"})).data == 3
+        await go_ent(project, "tool", "add", "added.py")
+        for client, ear in ((first, first_ear), (second, second_ear)):
+            await ear.news()
+            assert {"composed", "added"} <= await names(client)

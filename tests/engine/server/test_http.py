@@ -278,7 +278,7 @@ class TestMoney:
         config = BudgetConfig(day=BudgetLimit(usd=10.0), reserve_usd=0.5)
         return Budget(tmp_path, config, Prices(), mode="mcp", clients={"ci": BudgetLimit(usd=1.0), "few": BudgetLimit(tokens=100)})
 
-    def test_a_client_s_limit_is_not_let_pass_with_a_warning(self, budget: Budget) -> None:
+    async def test_a_client_s_limit_is_not_let_pass_with_a_warning(self, budget: Budget) -> None:
         """Where the project's own limits are: it was given to somebody else."""
 
         async def spend(key: str, client: str, usd: float) -> None:
@@ -286,20 +286,17 @@ class TestMoney:
             held = await budget.reserve(key, estimate, execution_id=key, task_id=key, client=client, ask=_yes)
             await budget.settle(held, runtime="cli", model=None, role=None, tokens=Tokens(input=10), usd=usd)
 
-        async def main() -> None:
-            await spend("1", "ci", 0.75)
-            with pytest.raises(BudgetExceeded, match="the budget of the client ci for today"):
-                await spend("2", "ci", 0.5)
-            await spend("3", "", 0.5)
-            await spend("4", "other", 9.5)  # over the day's limit, which only warns
-            with pytest.raises(BudgetExceeded, match=r"client few for today.*100 tokens"):
-                await spend("5", "few", 0.1)
-            report = await budget.report()
-            assert report.clients["ci"].spent_usd == 0.75
-            assert report.clients["other"].limit_usd is None
-            assert report.day.spent_usd == 10.75
-
-        asyncio.run(main())
+        await spend("1", "ci", 0.75)
+        with pytest.raises(BudgetExceeded, match="the budget of the client ci for today"):
+            await spend("2", "ci", 0.5)
+        await spend("3", "", 0.5)
+        await spend("4", "other", 9.5)  # over the day's limit, which only warns
+        with pytest.raises(BudgetExceeded, match=r"client few for today.*100 tokens"):
+            await spend("5", "few", 0.1)
+        report = await budget.report()
+        assert report.clients["ci"].spent_usd == 0.75
+        assert report.clients["other"].limit_usd is None
+        assert report.day.spent_usd == 10.75
 
     def test_an_account_of_the_version_before_is_gone_on_with(self, tmp_path: Path) -> None:
         (tmp_path / ".go-ent").mkdir()

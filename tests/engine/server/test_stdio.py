@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -207,23 +206,20 @@ def test_of_two_servers_one_has_an_execution_and_the_other_may_stop_it(wire: Cal
     assert first.answer(again)["structuredContent"]["status"] == "interrupted"
 
 
-def test_a_tools_server_that_dies_is_an_error_of_the_call_and_is_there_for_the_next(project: Path) -> None:
+async def test_a_tools_server_that_dies_is_an_error_of_the_call_and_is_there_for_the_next(project: Path) -> None:
     notes = upstream(project)
     dies = project.parent / "dies"
     dies.write_text("1")
 
-    async def main() -> None:
-        transport = StdioTransport(COMMAND[0], [*COMMAND[1:], "serve"], cwd=str(project), env=dict(os.environ), keep_alive=False)
-        async with Client(transport) as client:
-            assert (await say(client, "code_execute", code="await tools.bare.echo(text='one')"))[1]["result"] == "one"
-            failed, said = await say(client, "code_execute", code=f"await tools.bare.dies(file={str(dies)!r})")
-            assert (failed, said["status"]) == (True, "error")
-            assert "ToolError: bare.dies: MCP server bare was lost during the call of bare.dies, which may have run" in said["error"]
-            failed, said = await say(client, "code_execute", code="await tools.bare.echo(text='two')")
-            assert (failed, said["result"]) == (False, "two")
-            os.kill(int(notes.read_text().split()[-1]), signal.SIGKILL)  # between two calls, this time
-            failed, said = await say(client, "code_execute", code="await tools.bare.echo(text='three')")
-            assert (failed, said["result"]) == (False, "three")
-            assert len(notes.read_text().split()) >= 3
-
-    asyncio.run(main())
+    transport = StdioTransport(COMMAND[0], [*COMMAND[1:], "serve"], cwd=str(project), env=dict(os.environ), keep_alive=False)
+    async with Client(transport) as client:
+        assert (await say(client, "code_execute", code="await tools.bare.echo(text='one')"))[1]["result"] == "one"
+        failed, said = await say(client, "code_execute", code=f"await tools.bare.dies(file={str(dies)!r})")
+        assert (failed, said["status"]) == (True, "error")
+        assert "ToolError: bare.dies: MCP server bare was lost during the call of bare.dies, which may have run" in said["error"]
+        failed, said = await say(client, "code_execute", code="await tools.bare.echo(text='two')")
+        assert (failed, said["result"]) == (False, "two")
+        os.kill(int(notes.read_text().split()[-1]), signal.SIGKILL)  # between two calls, this time
+        failed, said = await say(client, "code_execute", code="await tools.bare.echo(text='three')")
+        assert (failed, said["result"]) == (False, "three")
+        assert len(notes.read_text().split()) >= 3

@@ -126,34 +126,31 @@ def test_what_to_do_where_something_has_changed_that_may_not_matter(project: Pat
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_tool_that_the_server_does_not_have(project: Path, box: Sandbox, mode: Mode) -> None:
+async def test_a_tool_that_the_server_does_not_have(project: Path, box: Sandbox, mode: Mode) -> None:
     upstream = FastMCP("up")
 
     @upstream.tool
     def add(a: int, b: int) -> int:
         return a + b
 
-    async def main() -> None:
-        composer = Composer(project, config=Config(allow=("up.*",)), sources=[McpSource.from_server("up", upstream)], box=box)
-        async with composer, Engine(project, composer=composer) as engine, Client(make_server(composer, engine), mode=mode) as client:
-            await say(client, "tool_compose", source=DOUBLE)
-            for name, expected in (
-                ("up.add", "up.add is called by code: code_execute with `await tools.up.add(...)`"),
-                ("tools.up.add", "up.add is called by code: code_execute with `await tools.up.add(...)`"),
-                ("doubles", "there is no tool doubles; did you mean double?"),
-                ("code_exec", "there is no tool code_exec; did you mean code_execute?"),
-                ("up.sub", "there is no tool up.sub; tool_search finds those that code may call, tool_list the composed ones"),
-            ):
-                assert await say(client, name, a=1, b=2) == (True, expected)
-            callers.become(callers.Caller("narrow", allow=()))
-            try:
-                for name in ("up.add", "doubles"):
-                    _, text = await say(client, name, a=1, b=2)
-                    assert text.startswith(f"there is no tool {name}; tool_search finds"), text
-            finally:
-                callers.become(callers.LOCAL)
-
-    asyncio.run(main())
+    composer = Composer(project, config=Config(allow=("up.*",)), sources=[McpSource.from_server("up", upstream)], box=box)
+    async with composer, Engine(project, composer=composer) as engine, Client(make_server(composer, engine), mode=mode) as client:
+        await say(client, "tool_compose", source=DOUBLE)
+        for name, expected in (
+            ("up.add", "up.add is called by code: code_execute with `await tools.up.add(...)`"),
+            ("tools.up.add", "up.add is called by code: code_execute with `await tools.up.add(...)`"),
+            ("doubles", "there is no tool doubles; did you mean double?"),
+            ("code_exec", "there is no tool code_exec; did you mean code_execute?"),
+            ("up.sub", "there is no tool up.sub; tool_search finds those that code may call, tool_list the composed ones"),
+        ):
+            assert await say(client, name, a=1, b=2) == (True, expected)
+        callers.become(callers.Caller("narrow", allow=()))
+        try:
+            for name in ("up.add", "doubles"):
+                _, text = await say(client, name, a=1, b=2)
+                assert text.startswith(f"there is no tool {name}; tool_search finds"), text
+        finally:
+            callers.become(callers.LOCAL)
 
 
 def test_a_session_is_called_what_its_client_calls_it(project: Path, box: Sandbox) -> None:
@@ -196,18 +193,15 @@ def test_what_goes_wrong_inside_is_told_to_the_projects_user_alone(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_search_that_finds_nothing_says_what_there_is_to_do(project: Path, box: Sandbox, mode: Mode) -> None:
-    async def main() -> None:
-        async with (
-            Composer(project, box=box) as composer,
-            Engine(project, composer=composer) as engine,
-            Client(make_server(composer, engine), mode=mode) as client,
-        ):
-            assert "code_execute runs plain Python" in (await say(client, "tool_search"))[1]["text"]
-            assert "fewer words find more" in (await say(client, "tool_search", words="send a letter"))[1]["text"]
-            assert "fewer words find more" in (await say(client, "tool_search", namespace="post"))[1]["text"]
-
-    asyncio.run(main())
+async def test_a_search_that_finds_nothing_says_what_there_is_to_do(project: Path, box: Sandbox, mode: Mode) -> None:
+    async with (
+        Composer(project, box=box) as composer,
+        Engine(project, composer=composer) as engine,
+        Client(make_server(composer, engine), mode=mode) as client,
+    ):
+        assert "code_execute runs plain Python" in (await say(client, "tool_search"))[1]["text"]
+        assert "fewer words find more" in (await say(client, "tool_search", words="send a letter"))[1]["text"]
+        assert "fewer words find more" in (await say(client, "tool_search", namespace="post"))[1]["text"]
 
 
 def test_a_client_goes_back_to_a_checkpoint_only_if_it_says_so_of_what_is_made_again(project: Path, box: Sandbox) -> None:

@@ -224,42 +224,33 @@ class TestStopping:
 
         asyncio.run(main())
 
-    def test_what_was_about_to_start_does_not(self) -> None:
-        async def main() -> None:
-            stop = asyncio.Event()
+    async def test_what_was_about_to_start_does_not(self) -> None:
+        stop = asyncio.Event()
 
-            async def stops(step: Step) -> RunResult:
-                stop.set()
-                return done(step)
-
-            results = await parallel.run(plan({"id": "a"}, {"id": "b"}), stops, execution_id="e", concurrency=2, stop=stop)
-            assert [result.status for result in results] == ["completed", "interrupted"]
-
-        asyncio.run(main())
-
-    def test_stopped_before_it_began_nothing_runs(self) -> None:
-        async def main() -> None:
-            stop, host = asyncio.Event(), Host()
+        async def stops(step: Step) -> RunResult:
             stop.set()
-            results = await parallel.run(plan({"id": "a"}, {"id": "b"}), host, execution_id="e", stop=stop)
-            assert [result.status for result in results] == ["interrupted", "interrupted"]
-            assert host.began == []
+            return done(step)
 
-        asyncio.run(main())
+        results = await parallel.run(plan({"id": "a"}, {"id": "b"}), stops, execution_id="e", concurrency=2, stop=stop)
+        assert [result.status for result in results] == ["completed", "interrupted"]
 
-    def test_no_pause_before_another_try_outlives_the_stop(self) -> None:
-        async def main() -> None:
-            stop = asyncio.Event()
+    async def test_stopped_before_it_began_nothing_runs(self) -> None:
+        stop, host = asyncio.Event(), Host()
+        stop.set()
+        results = await parallel.run(plan({"id": "a"}, {"id": "b"}), host, execution_id="e", stop=stop)
+        assert [result.status for result in results] == ["interrupted", "interrupted"]
+        assert host.began == []
 
-            async def fails(step: Step) -> RunResult:
-                asyncio.get_running_loop().call_soon(stop.set)
-                return done(step, status="failed", failure="task", error="no")
+    async def test_no_pause_before_another_try_outlives_the_stop(self) -> None:
+        stop = asyncio.Event()
 
-            given = plan({"id": "a", "retries": 9})
-            (result,) = await parallel.run(given, fails, execution_id="e", stop=stop, backoff_s=60)
-            assert result.status == "failed"
+        async def fails(step: Step) -> RunResult:
+            asyncio.get_running_loop().call_soon(stop.set)
+            return done(step, status="failed", failure="task", error="no")
 
-        asyncio.run(main())
+        given = plan({"id": "a", "retries": 9})
+        (result,) = await parallel.run(given, fails, execution_id="e", stop=stop, backoff_s=60)
+        assert result.status == "failed"
 
     def test_cancelling_it_leaves_nothing_running(self) -> None:
         async def main() -> None:

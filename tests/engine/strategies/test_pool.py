@@ -84,17 +84,14 @@ def test_a_cancel_that_never_comes_holds_nothing_up() -> None:
     assert asyncio.run(run_with_concurrency([1, 2], double, 1, cancel=asyncio.Event())) == [2, 4]
 
 
-def test_results_come_in_completion_order_and_callbacks_carry_the_task() -> None:
-    async def main() -> None:
-        gate, told = Gate(), []
-        pool = asyncio.create_task(run_with_concurrency([1, 2, 3], gate, 3, lambda task, result: told.append((task, result))))
-        for task in (2, 3, 1):
-            gate.open(task)
-            await settle()
-        assert await pool == [2, 3, 1]
-        assert told == [(2, 2), (3, 3), (1, 1)]
-
-    asyncio.run(main())
+async def test_results_come_in_completion_order_and_callbacks_carry_the_task() -> None:
+    gate, told = Gate(), []
+    pool = asyncio.create_task(run_with_concurrency([1, 2, 3], gate, 3, lambda task, result: told.append((task, result))))
+    for task in (2, 3, 1):
+        gate.open(task)
+        await settle()
+    assert await pool == [2, 3, 1]
+    assert told == [(2, 2), (3, 3), (1, 1)]
 
 
 def test_an_error_is_told_with_its_task_and_the_rest_goes_on() -> None:
@@ -144,28 +141,25 @@ def test_a_callback_that_raises_loses_no_result_and_counts_no_error(is_async: bo
     assert [record.message.partition(" ")[0] for record in caplog.records] == ["on_result", "on_error", "on_result"]
 
 
-def test_tasks_are_taken_only_when_a_slot_is_free() -> None:
-    async def main() -> None:
-        gate, pulled = Gate(), []
+async def test_tasks_are_taken_only_when_a_slot_is_free() -> None:
+    gate, pulled = Gate(), []
 
-        def endless() -> Iterator[int]:
-            number = 0
-            while True:
-                pulled.append(number)
-                yield number
-                number += 1
+    def endless() -> Iterator[int]:
+        number = 0
+        while True:
+            pulled.append(number)
+            yield number
+            number += 1
 
-        cancel = asyncio.Event()
-        pool = asyncio.create_task(run_with_concurrency(endless(), gate, 3, cancel=cancel))
-        await settle()
-        assert pulled == gate.started == [0, 1, 2]
-        gate.open(1)
-        await settle()
-        assert pulled == gate.started == [0, 1, 2, 3]
-        cancel.set()
-        assert await pool == [1]
-
-    asyncio.run(main())
+    cancel = asyncio.Event()
+    pool = asyncio.create_task(run_with_concurrency(endless(), gate, 3, cancel=cancel))
+    await settle()
+    assert pulled == gate.started == [0, 1, 2]
+    gate.open(1)
+    await settle()
+    assert pulled == gate.started == [0, 1, 2, 3]
+    cancel.set()
+    assert await pool == [1]
 
 
 def test_tasks_may_come_from_an_async_iterable() -> None:
@@ -212,21 +206,18 @@ def test_cancel_starts_nothing_more_cancels_what_runs_and_keeps_what_was_complet
 
 
 @pytest.mark.parametrize("concurrency", [1, 5])
-def test_a_callback_may_cancel_and_then_nothing_more_starts(concurrency: int) -> None:
-    async def main() -> None:
-        cancel, started, tasks = asyncio.Event(), [], iter(range(100))
+async def test_a_callback_may_cancel_and_then_nothing_more_starts(concurrency: int) -> None:
+    cancel, started, tasks = asyncio.Event(), [], iter(range(100))
 
-        async def run(task: int) -> int:
-            started.append(task)
-            return task
+    async def run(task: int) -> int:
+        started.append(task)
+        return task
 
-        assert await run_with_concurrency(tasks, run, concurrency, lambda _task, _result: cancel.set(), cancel=cancel) == [0]
-        assert started == [0]
-        following = next(tasks)
-        assert await run_with_concurrency(tasks, run, concurrency, cancel=cancel) == []
-        assert (started, next(tasks)) == ([0], following + 1)
-
-    asyncio.run(main())
+    assert await run_with_concurrency(tasks, run, concurrency, lambda _task, _result: cancel.set(), cancel=cancel) == [0]
+    assert started == [0]
+    following = next(tasks)
+    assert await run_with_concurrency(tasks, run, concurrency, cancel=cancel) == []
+    assert (started, next(tasks)) == ([0], following + 1)
 
 
 def test_cancelling_the_call_leaves_nothing_running() -> None:
@@ -244,18 +235,13 @@ def test_cancelling_the_call_leaves_nothing_running() -> None:
     asyncio.run(main())
 
 
-def test_a_task_that_takes_too_long_is_an_error() -> None:
-    async def main() -> None:
-        gate, errors = Gate(), []
-        gate.open(2)
-        answer = await run_with_concurrency(
-            [1, 2], gate, 2, on_error=lambda task, error: errors.append((task, type(error))), timeout_s=0.01
-        )
-        assert answer == [2]
-        assert errors == [(1, TimeoutError)]
-        assert gate.cancelled == [1]
-
-    asyncio.run(main())
+async def test_a_task_that_takes_too_long_is_an_error() -> None:
+    gate, errors = Gate(), []
+    gate.open(2)
+    answer = await run_with_concurrency([1, 2], gate, 2, on_error=lambda task, error: errors.append((task, type(error))), timeout_s=0.01)
+    assert answer == [2]
+    assert errors == [(1, TimeoutError)]
+    assert gate.cancelled == [1]
 
 
 def test_a_failure_is_tried_again_with_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
