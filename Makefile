@@ -6,7 +6,10 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 PINNED := $(PIP) --require-hashes --requirement
 
-.PHONY: demo docs test test-all test-long test-real fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick image clean
+.PHONY: help demo docs site test test-all test-long test-real fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick image clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml requirements.txt
 	@echo "setting up $(VENV) (once, about a minute)"
@@ -35,7 +38,7 @@ fuzz: image  ## every parser of bytes from outside, under atheris for a minute e
 	@$(PINNED) tests/fuzz/requirements.txt
 	$(BIN)/python -m tests.fuzz.drive $(FUZZ)
 
-test-all: test test-long test-real
+test-all: test test-long test-real  ## all three
 
 soak: image  ## 20,000 runs by 8 clients in one server, a part of them bad in every way; half an hour; RUNS=400 for fewer
 	$(BIN)/python -m benchmarks.soak --runs $(or $(RUNS),20000) --clients $(or $(CLIENTS),8) $(if $(RUNS),,--save)
@@ -70,7 +73,7 @@ bench-peers: image  ## the sandbox beside what people would pick instead; saved 
 	@$(PINNED) benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.peers_bench --save
 
-bench-quick: image
+bench-quick: image  ## a quick look at the figures; nothing is saved
 	$(BIN)/python -m benchmarks.sandbox_bench --quick
 	$(BIN)/python -m benchmarks.hardening_bench --quick
 	$(BIN)/python -m benchmarks.composer_bench --quick
@@ -91,5 +94,10 @@ docs: $(STAMP)  ## the reference, made from the code
 	@$(BIN)/python docs/reference/generate.py
 	@$(BIN)/python -m tests.security.corpus
 
-clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+site: $(STAMP)  ## the documentation as a site, in site/; a dead link fails
+	@$(PINNED) docs/requirements.txt
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open site/index.html"
+
+clean:  ## remove what set-up and builds have made here
+	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

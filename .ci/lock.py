@@ -1,6 +1,6 @@
 """`make lock`: pin every package that set-up installs, with the digests of its files.
 
-What tests and benchmarks are set up from are `requirements.txt` (with the `dev` extra), and what the `bench` and `fuzz` extras
+What tests and benchmarks are set up from are `requirements.txt` (with the `dev` extra), and what the `bench`, `fuzz` and `site` extras
 add to it, each beside what needs it. No file names an address: packages come from wherever pip is told to look.
 """
 
@@ -13,7 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOCKED = ROOT / "requirements.txt"
-MORE = {"bench": ROOT / "benchmarks" / "requirements.txt", "fuzz": ROOT / "tests" / "fuzz" / "requirements.txt"}
+MORE = {
+    "bench": ROOT / "benchmarks" / "requirements.txt",
+    "fuzz": ROOT / "tests" / "fuzz" / "requirements.txt",
+    "site": ROOT / "docs" / "requirements.txt",
+}
 BUILD = "setuptools>=77\n"  # what makes the editable install: without isolation, so that it is pinned, too
 HEADER = "# Made by `make lock`; every file's digest is checked by pip.\n"
 

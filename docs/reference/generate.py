@@ -202,6 +202,9 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--check"]:
+        stale = [name for name, text in pages().items() if (HERE / name).read_text(encoding="utf-8") != text]
+        raise SystemExit(f"out of date: {', '.join(stale)}; run make docs" if stale else 0)
     for name, text in pages().items():
         (HERE / name).write_text(text, encoding="utf-8")
         print(f"docs/reference/{name}: {len(text.splitlines())} lines")
