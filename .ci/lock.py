@@ -1,7 +1,8 @@
 """`make lock`: pin every package that set-up installs, with the digests of its files.
 
-What tests and benchmarks are set up from are `requirements.txt` (with the `dev` extra), and what the `bench`, `fuzz` and `site` extras
-add to it, each beside what needs it. No file names an address: packages come from wherever pip is told to look.
+What tests and benchmarks are set up from are `requirements.txt` (with the `dev` extra), and what the `bench`, `fuzz`
+and `site` extras add to it, each beside what needs it. No file names an address: packages come from wherever pip is
+told to look.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ HEADER = "# Made by `make lock`; every file's digest is checked by pip.\n"
 
 def compiled(*extras: str, known: Path | None = None) -> dict[str, str]:
     """Each package as its lines, by the first of them: one may be there twice, for different Pythons."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+    ]
     command += ["--no-annotate", "--no-header", *(f"--extra={extra}" for extra in extras), "pyproject.toml", "-"]
     if known is not None:
         command += ["--constraint", str(known)]

@@ -91,7 +91,10 @@ def best_of(rounds: Iterable[Mapping[str, Kept]]) -> dict[str, Kept]:
 def middle_of(rounds: Sequence[Mapping[str, Kept]]) -> dict[str, Kept]:
     """Of each row the median of the rounds."""
     names = dict.fromkeys(name for found in rounds for name in found)
-    return {name: Kept(median([found[name].ratio for found in rounds if name in found]), _better(rounds, name)) for name in names}
+    return {
+        name: Kept(median([found[name].ratio for found in rounds if name in found]), _better(rounds, name))
+        for name in names
+    }
 
 
 def _better(rounds: Sequence[Mapping[str, Kept]], name: str) -> Better:
@@ -140,14 +143,19 @@ def write(benches: Sequence[str], path: Path = FILE, most: int = ROUNDS) -> None
             rows[name] = {"ratio": kept.ratio, "better": kept.better, "spread": max(found) / min(found) - 1}
         data["benches"][bench] = rows
         about = {"machine": machine(), "rounds": most}
-        path.write_text(json.dumps({**about, "benches": data["benches"]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps({**about, "benches": data["benches"]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 def read(path: Path = FILE) -> dict[str, dict[str, Kept]]:
     if not path.exists():
         raise SystemExit(f"there is no {path.name} to compare with: make bench-baseline writes it")
     benches = json.loads(path.read_text(encoding="utf-8"))["benches"]
-    return {bench: {name: Kept(row["ratio"], row["better"]) for name, row in rows.items()} for bench, rows in benches.items()}
+    return {
+        bench: {name: Kept(row["ratio"], row["better"]) for name, row in rows.items()}
+        for bench, rows in benches.items()
+    }
 
 
 def table(verdicts: Mapping[str, Sequence[Verdict]], *, every: bool = False) -> str:
@@ -168,7 +176,9 @@ def summary(verdicts: Mapping[str, Sequence[Verdict]]) -> tuple[str, int]:
     said = f"{len(every)} ratios: {counts['WORSE']} more than {MOST:.0%} worse, {counts['MISSING']} missing, {counts['new']} new, "
     said += f"{counts['better']} more than {MOST:.0%} better"
     if any(verdict.fails for verdict in every) and load() > BUSY * (os.cpu_count() or 1):
-        said += f"; others are at work on the machine ({load():.1f} processes want a core): check again when it is quiet"
+        said += (
+            f"; others are at work on the machine ({load():.1f} processes want a core): check again when it is quiet"
+        )
     if counts["new"] or counts["better"] or counts["MISSING"]:
         said += "; make bench-baseline takes them as they are"
     return said, int(any(verdict.fails for verdict in every))

@@ -54,7 +54,9 @@ class Found:
         return math.ceil(once / saved) if saved > 0 else None
 
 
-async def play_all(chosen: Sequence[Scenario], world: World, rounds: int) -> tuple[list[Found], dict[int, dict[Way, Place]]]:
+async def play_all(
+    chosen: Sequence[Scenario], world: World, rounds: int
+) -> tuple[list[Found], dict[int, dict[Way, Place]]]:
     """Each scenario in each way, in turns, *rounds* times after one that is not timed."""
     found: dict[str, Found] = {}
     places: dict[int, dict[Way, Place]] = {}
@@ -223,7 +225,13 @@ def details(found: Found) -> dict[str, object]:
         for way, played in found.played.items()
     }
     scenario = found.scenario
-    return {"name": scenario.name, "tools": scenario.tools, "results": scenario.result, "composing_tokens": found.composing, "ways": ways}
+    return {
+        "name": scenario.name,
+        "tools": scenario.tools,
+        "results": scenario.result,
+        "composing_tokens": found.composing,
+        "ways": ways,
+    }
 
 
 def measure(quick: bool) -> Report:
@@ -232,7 +240,10 @@ def measure(quick: bool) -> Report:
     body, after = page(all_found, places)
     plot = svg.grouped(
         "Tokens until the answer (a scale of powers of ten)",
-        {f"{f.scenario.name} ({f.scenario.tools:,} tools)": {way: float(f.tokens(way)) for way in WAYS} for f in all_found},
+        {
+            f"{f.scenario.name} ({f.scenario.tools:,} tools)": {way: float(f.tokens(way)) for way in WAYS}
+            for f in all_found
+        },
         "tokens",
     )
     return Report(

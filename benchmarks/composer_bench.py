@@ -47,15 +47,34 @@ class Many:
     def _spec(self, verb: str, noun: str, chance: random.Random) -> ToolSpec:
         properties: dict[str, Any] = {
             f"{noun}_id": {"type": "string", "description": f"The id of the {noun} to {verb}"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20, "description": "How many results to return"},
-            "state": {"type": "string", "enum": ["open", "closed", "all"], "description": f"Only {noun}s in this state"},
-            "fields": {"type": "array", "items": {"type": "string"}, "description": "Which fields to include in the answer"},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 100,
+                "default": 20,
+                "description": "How many results to return",
+            },
+            "state": {
+                "type": "string",
+                "enum": ["open", "closed", "all"],
+                "description": f"Only {noun}s in this state",
+            },
+            "fields": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Which fields to include in the answer",
+            },
         }
         chosen = dict(chance.sample(sorted(properties.items()), 3))
-        item = {"type": "object", "properties": {"id": {"type": "string"}, "title": {"type": "string"}, "state": {"type": "string"}}}
+        item = {
+            "type": "object",
+            "properties": {"id": {"type": "string"}, "title": {"type": "string"}, "state": {"type": "string"}},
+        }
         text = f"{verb.title()} {noun}s in {self.namespace}. Use this when somebody asks to {verb} a {noun}, and you know its id or state."
         schema = {"type": "object", "properties": chosen, "required": sorted(chosen)[:1]}
-        return ToolSpec(f"{self.namespace}.{verb}_{noun}", text, schema, {"type": "array", "items": item}, origin=self.origin)
+        return ToolSpec(
+            f"{self.namespace}.{verb}_{noun}", text, schema, {"type": "array", "items": item}, origin=self.origin
+        )
 
     async def tools(self) -> list[ToolSpec]:
         return self._specs
@@ -98,7 +117,15 @@ async def finding(times: int) -> list[Row]:
             baseline_name="among 100",
             note=f"slowest {max(found):.2f} ms",
         ),
-        Row("definitions, a search, stubs, code, result", "", talk, "tokens", everything, 0.02, baseline_name="1,000 definitions"),
+        Row(
+            "definitions, a search, stubs, code, result",
+            "",
+            talk,
+            "tokens",
+            everything,
+            0.02,
+            baseline_name="1,000 definitions",
+        ),
     ]
 
 
@@ -144,7 +171,9 @@ def pipeline(lines: int) -> Row:
             data = "".join(f"{number}\n" for number in range(count_))
             started = time.perf_counter()
             arguments = [*tool, "run", "echo", "--each"]
-            done = subprocess.run(arguments, cwd=project, env=environment, check=True, capture_output=True, input=data, text=True)
+            done = subprocess.run(
+                arguments, cwd=project, env=environment, check=True, capture_output=True, input=data, text=True
+            )
             assert done.stdout == data
             return time.perf_counter() - started
 
@@ -160,7 +189,8 @@ def subprocesses() -> float:
     started = time.perf_counter()
     for _ in range(20):
         running = [
-            subprocess.Popen([sys.executable, "-I", "-c", "print(1)"], stdout=subprocess.DEVNULL) for _ in range(os.cpu_count() or 1)
+            subprocess.Popen([sys.executable, "-I", "-c", "print(1)"], stdout=subprocess.DEVNULL)
+            for _ in range(os.cpu_count() or 1)
         ]
         for process in running:
             process.wait()

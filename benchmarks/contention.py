@@ -100,7 +100,14 @@ def rows(quick: bool) -> list[Row]:
         if processes == 4:
             found.append(
                 Row(
-                    "the budget's rate, 4 processes", "", median(ours), "/s", alone, better="higher", baseline_name="1 process", gated=False
+                    "the budget's rate, 4 processes",
+                    "",
+                    median(ours),
+                    "/s",
+                    alone,
+                    better="higher",
+                    baseline_name="1 process",
+                    gated=False,
                 )
             )
     return found

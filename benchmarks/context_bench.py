@@ -52,24 +52,48 @@ ERRORS = "TimeoutError ConnectionResetError PermissionError KeyError DeadlockDet
 # A sentence, and what of it must be found together: names of slots, and words as they are.
 Phrasing = tuple[str, tuple[str, ...]]
 PHRASINGS: tuple[Phrasing, ...] = (
-    ("It turned out that the {word} consumer reads its offsets from {path}, which nobody had mentioned before.", ("path", "offsets")),
-    ("The only place where the discount is rounded is {ident}, so that is where a fix has to go.", ("ident", "discount")),
+    (
+        "It turned out that the {word} consumer reads its offsets from {path}, which nobody had mentioned before.",
+        ("path", "offsets"),
+    ),
+    (
+        "The only place where the discount is rounded is {ident}, so that is where a fix has to go.",
+        ("ident", "discount"),
+    ),
     ("{person} confirmed on the call that the {word} contract caps us at {number} a day.", ("number", "contract")),
-    ("After some back and forth we settled on {tool} instead of {tool2} for the {word} store.", ("tool", "tool2", "store")),
+    (
+        "After some back and forth we settled on {tool} instead of {tool2} for the {word} store.",
+        ("tool", "tool2", "store"),
+    ),
     ("For the record, the staging tenant is {id} and it is not shared with anyone.", ("id", "tenant")),
     ("Under load the {word} service died with {error} after roughly {number}.", ("error", "number")),
     ("What bit us last time was that {ident} silently swallows the second argument.", ("ident", "argument")),
-    ("They asked for the cut-over to happen on {date} because the auditors are in the house the week after.", ("date", "cut-over")),
+    (
+        "They asked for the cut-over to happen on {date} because the auditors are in the house the week after.",
+        ("date", "cut-over"),
+    ),
     ("Nobody outside the platform team may write to {path}; that was agreed with security.", ("path", "security")),
     ("The rollback bundle is stored as {id}, and restoring it took {number} in the rehearsal.", ("id", "number")),
-    ("I'd keep {tool} out of this release: {person} is against it, and the {word} numbers do not justify it.", ("tool", "release")),
-    ("One more thing about the export: rows older than {number} are dropped before they reach {ident}.", ("number", "ident")),
+    (
+        "I'd keep {tool} out of this release: {person} is against it, and the {word} numbers do not justify it.",
+        ("tool", "release"),
+    ),
+    (
+        "One more thing about the export: rows older than {number} are dropped before they reach {ident}.",
+        ("number", "ident"),
+    ),
     ("The customer behind ticket {ticket} still sees the old totals, and we owe them an answer.", ("ticket", "totals")),
-    ("Memory peaked at {number} while the {word} job was running, which is above what the node has.", ("number", "Memory")),
+    (
+        "Memory peaked at {number} while the {word} job was running, which is above what the node has.",
+        ("number", "Memory"),
+    ),
     ("So the flag we need is {flag}, without it the {word} step is skipped and nothing says so.", ("flag", "skipped")),
     ("Version {version} of the driver is the last one that works with our {word} proxy.", ("version", "driver")),
     ("{person} owns the credentials rotation, and wants to be told before {ident} is touched.", ("person", "ident")),
-    ("We will not migrate the {word} tables in this pass; the plan is to do that once {ticket} is closed.", ("ticket", "tables")),
+    (
+        "We will not migrate the {word} tables in this pass; the plan is to do that once {ticket} is closed.",
+        ("ticket", "tables"),
+    ),
     ("The process left with exit code {code} as soon as {path} was mounted read-only.", ("code", "path")),
     ("Traffic for the pilot goes to {host}, everything else stays where it is.", ("host", "pilot")),
     ("My reading is that the race sits between {ident} and the flush in {path}.", ("ident", "path")),
@@ -100,12 +124,24 @@ HELD_OUT: tuple[Phrasing, ...] = (
 # Facts without a name, a number or a path in them, and without a word that announces them: only a reader who understands the text
 # can tell them from what is said beside them, or who sees that nothing else is said in such words.
 PLAIN: tuple[Phrasing, ...] = (
-    ("The upstairs team shares a single login, which is why the audit trail says nothing.", ("single login", "audit trail")),
+    (
+        "The upstairs team shares a single login, which is why the audit trail says nothing.",
+        ("single login", "audit trail"),
+    ),
     ("Whoever is on duty restarts the importer by hand every other morning.", ("restarts the importer", "by hand")),
-    ("Our largest customer reads the mails as plain text, pictures and tables get lost there.", ("largest customer", "plain text")),
+    (
+        "Our largest customer reads the mails as plain text, pictures and tables get lost there.",
+        ("largest customer", "plain text"),
+    ),
     ("The sandbox talks to the real payment provider, contrary to its name.", ("sandbox", "real payment provider")),
-    ("Half of the addresses come from an old spreadsheet and have their columns swapped.", ("old spreadsheet", "columns swapped")),
-    ("Translations are copied over at build time and quietly win over edits in the tool.", ("Translations", "build time")),
+    (
+        "Half of the addresses come from an old spreadsheet and have their columns swapped.",
+        ("old spreadsheet", "columns swapped"),
+    ),
+    (
+        "Translations are copied over at build time and quietly win over edits in the tool.",
+        ("Translations", "build time"),
+    ),
     ("The previous owner kept the mapping in his head and has left the company.", ("mapping", "left the company")),
     ("People in the warehouse wear gloves, small buttons are of no use to them.", ("gloves", "small buttons")),
 )
@@ -161,7 +197,20 @@ FILLER = (
     "{tool} is mentioned in a comment of {ident}, though only in passing.",
     "Instead of reading all of it I searched for {ident}, which gave {count} hits.",
 )
-OPENERS = ("", "", "", "", "Well, ", "To be fair, ", "Right: ", "For what it is worth, ", "By the way, ", "Hm, ", "Then again, ", "Fine. ")
+OPENERS = (
+    "",
+    "",
+    "",
+    "",
+    "Well, ",
+    "To be fair, ",
+    "Right: ",
+    "For what it is worth, ",
+    "By the way, ",
+    "Hm, ",
+    "Then again, ",
+    "Fine. ",
+)
 TAILS = (
     *("", "", "", "", "", ""),
     " That is all there is to it.",
@@ -171,7 +220,16 @@ TAILS = (
     " I leave it at that for now.",
     " Compare it with the other one if in doubt.",
 )
-SOURCES = (argparse, asyncio.queues, difflib, json.decoder, logging, random, tarfile, textwrap)  # real code, as an agent reads it
+SOURCES = (
+    argparse,
+    asyncio.queues,
+    difflib,
+    json.decoder,
+    logging,
+    random,
+    tarfile,
+    textwrap,
+)  # real code, as an agent reads it
 
 
 @cache
@@ -194,7 +252,20 @@ class Words:
         def word() -> str:
             return chance.choice(WORDS)
 
-        amounts = ("ms", " ms", " MB", "GB", " GiB", " %", " seconds", " minutes", " requests", " days", "k rows", " retries")
+        amounts = (
+            "ms",
+            " ms",
+            " MB",
+            "GB",
+            " GiB",
+            " %",
+            " seconds",
+            " minutes",
+            " requests",
+            " days",
+            "k rows",
+            " retries",
+        )
         makers: dict[str, Callable[[], str]] = {
             "word": word,
             "path": lambda: (
@@ -225,7 +296,9 @@ class Words:
             ),
             "hash": lambda: f"{chance.getrandbits(160):040x}"[: chance.choice((7, 10, 40))],
             "ticket": lambda: f"{chance.choice(('OPS', 'PAY', 'CORE', 'DATA', 'WEB'))}-{chance.randint(100, 9999)}",
-            "version": lambda: f"{chance.choice(('', 'v'))}{chance.randint(0, 9)}.{chance.randint(0, 30)}.{chance.randint(0, 20)}",
+            "version": lambda: (
+                f"{chance.choice(('', 'v'))}{chance.randint(0, 9)}.{chance.randint(0, 30)}.{chance.randint(0, 20)}"
+            ),
             "flag": lambda: chance.choice((f"--{word()}-{word()}", f"{word().upper()}_{word().upper()}")),
             "code": lambda: str(chance.choice((1, 2, 3, 70, 126, 137, 139))),
             "host": lambda: chance.choice(
@@ -251,7 +324,11 @@ class Words:
         return makers[name]()
 
     def usual(self, name: str) -> str:
-        return self.chance.choice(self.familiar[name]) if name in self.familiar and self.chance.random() < 0.6 else self.fresh(name)
+        return (
+            self.chance.choice(self.familiar[name])
+            if name in self.familiar and self.chance.random() < 0.6
+            else self.fresh(name)
+        )
 
     def say(self, template: str) -> str:
         """A sentence of filler."""
@@ -264,8 +341,13 @@ class Words:
         return template.format(**slots), tuple(slots.get(name, name) for name in needed)
 
     def prose(self) -> list[str]:
-        said = [self.chance.choice(OPENERS) + self.say(self.chance.choice(FILLER)) for _ in range(self.chance.randint(3, 9))]
-        return [self.chance.choice(book()) if self.chance.random() < 0.25 else sentence + self.chance.choice(TAILS) for sentence in said]
+        said = [
+            self.chance.choice(OPENERS) + self.say(self.chance.choice(FILLER)) for _ in range(self.chance.randint(3, 9))
+        ]
+        return [
+            self.chance.choice(book()) if self.chance.random() < 0.25 else sentence + self.chance.choice(TAILS)
+            for sentence in said
+        ]
 
     def code(self) -> list[str]:
         """Some lines of a real module."""
@@ -296,8 +378,12 @@ class Words:
                     "",
                 )
             ),
-            lambda n: f"-rw-r--r-- 1 app app {chance.randint(90, 99_999):6} Feb {n % 28 + 1:2} 09:{n % 60:02} {self.usual('path')}",
-            lambda n: f"tests/test_{self.usual('word')}.py::test_{self.usual('word')}_{self.usual('word')} PASSED [{n:3}%]",
+            lambda n: (
+                f"-rw-r--r-- 1 app app {chance.randint(90, 99_999):6} Feb {n % 28 + 1:2} 09:{n % 60:02} {self.usual('path')}"
+            ),
+            lambda n: (
+                f"tests/test_{self.usual('word')}.py::test_{self.usual('word')}_{self.usual('word')} PASSED [{n:3}%]"
+            ),
             lambda n: (
                 f'  {{"id": {chance.randint(1, 99_999)}, "name": "{self.usual("word")}", "ok": true, "ms": {chance.randint(1, 500)}}},'
             ),
@@ -322,7 +408,9 @@ class Transcript:
 def transcript(chance: random.Random, phrasings: Sequence[Phrasing]) -> Transcript:
     """A conversation of 10 to 40 KB between a user, an agent and its tools, with a fact for every KB or so."""
     words, size = Words(chance), chance.randint(10_000, 40_000)
-    said: list[tuple[Speaker, list[str]]] = [("user", [words.say("Please go through the {word} service and tidy it up."), *words.prose()])]
+    said: list[tuple[Speaker, list[str]]] = [
+        ("user", [words.say("Please go through the {word} service and tidy it up."), *words.prose()])
+    ]
     length = 0
     while length < size:
         speaker: Speaker = chance.choices(("user", "assistant", "tool"), (2, 5, 4))[0]
@@ -336,17 +424,27 @@ def transcript(chance: random.Random, phrasings: Sequence[Phrasing]) -> Transcri
         wanted = [index for index in middle if (said[index][0] == "tool") == (chance.random() < 1 / 6)] or middle
         speaker, sentences = said[chance.choice(wanted)]
         sentences.insert(
-            chance.randint(1, len(sentences) - 1), f"# {sentence}" if speaker == "tool" and chance.random() < 0.5 else sentence
+            chance.randint(1, len(sentences) - 1),
+            f"# {sentence}" if speaker == "tool" and chance.random() < 0.5 else sentence,
         )
     messages = [
-        Message(id=f"m{number}", speaker=speaker, text=("\n" if speaker == "tool" else " ").join(sentences), at=float(number))
+        Message(
+            id=f"m{number}",
+            speaker=speaker,
+            text=("\n" if speaker == "tool" else " ").join(sentences),
+            at=float(number),
+        )
         for number, (speaker, sentences) in enumerate(said)
     ]
     pins = [words.say(template) for template in chance.sample(FILLER, 3)]
     for number, text in enumerate(pins):
-        messages.insert(chance.randint(1, len(messages) - 1), Message(id=f"p{number}", speaker="user", text=text, pinned=True))
+        messages.insert(
+            chance.randint(1, len(messages) - 1), Message(id=f"p{number}", speaker="user", text=text, pinned=True)
+        )
     keep = tuple(words.fresh(name) for name in ("path", "id", "number"))
-    return Transcript(tuple(messages), keep, tuple((phrasing[0], needed) for phrasing, (_, needed) in zip(chosen, facts, strict=True)))
+    return Transcript(
+        tuple(messages), keep, tuple((phrasing[0], needed) for phrasing, (_, needed) in zip(chosen, facts, strict=True))
+    )
 
 
 @dataclass
@@ -381,7 +479,9 @@ def accuracy(seed: int, phrasings: Sequence[Phrasing] = (*PHRASINGS, *HELD_OUT))
     for _ in range(TRANSCRIPTS):
         made = transcript(chance, phrasings)
         most = int(SHARE * sum(counter.count(message.text) for message in made.messages))
-        summary = Deterministic(counter).text(SummaryRequest(messages=made.messages, target_tokens=most, keep=made.keep))
+        summary = Deterministic(counter).text(
+            SummaryRequest(messages=made.messages, target_tokens=most, keep=made.keep)
+        )
         if counter.count(summary) > most:
             raise AssertionError(f"seed {seed}: a summary is larger than {most} tokens")
         lines = summary.splitlines()
@@ -415,7 +515,15 @@ def counting(rounds: int) -> list[Row]:
         rows.append(Row.of(f"count 1 MB of {what}", "", took, "s", base, **more))
         if bound is not None:
             rates = [size / median(samples) for samples in (took, base)]
-            rate = Row("tokens counted a second", "", rates[0], "tokens/s", rates[1], better="higher", baseline_name="tiktoken alone")
+            rate = Row(
+                "tokens counted a second",
+                "",
+                rates[0],
+                "tokens/s",
+                rates[1],
+                better="higher",
+                baseline_name="tiktoken alone",
+            )
             rate.gated, rate.note = False, "the first figure the other way round: not compared twice"
             rows.append(rate)
     return rows
@@ -432,7 +540,14 @@ def summarising(rounds: int) -> Row:
     text = "\n".join(message.text for message in messages)
     base, took = clocked(rounds, lambda: Counter().count(text), lambda: Deterministic().text(request))
     return Row.of(
-        "summarise 1 MB without a model", "", took, "s", base, must=BOUND_SUMMARY_S, bound_on="value", baseline_name="counting it"
+        "summarise 1 MB without a model",
+        "",
+        took,
+        "s",
+        base,
+        must=BOUND_SUMMARY_S,
+        bound_on="value",
+        baseline_name="counting it",
     )
 
 
@@ -454,7 +569,9 @@ def keeping(seeds: Sequence[int]) -> list[Row]:
         worst = min(shares, key=lambda share: share.value)
         note = f"the worst of the seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else f"seed {seeds[0]}"
         name = f"kept at {SHARE:.0%} of the size: {what}"
-        rows.append(Row(name, "", worst.kept, "facts", worst.all, bound, better="higher", baseline_name="all", note=note))
+        rows.append(
+            Row(name, "", worst.kept, "facts", worst.all, bound, better="higher", baseline_name="all", note=note)
+        )
     return rows
 
 

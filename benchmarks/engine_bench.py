@@ -48,7 +48,10 @@ def layered(size: int) -> list[dict[str, Any]]:
 
 def hazards(size: int) -> list[dict[str, Any]]:
     """Every other task writes a file of a folder, the others read the folder: each must wait for all writers before it."""
-    return [task | ({"reads": ["src/"]} if number % 2 else {"writes": [f"src/{number}"]}) for number, task in enumerate(wide(size))]
+    return [
+        task | ({"reads": ["src/"]} if number % 2 else {"writes": [f"src/{number}"]})
+        for number, task in enumerate(wide(size))
+    ]
 
 
 def references(size: int) -> list[dict[str, Any]]:
@@ -66,7 +69,9 @@ async def no_op(step: Step) -> RunResult:
 def graph(tasks: list[dict[str, Any]]) -> float:
     """From the data of a plan to its results."""
     started = time.perf_counter()
-    results = asyncio.run(parallel.run(parse_plan({"task": tasks}), no_op, execution_id="bench", concurrency=CONCURRENCY))
+    results = asyncio.run(
+        parallel.run(parse_plan({"task": tasks}), no_op, execution_id="bench", concurrency=CONCURRENCY)
+    )
     took = time.perf_counter() - started
     assert len(results) == len(tasks)
     assert all(result.ok for result in results)
@@ -103,7 +108,12 @@ def graphs(size: int, times: int) -> list[Row]:
     for name, shape in shapes.items():
         tasks = shape(size)
         base, took = clocked(times, lambda: plain(size), lambda: graph(tasks))  # noqa: B023 - called at once
-        more = {"must": BOUND_S, "bound_on": "value", "baseline_name": "asyncio alone", "note": f"slowest {max(took):.2f} s"}
+        more = {
+            "must": BOUND_S,
+            "bound_on": "value",
+            "baseline_name": "asyncio alone",
+            "note": f"slowest {max(took):.2f} s",
+        }
         rows.append(Row.of(f"{size:,} no-op tasks: {name}", "", took, "s", base, **more))
     return rows
 
@@ -152,10 +162,26 @@ def dispatch(size: int, times: int) -> list[Row]:
 
         took, base = by_turns(times, on_disk, sync)
         rows.append(
-            Row.of(f"each of {size:,} no-op tasks of a graph, recorded on disk", "", took, "ms", base, baseline_name="a write and a sync")
+            Row.of(
+                f"each of {size:,} no-op tasks of a graph, recorded on disk",
+                "",
+                took,
+                "ms",
+                base,
+                baseline_name="a write and a sync",
+            )
         )
         alone = [each * 1e3 for each in asyncio.run(single(Path(disk) / "single", 30))]
-        rows.append(Row.of("a no-op task by itself, from order to result", "", alone, "ms", base, baseline_name="a write and a sync"))
+        rows.append(
+            Row.of(
+                "a no-op task by itself, from order to result",
+                "",
+                alone,
+                "ms",
+                base,
+                baseline_name="a write and a sync",
+            )
+        )
     if MEMORY.is_dir():
         with tempfile.TemporaryDirectory(dir=MEMORY) as memory:
             folders = iter(range(times * 2))
@@ -165,7 +191,14 @@ def dispatch(size: int, times: int) -> list[Row]:
 
             took, base = by_turns(times, in_memory, lambda: plain(size) / size * 1e6)
         rows.append(
-            Row.of(f"each of {size:,} no-op tasks of a graph, recorded in memory", "", took, "µs", base, baseline_name="asyncio alone")
+            Row.of(
+                f"each of {size:,} no-op tasks of a graph, recorded in memory",
+                "",
+                took,
+                "µs",
+                base,
+                baseline_name="asyncio alone",
+            )
         )
     return rows
 
@@ -205,7 +238,10 @@ def measure(quick: bool) -> Report:
         *contention.rows(quick),
     ]
     title = "The engine"
-    plots = {"": svg.ratios(rows, title), "resume": svg.lines("Going on with an execution", series, "calls or tasks on record", "ms")}
+    plots = {
+        "": svg.ratios(rows, title),
+        "resume": svg.lines("Going on with an execution", series, "calls or tasks on record", "ms"),
+    }
     return Report("engine", title, INTRO, rows, quick, plots=plots, more={"resume_ms": series})
 
 

@@ -117,7 +117,9 @@ def recording(times: int) -> list[Row]:
             os.write(bare, b"x" * 200)
             os.fdatasync(bare)
 
-        def beside(base: Callable[[], object], action: Callable[[], object], count: int) -> tuple[list[float], list[float]]:
+        def beside(
+            base: Callable[[], object], action: Callable[[], object], count: int
+        ) -> tuple[list[float], list[float]]:
             base_s, took = by_turns(count, lambda: timed(base) * 1e6, lambda: timed(action) * 1e6)
             return took, base_s
 
@@ -125,7 +127,8 @@ def recording(times: int) -> list[Row]:
 
         def whole() -> None:
             held = store.create(
-                state_of(random.Random(), time.time(), None).model_copy(update={"id": new_id(), "status": "running"}), sync=False
+                state_of(random.Random(), time.time(), None).model_copy(update={"id": new_id(), "status": "running"}),
+                sync=False,
             )
             held.move("completed")
             held.release()
@@ -134,8 +137,12 @@ def recording(times: int) -> list[Row]:
         state = state_of(random.Random(1), time.time(), None).model_copy(update={"id": new_id(), "status": "running"})
         with store.create(state) as held:
             record = {"path": "run/1", "tool": "github.search_issues", "digest": "0" * 64, "heard": "[1234567,[1]],[]"}
-            plain = beside(write, lambda: held.append("call", record, raw={"arguments": b'[[],{"query":"is:open"}]'}), times * 10)
-            synced = beside(write_and_sync, lambda: held.append("begun", {"path": "run/1", "retry": False}, sync=True), times)
+            plain = beside(
+                write, lambda: held.append("call", record, raw={"arguments": b'[[],{"query":"is:open"}]'}), times * 10
+            )
+            synced = beside(
+                write_and_sync, lambda: held.append("begun", {"path": "run/1", "retry": False}, sync=True), times
+            )
             snapshot = beside(write_and_sync, held.write, times)
             tape, numbers = Tapes(held, replay=False).tape("run"), itertools.count(1)
             tape.begin(Start(bytes(32), 1, False, "image", "source"))
@@ -191,8 +198,24 @@ async def calls(times: int) -> list[Row]:
     without, with_ = (bare_many - bare_few) / (many - few), (kept_many - kept_few) / (many - few)
     name = "a read-only call from a guest, from end to end, recorded"
     return [
-        Row.of(f"{many} read-only calls from a guest, recorded", "", samples[5], "µs", samples[4], baseline_name="not recorded"),
-        Row(name, "", with_, "µs", without, baseline_name="not recorded", gated=False, note="a difference of differences: never gated"),
+        Row.of(
+            f"{many} read-only calls from a guest, recorded",
+            "",
+            samples[5],
+            "µs",
+            samples[4],
+            baseline_name="not recorded",
+        ),
+        Row(
+            name,
+            "",
+            with_,
+            "µs",
+            without,
+            baseline_name="not recorded",
+            gated=False,
+            note="a difference of differences: never gated",
+        ),
         Row.of("1 + 1 as an execution", "", samples[1], "µs", samples[0], baseline_name="not recorded"),
     ]
 

@@ -17,7 +17,9 @@ from go_ent.sandbox.images import ensure_image
 PACE_S = 0.02
 BOUND_MS = 0.3
 WITHOUT = "without walls"
-CALLS = "import time\nt = time.perf_counter()\nfor i in range(100): await tools.plain(n=i)\n(time.perf_counter() - t) * 1e4"
+CALLS = (
+    "import time\nt = time.perf_counter()\nfor i in range(100): await tools.plain(n=i)\n(time.perf_counter() - t) * 1e4"
+)
 
 
 def plain(n: int) -> int:
@@ -55,7 +57,9 @@ async def run_rows(rounds: int) -> list[Row]:
         assert all(wall.stands for wall in walled.walls), walled.walls
         assert not any(wall.stands for wall in open_box.walls), open_box.walls
         # There and back, so that neither always comes first.
-        samples = await in_turns(rounds, *(lambda box=box: one_run(box) for box in (walled, open_box, open_box, walled)))
+        samples = await in_turns(
+            rounds, *(lambda box=box: one_run(box) for box in (walled, open_box, open_box, walled))
+        )
         behind, beside = samples[0] + samples[3], samples[1] + samples[2]
         called, freely = await in_turns(rounds // 4, lambda: one_call(walled), lambda: one_call(open_box))
     note = "the difference of the two, where they ran one after the other"

@@ -19,8 +19,14 @@ class Idle:
 
     async def execute(self, request: RunRequest, emit: Emit) -> RunResult:
         self.runs += 1
-        status = {"status": "failed", "error": "it fails"} if request.task_id == self.fails else {"status": "completed", "output": "done"}
-        return RunResult.model_validate({"execution_id": request.execution_id, "task_id": request.task_id, "runtime": "cli", **status})
+        status = (
+            {"status": "failed", "error": "it fails"}
+            if request.task_id == self.fails
+            else {"status": "completed", "output": "done"}
+        )
+        return RunResult.model_validate(
+            {"execution_id": request.execution_id, "task_id": request.task_id, "runtime": "cli", **status}
+        )
 
     async def interrupt(self, run_id: str) -> bool:
         return False

@@ -24,10 +24,16 @@ def table(benches: list[dict[str, Any]]) -> str:
     for data in benches:
         bounded = [row for row in data["rows"] if row["met"] is not None]
         missed = [missing(row) for row in bounded if not row["met"]]
-        named = "; ".join(missed[:MOST_NAMED]) + (f"; and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else "")
+        named = "; ".join(missed[:MOST_NAMED]) + (
+            f"; and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else ""
+        )
         kept = f"{len(bounded) - len(missed)} of {len(bounded)}" if bounded else "none are set"
-        weather = f"{data['machine']}, {data['load']:g} processes wanting a core{', a quick look' if data['quick'] else ''}"
-        lines.append(f"| [{data['title']}]({data['bench']}.md) | {len(data['rows'])} | {kept} | {named or '–'} | {weather} |")
+        weather = (
+            f"{data['machine']}, {data['load']:g} processes wanting a core{', a quick look' if data['quick'] else ''}"
+        )
+        lines.append(
+            f"| [{data['title']}]({data['bench']}.md) | {len(data['rows'])} | {kept} | {named or '–'} | {weather} |"
+        )
     return "\n".join(lines)
 
 

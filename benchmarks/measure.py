@@ -36,7 +36,9 @@ class Row:
     steady: float | None = None
 
     @classmethod
-    def of(cls, name: str, mode: str, samples: Sequence[float], unit: str, baseline: Sequence[float], **more: Any) -> Row:
+    def of(
+        cls, name: str, mode: str, samples: Sequence[float], unit: str, baseline: Sequence[float], **more: Any
+    ) -> Row:
         """A row of what was taken in turns: the medians; and, to compare with another day, the ratio of what the quickest tenth of each
         came to, which others at work on the machine disturb least: of processor time, where both have it, for that even less."""
         better: Better = more.get("better", "lower")

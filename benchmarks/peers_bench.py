@@ -79,7 +79,9 @@ def main() -> None:
     wanted = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     if unknown := set(wanted) - set(PEERS):
         raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
-    report = Report(f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}", quick)
+    report = Report(
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}", quick
+    )
     with contextlib.ExitStack() as stack:
         hosts = started(wanted or list(PEERS), stack, report)
         measure(report, hosts, quick)

@@ -76,7 +76,13 @@ class Report:
 
     def data(self) -> dict[str, Any]:
         rows = [row.data() for row in self.rows]
-        about = {"bench": self.bench, "title": self.title, "machine": machine(), "load": round(self.load_before, 1), "quick": self.quick}
+        about = {
+            "bench": self.bench,
+            "title": self.title,
+            "machine": machine(),
+            "load": round(self.load_before, 1),
+            "quick": self.quick,
+        }
         return {**about, "rows": rows, **self.more}
 
     def write(self, path: Path) -> None:

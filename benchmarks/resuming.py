@@ -45,7 +45,10 @@ async def guest(size: int, rounds: int) -> tuple[list[float], list[float]]:
         (Path(folder) / ".go-ent").mkdir()
         source = FunctionSource([desk.look, desk.last], "w", hints={"look": READS, "last": READS})
         limits = Limits(max_tool_calls=None, timeout_s=600, cpu_s=300)
-        async with Sandbox(limits=limits) as box, Composer(Path(folder), sources=[source], box=box, trusted=True) as composer:
+        async with (
+            Sandbox(limits=limits) as box,
+            Composer(Path(folder), sources=[source], box=box, trusted=True) as composer,
+        ):
             composer.grants = composer.code.grants = Grants(["w.*"])
             async with Engine(Path(folder), composer=composer, trusted=True) as engine:
                 ids: list[str] = []
@@ -63,7 +66,9 @@ async def guest(size: int, rounds: int) -> tuple[list[float], list[float]]:
                     return took
 
                 order = GuestOrder(code=f"for n in range({size}):\n    await tools.w.look(n=n)\nawait tools.w.last()")
-                await reached(engine.guests.run(order.model_copy(update={"code": "await tools.w.last()"}), begun=ids.append))
+                await reached(
+                    engine.guests.run(order.model_copy(update={"code": "await tools.w.last()"}), begun=ids.append)
+                )
                 done, again = await in_turns(
                     rounds,
                     lambda: reached(engine.guests.run(order, begun=ids.append)),
@@ -119,5 +124,7 @@ def rows(quick: bool) -> tuple[list[Row], Series]:
         name = f"going on with {what}"
         found.append(Row.of(f"{name}: {sizes[-1]:,} on record", "", many, "ms", first, baseline_name="doing it"))
         few = f"each of {sizes[-2]:,}"
-        found.append(Row.of(f"{name}: each of {sizes[-1]:,}", "", each[sizes[-1]], "µs", each[sizes[-2]], baseline_name=few))
+        found.append(
+            Row.of(f"{name}: each of {sizes[-1]:,}", "", each[sizes[-1]], "µs", each[sizes[-2]], baseline_name=few)
+        )
     return found, series

@@ -73,7 +73,10 @@ async def start_rows(rounds: int) -> list[Row]:
         async with Sandbox(in_process=in_process) as box:
             for _ in range(5):
                 await timed_run(box, "1+1")
-            fresh = (f"{source}\n# {next(itertools.count(time.monotonic_ns()))}" for source in itertools.cycle(PROGRAMS.values()))
+            fresh = (
+                f"{source}\n# {next(itertools.count(time.monotonic_ns()))}"
+                for source in itertools.cycle(PROGRAMS.values())
+            )
             again = itertools.cycle(PROGRAMS.values())
             for source in PROGRAMS.values():
                 await timed_run(box, source)
@@ -107,7 +110,9 @@ async def no_pool_row(rounds: int) -> Row:
         "seed": guest_seed(bytes(SEED_BYTES)),
         "stdout": 1000,
     }
-    request = json.dumps({**fields, "inputs": {}, "files": {}, "tools": [], "result_bytes": None, "file_bytes": None}).encode()
+    request = json.dumps(
+        {**fields, "inputs": {}, "files": {}, "tools": [], "result_bytes": None, "file_bytes": None}
+    ).encode()
 
     async def cold() -> float:
         started = time.perf_counter()
@@ -154,7 +159,9 @@ async def throughput_row(seconds: float) -> Row:
             return sum(await asyncio.gather(*(lane(until) for _ in range(cores + 1)))) / (seconds * 2)
 
         base, made = await in_turns(3, processes, runs)
-    return Row.of("fresh runs per second, all cores, sustained", "process", made, "/s", base, must=5, goal=8, better="higher")
+    return Row.of(
+        "fresh runs per second, all cores, sustained", "process", made, "/s", base, must=5, goal=8, better="higher"
+    )
 
 
 def monty_call_us() -> float | None:
@@ -192,7 +199,9 @@ async def call_rows() -> list[Row]:
         for kind, samples, must in (("plain", plain_us, musts["plain"]), ("async", async_us, musts["quick"])):
             most, goal = (must, must / 2) if in_process else (None, None)
             what = f"one awaited tool call, {kind} function"
-            rows.append(Row.of(what, mode, samples, "µs", base, must=most, goal=goal, baseline_name=name, gated=installed))
+            rows.append(
+                Row.of(what, mode, samples, "µs", base, must=most, goal=goal, baseline_name=name, gated=installed)
+            )
     return rows
 
 
@@ -262,7 +271,9 @@ async def cpu_rows() -> list[Row]:
                 compiled = compile(source, name, "exec")
 
                 async def guest(source: str = source) -> float:
-                    run = await box.run(f"import time\nt = time.perf_counter()\n{source}\n(time.perf_counter() - t) * 1000")
+                    run = await box.run(
+                        f"import time\nt = time.perf_counter()\n{source}\n(time.perf_counter() - t) * 1000"
+                    )
                     assert run.ok, run.error
                     return float(str(run.result))
 

@@ -29,9 +29,21 @@ Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 def call(token: str, tool: str, **arguments: object) -> bytes:
     meta = {"protocolVersion": MODERN, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-    params = {"name": tool, "arguments": arguments, "_meta": {f"io.modelcontextprotocol/{key}": value for key, value in meta.items()}}
+    params = {
+        "name": tool,
+        "arguments": arguments,
+        "_meta": {f"io.modelcontextprotocol/{key}": value for key, value in meta.items()},
+    }
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-    return head("POST", token, len(body), f"Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nMcp-Protocol-Version: {MODERN}\r\n") + body
+    return (
+        head(
+            "POST",
+            token,
+            len(body),
+            f"Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nMcp-Protocol-Version: {MODERN}\r\n",
+        )
+        + body
+    )
 
 
 def head(method: str, token: str, length: int, more: str = "", path: str = "/mcp") -> bytes:
@@ -110,7 +122,9 @@ GREEDS: dict[str, Callable[[int], Awaitable[None]]] = {
     "runs that compute": calling("code_execute", code="while True:\n    pass"),
     "short runs": calling("code_execute", code="1"),
     "searches": calling("tool_search", words="x"),
-    "4 MB of {}": calling("code_execute", code="import time\ntime.sleep(20)", inputs={"x": [{} for _ in range(1_000_000)]}),
+    "4 MB of {}": calling(
+        "code_execute", code="import time\ntime.sleep(20)", inputs={"x": [{} for _ in range(1_000_000)]}
+    ),
 }
 
 
@@ -179,7 +193,11 @@ def main() -> None:
     for kind in (None, *GREEDS):
         with serving() as (port, pid):
             asyncio.run(measure(port, 20))
-            greedy = None if kind is None else subprocess.Popen([sys.executable, "-m", "benchmarks.sharing", "greedy", kind, str(port)])
+            greedy = (
+                None
+                if kind is None
+                else subprocess.Popen([sys.executable, "-m", "benchmarks.sharing", "greedy", kind, str(port)])
+            )
             try:
                 if greedy is not None:
                     time.sleep(3)

@@ -22,7 +22,9 @@ def bar(x: float, y: float, width: float, height: float, colour: str) -> str:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str = AXIS, dashes: str = "") -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-dasharray="{dashes}"/>'
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-dasharray="{dashes}"/>'
+    )
 
 
 def picture(width: float, height: float, parts: Sequence[str]) -> str:
@@ -30,7 +32,9 @@ def picture(width: float, height: float, parts: Sequence[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
         f'font-family="sans-serif" font-size="13" fill="{INK}">'
     )
-    return "\n".join([head, f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>', *parts, "</svg>"]) + "\n"
+    return (
+        "\n".join([head, f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>', *parts, "</svg>"]) + "\n"
+    )
 
 
 def ratios(rows: Sequence[Row], title: str) -> str:
@@ -76,13 +80,19 @@ def grouped(title: str, groups: Mapping[str, Mapping[str, float]], unit: str) ->
         x += 34 + len(name) * LETTER
     for power in range(low, high + 1):
         x = left + (power - low) * unit_width
-        parts += [line(x, top - 4, x, height - 8), text(x + 2, top - 6, f"{10**power:,.0f}" if power >= 0 else f"{10**power:g}", size=10)]
+        parts += [
+            line(x, top - 4, x, height - 8),
+            text(x + 2, top - 6, f"{10**power:,.0f}" if power >= 0 else f"{10**power:g}", size=10),
+        ]
     y = float(top)
     for group, bars in groups.items():
         parts.append(text(left - 10, y + len(names) * thick / 2 + 4, group, anchor="end"))
         for name, colour in zip(names, COLOURS, strict=False):
             width = (math.log10(bars[name]) - low) * unit_width if bars[name] > 0 else 0.0
-            parts += [bar(left, y, width, thick - 2, colour), text(left + width + 5, y + 9, f"{amount(bars[name])} {unit}", size=10)]
+            parts += [
+                bar(left, y, width, thick - 2, colour),
+                text(left + width + 5, y + 9, f"{amount(bars[name])} {unit}", size=10),
+            ]
             y += thick
         y += gap
     return picture(left + wide + 130, height, parts)
@@ -106,11 +116,17 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], acros
             top + tall - (math.log10(point[1]) - y_low) / (y_high - y_low) * tall,
         )
 
-    parts = [text(12, 24, title, weight="bold", size=15), text(left + wide / 2, top + tall + 40, across, anchor="middle", size=12)]
+    parts = [
+        text(12, 24, title, weight="bold", size=15),
+        text(left + wide / 2, top + tall + 40, across, anchor="middle", size=12),
+    ]
     parts.append(text(12, top - 8, up, size=12))
     for power in range(x_low, x_high + 1):
         x, _ = place((10.0**power, 10.0**y_low))
-        parts += [line(x, top, x, top + tall), text(x, top + tall + 18, f"{10.0**power:,.0f}", anchor="middle", size=11)]
+        parts += [
+            line(x, top, x, top + tall),
+            text(x, top + tall + 18, f"{10.0**power:,.0f}", anchor="middle", size=11),
+        ]
     for power in range(y_low, y_high + 1):
         _, y = place((10.0**x_low, 10.0**power))
         parts += [line(left, y, left + wide, y), text(left - 8, y + 4, f"{10.0**power:,g}", anchor="end", size=11)]

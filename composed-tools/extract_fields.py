@@ -66,7 +66,9 @@ def compiled(name: str, pattern: str, ignore_case: bool) -> re.Pattern[str]:
 def extracted(text: str, expressions: dict[str, re.Pattern[str]], matches: str) -> dict[str, Found]:
     if matches == "first":
         return {name: value_of(expression.search(text)) for name, expression in expressions.items()}
-    return {name: [value_of(match) or "" for match in expression.finditer(text)] for name, expression in expressions.items()}
+    return {
+        name: [value_of(match) or "" for match in expression.finditer(text)] for name, expression in expressions.items()
+    }
 
 
 def value_of(match: re.Match[str] | None) -> str | None:

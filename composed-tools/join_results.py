@@ -60,7 +60,9 @@ class ToolCall:
 
     tool: Annotated[str, 'The tool\'s full name, such as "github.list_issues".']
     arguments: Annotated[Record, "What to call it with."] = field(default_factory=dict)
-    items: Annotated[str, 'Where in the result the list is, such as "data.items"; empty if the result is the list.'] = ""
+    items: Annotated[str, 'Where in the result the list is, such as "data.items"; empty if the result is the list.'] = (
+        ""
+    )
 
 
 class Joined(TypedDict):

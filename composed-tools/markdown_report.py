@@ -40,7 +40,9 @@ class Section:
 
     heading: Annotated[str, "The section's heading."]
     text: Annotated[str, "Paragraphs, already in Markdown."] = ""
-    table: Annotated[list[Record], "Records to show as a table; the columns are their fields."] = field(default_factory=list)
+    table: Annotated[list[Record], "Records to show as a table; the columns are their fields."] = field(
+        default_factory=list
+    )
     items: Annotated[list[str], "The items of a list."] = field(default_factory=list)
 
 

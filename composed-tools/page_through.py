@@ -167,7 +167,12 @@ def next_position(style: Style, position: Any, page: list[Any], cursor: Any) -> 
     return position + (1 if style == "page" else len(page))
 
 
-def pages(collected: Collected, count: int, stopped: Literal["end", "max_pages", "repeated", "failed"], error: str | None = None) -> Pages:
+def pages(
+    collected: Collected,
+    count: int,
+    stopped: Literal["end", "max_pages", "repeated", "failed"],
+    error: str | None = None,
+) -> Pages:
     return {
         "records": collected.records,
         "pages": count,

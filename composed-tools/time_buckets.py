@@ -56,7 +56,9 @@ class Buckets(TypedDict):
     without_time: int
 
 
-def time_buckets(records: list[Record], field: str, every: Every = "day", zone: str = "UTC", fill: bool = True) -> Buckets:
+def time_buckets(
+    records: list[Record], field: str, every: Every = "day", zone: str = "UTC", fill: bool = True
+) -> Buckets:
     """Count records per hour, day, week or month.
 
     A time is a text such as 2024-03-01T09:30:00Z or 2024-03-01, or seconds since 1970. One that does not say its zone is
@@ -112,7 +114,9 @@ def all_starts(first: datetime, last: datetime, every: Every) -> list[datetime]:
     """The start of every bucket from the first to the last one."""
     step = STEPS[every]
     if (last - first) / step > MOST_BUCKETS:
-        raise ValueError(f"there are more than {MOST_BUCKETS} buckets from {first} to {last}: use longer ones, or fill=false")
+        raise ValueError(
+            f"there are more than {MOST_BUCKETS} buckets from {first} to {last}: use longer ones, or fill=false"
+        )
     starts = [first]
     while starts[-1] < last:
         starts.append(bucket_start(starts[-1] + step, every))

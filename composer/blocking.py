@@ -17,7 +17,8 @@ from go_ent.sandbox.host.background import BackgroundLoop
 
 
 class BlockingComposer:
-    """A composer on an event loop of its own, in a thread: also where another runs, as in a notebook. Use it in a `with`, or `close` it.
+    """A composer on an event loop of its own, in a thread: also where another runs, as in a notebook. Use it in a
+    `with`, or `close` it.
 
     Async tools that it is given run on that loop.
     """
@@ -79,7 +80,9 @@ class BlockingComposer:
     def __enter__(self) -> BlockingComposer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
 

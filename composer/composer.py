@@ -79,7 +79,8 @@ class Composer:
         trusted: bool | None = None,
         build: bool = True,
     ) -> None:
-        """*trusted* is whether what the configuration names is reached, baked or widened: by default, whether `go-ent trust` was said.
+        """*trusted* is whether what the configuration names is reached, baked or widened: by default, whether `go-ent
+        trust` was said.
 
         An image that this machine does not have is built now; without *build* not before it is needed.
         """
@@ -132,7 +133,8 @@ class Composer:
         return cls(find_project(folder), **options)
 
     def box_of(self, image: str, limits: Mapping[str, Any] | None = None) -> Sandbox:
-        """The sandbox for a run that goes on: with the image of that digest, and limits that were wider than the project's are now.
+        """The sandbox for a run that goes on: with the image of that digest, and limits that were wider than the
+        project's are now.
 
         The project's own, if it will do or the image is gone. May take long.
         """
@@ -143,7 +145,9 @@ class Composer:
         chosen = self.box.limits if fits else Limits(**{**self.box.limits.model_dump(), **(limits or {})})
         key = image, chosen.model_dump_json()
         if key not in self._boxes:
-            self._boxes[key] = Sandbox(limits=chosen, image=found or self.box.image, workers=self.box.workers, callers=self.box.callers)
+            self._boxes[key] = Sandbox(
+                limits=chosen, image=found or self.box.image, workers=self.box.workers, callers=self.box.callers
+            )
         return self._boxes[key]
 
     def _add_configured(self) -> None:
@@ -184,13 +188,17 @@ class Composer:
     async def __aenter__(self) -> Composer:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         await self.close()
 
     # -- composing
 
     async def check(self, source: str | bytes) -> tuple[ToolFile, Interface]:
-        """A tool's source, if it could be saved: metadata, policy, signature, grants, cycles. Its examples are not run."""
+        """A tool's source, if it could be saved: metadata, policy, signature, grants, cycles. Its examples are not
+        run.
+        """
         if not isinstance(source, str | bytes):
             raise ComposeRefused("the tool", [f"its source is text, not {type(source).__name__}"])
         file = toolfile.read(source)
@@ -214,13 +222,18 @@ class Composer:
     async def compose(self, source: str | bytes, *, scope: StoreScope = "project", replace: bool = True) -> Saved:
         """Check a tool, run its examples, save it, and have it in the catalogue. Any failure saves nothing.
 
-        The same content again is a no-op; other content under the same name is a new version. With `replace=False` it is refused
-        instead: for a tool that somebody else has named. That includes one of the user's own that it would hide.
+        The same content again is a no-op; other content under the same name is a new version. With `replace=False` it
+        is refused instead: for a tool that somebody else has named. That includes one of the user's own that it would
+        hide.
         """
         file, interface = await self.check(source)
         if not replace and scope == "project":
             now = self.composed.found.get(file.name) or self.composed.broken.get(file.name)
-            if now is not None and now.scope == "global" and not (isinstance(now, Composed) and now.file.digest == file.digest):
+            if (
+                now is not None
+                and now.scope == "global"
+                and not (isinstance(now, Composed) and now.file.digest == file.digest)
+            ):
                 raise ComposeRefused(file.name, [already_there("global")])
         outcomes = await self._examples(Composed.of(file, interface, scope, 0))
         failed = [f"example {outcome.number}: {outcome.problem}" for outcome in outcomes if outcome.problem is not None]
@@ -290,9 +303,9 @@ class Composer:
     ) -> Run:
         """Run a composed tool; whatever it does is a `Run`. `grants` and `limits` can only narrow.
 
-        By name it is the current version; who has looked it up with `composed.get` runs that version. Runs of one `batch`
-        are one execution in the journal; `run_id` is what `box.interrupt` takes. With a *recording* the run can be gone on
-        with later, in *box* if that is not the one of now.
+        By name it is the current version; who has looked it up with `composed.get` runs that version. Runs of one
+        `batch` are one execution in the journal; `run_id` is what `box.interrupt` takes. With a *recording* the run can
+        be gone on with later, in *box* if that is not the one of now.
         """
         if isinstance(tool, str):
             tool = await self._begun_or_now(tool, recording)
@@ -310,9 +323,16 @@ class Composer:
             if answer is None and recording is not None:
                 recording.ask(0, tool.spec, given, NEEDS_APPROVAL)
             if not answer:
-                waits = Pending(tool=tool.name, arguments=given, reason=NEEDS_APPROVAL, call="" if recording is None else recording.path(0))
+                waits = Pending(
+                    tool=tool.name,
+                    arguments=given,
+                    reason=NEEDS_APPROVAL,
+                    call="" if recording is None else recording.path(0),
+                )
                 return _not_approved(run_id or uuid.uuid4().hex, None if answer is False else waits)
-        root = Scope(base, Allowance(narrowed, box), uuid.uuid4().hex, approver, depth=-1, batch=batch, recording=recording)
+        root = Scope(
+            base, Allowance(narrowed, box), uuid.uuid4().hex, approver, depth=-1, batch=batch, recording=recording
+        )
         return await self._fly(tool, dict(inputs or {}), root, run_id=run_id)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:
@@ -339,7 +359,9 @@ class Composer:
         if inner.recording is not None and inner.recording.start is not None:
             tool = await self.version(tool.name, source=inner.recording.start.source, now=tool) or tool
         if wrong := await tool.input_problems(inputs):
-            run = Run(id=run_id, status="error", error=RunError(kind="InputError", message=f"the inputs do not fit: {wrong}"))
+            run = Run(
+                id=run_id, status="error", error=RunError(kind="InputError", message=f"the inputs do not fit: {wrong}")
+            )
         else:
             limits = scope.allowance.narrow(tool.limits)
             guest = GuestTools(self.catalogue, inner, answer)
@@ -367,7 +389,9 @@ class Composer:
         return run
 
     async def _begun_or_now(self, name: str, recording: Recording | None) -> Composed:
-        """The current version of a tool; where there is none any more, the one that a recorded run of it was begun with."""
+        """The current version of a tool; where there is none any more, the one that a recorded run of it was begun
+        with.
+        """
         try:
             return await self.composed.get(name)
         except ToolNotFound:
@@ -380,13 +404,16 @@ class Composer:
     async def version(
         self, name: str, *, digest: str | None = None, source: str | None = None, now: Composed | None = None
     ) -> Composed | None:
-        """The version of a tool with that digest, or whose very text has the SHA-256 *source*: the one of *now*, or one of the history.
+        """The version of a tool with that digest, or whose very text has the SHA-256 *source*: the one of *now*, or one
+        of the history.
 
         None if there is none: what runs again must be what it was.
         """
 
         def fits(file: ToolFile) -> bool:
-            return file.digest == digest if source is None else hashlib.sha256(file.source.encode()).hexdigest() == source
+            return (
+                file.digest == digest if source is None else hashlib.sha256(file.source.encode()).hexdigest() == source
+            )
 
         if now is not None and fits(now.file):
             return now
@@ -405,8 +432,12 @@ class Composer:
         """Afterwards: what was done is done, so nothing here fails it."""
         usage = self.usage[tool.scope]
         if usage.note(tool.name, run.status == "completed", ms):
-            asyncio.get_running_loop().run_in_executor(None, usage.flush)  # a sync may take long, and others' runs go on meanwhile
-        self.journal.append(record("tool", run, name=tool.name, batch=scope.batch, inputs=inputs, calls=scope.calls, ms=ms))
+            asyncio.get_running_loop().run_in_executor(
+                None, usage.flush
+            )  # a sync may take long, and others' runs go on meanwhile
+        self.journal.append(
+            record("tool", run, name=tool.name, batch=scope.batch, inputs=inputs, calls=scope.calls, ms=ms)
+        )
 
     async def learn(self, name: str) -> tuple[dict[str, Any], int]:
         """Learn what a tool returns from the results in the journal; the schema, and from how many results.
@@ -416,7 +447,12 @@ class Composer:
         spec = await self.catalogue.get(name, self.grants)
         if spec.output_schema is not None and not spec.learned:
             raise StoreError(f"{name} says itself what it returns; there is nothing to learn")
-        results = [call.result for entry in self.journal.read() for call in entry.calls if call.name == name and call.ok and call.kept]
+        results = [
+            call.result
+            for entry in self.journal.read()
+            for call in entry.calls
+            if call.name == name and call.ok and call.kept
+        ]
         if not results:
             raise StoreError(f"no result of {name} is in the journal yet: call it from code first")
         schema = learn(results)
@@ -457,7 +493,9 @@ class Composer:
         return made
 
     async def remove(self, name: str, *, scope: StoreScope | None = None) -> StoreScope:
-        """Remove a tool; its versions stay in the history, and rollback brings it back. With a *scope*, only from that store."""
+        """Remove a tool; its versions stay in the history, and rollback brings it back. With a *scope*, only from
+        that store.
+        """
         toolfile.check_name(name)
         await self.composed.load()
         users = [tool.name for tool in self.composed.found.values() if name in tool.interface.requires]
@@ -497,5 +535,10 @@ def _fits(limits: Limits, narrower: Mapping[str, Any] | None) -> bool:
 def _not_approved(run_id: str, waits: Pending | None) -> Run:
     """A run that never was: it waits, or was rejected."""
     if waits is not None:
-        return Run(id=run_id, status="paused", pending=[waits], error=RunError(kind="paused", message="the run waits for approval"))
+        return Run(
+            id=run_id,
+            status="paused",
+            pending=[waits],
+            error=RunError(kind="paused", message="the run waits for approval"),
+        )
     return Run(id=run_id, status="error", error=RunError(kind="NotApproved", message="the call was not approved"))

@@ -74,7 +74,9 @@ class ImageSection(_Section):
 class GrantsSection(_Section):
     """What code may call. Composed tools it always may; nothing else, unless it is granted."""
 
-    allow: tuple[Pattern, ...] = Field(default=(), description="tools: their full names, `namespace.*` or `*`", examples=[["github.*"]])
+    allow: tuple[Pattern, ...] = Field(
+        default=(), description="tools: their full names, `namespace.*` or `*`", examples=[["github.*"]]
+    )
     approve: tuple[Pattern, ...] = Field(
         default=(),
         description="tools that need approval for each call, as do those that are destructive",
@@ -86,7 +88,8 @@ class GrantsSection(_Section):
 LimitsSection: type[BaseModel] = create_model(
     "LimitsSection",
     __config__=ConfigDict(extra="forbid", strict=True),
-    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit. Wider ones than the defaults need trust.",
+    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit. Wider ones than the "
+    "defaults need trust.",
     **{name: (field.annotation, field) for name, field in Limits.model_fields.items()},  # type: ignore[call-overload]
 )
 
@@ -111,7 +114,9 @@ SECTIONS = frozenset({"image", "grants", "limits", "servers", "mcp_json", "opena
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a project says of its tools. Without a file: nothing is granted but composed tools, and limits are the sandbox's."""
+    """What a project says of its tools. Without a file: nothing is granted but composed tools, and limits are the
+    sandbox's.
+    """
 
     allow: tuple[str, ...] = ()
     approve: tuple[str, ...] = ()
@@ -136,12 +141,18 @@ def read_settings(project: Path, names: Names | None = None, environ: Mapping[st
 
 
 def read_config(
-    project: Path, also: frozenset[str] = OTHERS, layers: Layers | None = None, trusted: bool | None = None, *, look: bool = False
+    project: Path,
+    also: frozenset[str] = OTHERS,
+    layers: Layers | None = None,
+    trusted: bool | None = None,
+    *,
+    look: bool = False,
 ) -> Config:
-    """The project's settings for its tools, or `ConfigError` with all that is wrong with them. *also* are sections that others read.
+    """The project's settings for its tools, or `ConfigError` with all that is wrong with them. *also* are sections that
+    others read.
 
-    What a folder may not say before it is *trusted* (by default: whether `go-ent trust` was said) is not in force, and files that
-    it names are not opened; but they are for a person who wants to *look* at what it says.
+    What a folder may not say before it is *trusted* (by default: whether `go-ent trust` was said) is not in force, and
+    files that it names are not opened; but they are for a person who wants to *look* at what it says.
     """
     config, wrong = read_partly(project, layers or read_settings(project), also, trusted, look=look)
     if wrong:
@@ -199,7 +210,9 @@ class _Reading:
         for section in self._layers.of_file.keys() & {"servers", "openapi"}:
             from go_ent.composer.sources.secrets import spelled_out
 
-            self._wrong += [problem(path, said, self._where) for path, said in spelled_out(self._layers.of_file, section)]
+            self._wrong += [
+                problem(path, said, self._where) for path, said in spelled_out(self._layers.of_file, section)
+            ]
         servers, apis = self._servers(), self._apis()
         for name in servers.keys() & apis.keys():
             said = f"its tools would be called {name}.…, and so would those of the server {name}; rename one"
@@ -213,7 +226,9 @@ class _Reading:
         for name in limits.model_fields_set:
             value, default = getattr(limits, name), getattr(Limits(), name)
             wider = default is not None and (value is None or value > default)
-            if not (wider and self._withhold(("limits", name), f"{value} is wider than the default {default}, which holds")):
+            if not (
+                wider and self._withhold(("limits", name), f"{value} is wider than the default {default}, which holds")
+            ):
                 chosen[name] = value
         return chosen
 

@@ -45,12 +45,16 @@ class Collision(ComposerError, ValueError):
     """Raised when two tools have one name. Built from both origins."""
 
     def __init__(self, name: str, first: str, second: str) -> None:
-        super().__init__(f"two tools are called {name!r}: {first} and {second}; rename one, or give its source another namespace")
+        super().__init__(
+            f"two tools are called {name!r}: {first} and {second}; rename one, or give its source another namespace"
+        )
         self.name, self.first, self.second = name, first, second
 
 
 class ConfigError(ComposerError, ValueError):
-    """Raised when a configuration can't be used. Each of `problems` has the file and the line, or the variable, and the setting."""
+    """Raised when a configuration can't be used. Each of `problems` has the file and the line, or the variable, and
+    the setting.
+    """
 
     MOST = 10  # that the message tells
 
@@ -93,7 +97,9 @@ class CallError(ComposerError):
 
 
 class Spent(CallError):
-    """Raised when a limit of the run that makes a call leaves nothing for it: with more of that, it may be gone on with."""
+    """Raised when a limit of the run that makes a call leaves nothing for it: with more of that, it may be gone on
+    with.
+    """
 
 
 class ComposeRefused(ComposerError, ValueError):

@@ -1,4 +1,6 @@
-"""For `make site`: README is the home page, and links out of docs/ lead to the repository. A link to a missing file fails."""
+"""For `make site`: README is the home page, and links out of docs/ lead to the repository. A link to a missing file
+fails.
+"""
 
 from __future__ import annotations
 

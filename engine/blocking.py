@@ -18,7 +18,9 @@ from go_ent.sandbox.host.background import BackgroundLoop
 
 
 class BlockingEngine:
-    """An engine on an event loop of its own, in a thread: also where another runs, as in a notebook. Use it in a `with`, or `close` it."""
+    """An engine on an event loop of its own, in a thread: also where another runs, as in a notebook. Use it in a
+    `with`, or `close` it.
+    """
 
     def __init__(self, folder: Path | str = ".", **options: Any) -> None:
         """The engine of the project that *folder* is in; *options* are those of `Engine`."""
@@ -69,7 +71,9 @@ class BlockingEngine:
     def __enter__(self) -> BlockingEngine:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
 

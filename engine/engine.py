@@ -102,8 +102,8 @@ class Engine:
         trusted: bool | None = None,
         approver: Approver | None = None,
     ) -> None:
-        """*ask* decides what does not fit the budget, *approver* which tool calls that need it may be made; *runners* are a
-        program's own; *trusted* is that of `go-ent trust`."""
+        """*ask* decides what does not fit the budget, *approver* which tool calls that need it may be made; *runners*
+        are a program's own; *trusted* is that of `go-ent trust`."""
         if not project.is_dir():
             raise BadTask(f"{project} is no folder")
         self.project = project
@@ -125,7 +125,11 @@ class Engine:
                 composer.catalogue.add(source)
             offer_summaries(self, composer)
         surroundings = Surroundings(
-            project, self.config, self._open_composer, self.trusted, dict(environment if environment is not None else os.environ)
+            project,
+            self.config,
+            self._open_composer,
+            self.trusted,
+            dict(environment if environment is not None else os.environ),
         )
         self.registry = Registry(surroundings, runners)
         self.roles = roles(self.config if self.trusted else EngineConfig())
@@ -133,7 +137,14 @@ class Engine:
         counter = Counter.remembered(user_data() / TOKENIZERS)
         self.keeper = Keeper(self.config.context, counter, lambda purse, model: self.asking.summarizers(purse, model))
         self.dispatcher = Dispatcher(
-            project, self.config, self.registry, self.prompts, self.roles, self._budget, keeper=self.keeper, trusted=self.trusted
+            project,
+            self.config,
+            self.registry,
+            self.prompts,
+            self.roles,
+            self._budget,
+            keeper=self.keeper,
+            trusted=self.trusted,
         )
         self.asking: Asking = Asking(
             project,
@@ -166,7 +177,9 @@ class Engine:
     def _open_composer(self) -> Composer:
         with self._opening:
             if self._composer is None:
-                self._composer = Composer(self.project, trusted=self.trusted, sources=self._for_guests, approver=self._approver)
+                self._composer = Composer(
+                    self.project, trusted=self.trusted, sources=self._for_guests, approver=self._approver
+                )
                 offer_summaries(self, self._composer)
         return self._composer
 
@@ -183,7 +196,9 @@ class Engine:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         await self.close()
 
     # -- running
@@ -207,9 +222,9 @@ class Engine:
     ) -> TaskResult:
         """Do the work, and say what it came to. Cancelling this interrupts the execution, which can be resumed.
 
-        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv; *ask*
-        decides what does not fit the budget, in the place of the engine's own. *client* is who asked with a token of their own:
-        it is within their budget, and their grants.
+        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv;
+        *ask* decides what does not fit the budget, in the place of the engine's own. *client* is who asked with a token
+        of their own: it is within their budget, and their grants.
         """
         execution_id = await self.start(
             work,
@@ -267,7 +282,9 @@ class Engine:
         )
         mark = await asyncio.to_thread(seal, sealed_text(state))
         try:
-            held = await to_the_end(self.store.create, state.model_copy(update={"seal": mark}), undo=OwnedExecution.release)
+            held = await to_the_end(
+                self.store.create, state.model_copy(update={"seal": mark}), undo=OwnedExecution.release
+            )
         except OSError as error:
             raise StorageFailed.begun(error) from None
         self._begin(held, Tapes(held, replay=False), work, chosen, concurrency, may_start, on_event, ask)
@@ -295,7 +312,11 @@ class Engine:
         running = self._running.get(execution_id)
         try:
             while True:
-                event = await first_event(events.get(), running.task) if running is not None and events.empty() else await events.get()
+                event = (
+                    await first_event(events.get(), running.task)
+                    if running is not None and events.empty()
+                    else await events.get()
+                )
                 if event is None:  # it ended without a result: whatever was wrong is raised
                     assert running is not None
                     await running.task
@@ -319,11 +340,12 @@ class Engine:
         on_event: Callable[[Event], None] | None = None,
         ask: Ask | None = None,
     ) -> TaskResult:
-        """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run again.
+        """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run
+        again.
 
-        *unfinished* is what to do about calls and steps of which nobody knows whether they were done; *anyway* goes on although
-        something has changed since. *from_checkpoint*, a label or a number, undoes what came after it, also of one that has
-        completed; what had effects there is done again only *anyway*.
+        *unfinished* is what to do about calls and steps of which nobody knows whether they were done; *anyway* goes on
+        although something has changed since. *from_checkpoint*, a label or a number, undoes what came after it, also of
+        one that has completed; what had effects there is done again only *anyway*.
         """
         held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
         execution_id = held.id
@@ -355,10 +377,14 @@ class Engine:
             for step, policy in decided.items():
                 held.append("unfinished", {"step": step, "decided": policy})
             for step, tries in state.tries.items():
-                if step not in state.results or not state.results[step].ok:  # a child of a process that was killed may live on
+                if (
+                    step not in state.results or not state.results[step].ok
+                ):  # a child of a process that was killed may live on
                     for number in range(max(1, tries - MOST_REAPED), tries + 1):
                         await reap(f"{execution_id}/{step}/{number}")
-            run = self._begin(held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event, ask)
+            run = self._begin(
+                held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event, ask
+            )
             run.decided = decided
             for one in back + found:
                 run.say("warning", text=one.text)
@@ -394,18 +420,26 @@ class Engine:
         if order.each:
             await asyncio.to_thread(held.release)
             raise ExecutionConflict(
-                f"execution {held.id} goes over the lines of stdin: give it the same again: go-ent resume {held.id} < LINES"
+                f"execution {held.id} goes over the lines of stdin: give it the same again: go-ent resume "
+                f"{held.id} < LINES"
             )
 
     async def resume_batch(
-        self, execution_id: str, *, unfinished: Unfinished = NOT_SAID, anyway: bool = False, from_checkpoint: str | None = None
+        self,
+        execution_id: str,
+        *,
+        unfinished: Unfinished = NOT_SAID,
+        anyway: bool = False,
+        from_checkpoint: str | None = None,
     ) -> tuple[Batch, list[Changed]]:
         """A tool over many lines, to be given the same lines again; what has changed since it was begun."""
         held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
         batch, found = await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
         return batch, back + found
 
-    async def _take(self, execution_id: str, checkpoint: str | None, *, anyway: bool) -> tuple[OwnedExecution, list[Changed]]:
+    async def _take(
+        self, execution_id: str, checkpoint: str | None, *, anyway: bool
+    ) -> tuple[OwnedExecution, list[Changed]]:
         """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder.
 
         From a checkpoint: and what is done again.
@@ -446,14 +480,18 @@ class Engine:
         """Refuse what a client's code would start by way of `tools.engine`, where the client itself may not."""
         rights = self.config.serve.clients.get(client)
         if client and (rights is None or not rights.engine):
-            raise NeedsApproval(f"the client {client} may start no agents: that takes engine = true in [serve.clients.{client}]")
+            raise NeedsApproval(
+                f"the client {client} may start no agents: that takes engine = true in [serve.clients.{client}]"
+            )
 
     def _check_owner(self, state: ExecutionState) -> None:
         """Refuse what somebody else has begun, in a folder that nobody trusts. Blocks."""
         if not self.trusted and not is_sealed(sealed_text(state), state.seal):
             raise Untrusted(f"execution {state.id}, which somebody else has begun,", str(self.project))
 
-    async def decide(self, execution_id: str, call: str | None = None, *, approved: bool, digest: str | None = None) -> ExecutionState:
+    async def decide(
+        self, execution_id: str, call: str | None = None, *, approved: bool, digest: str | None = None
+    ) -> ExecutionState:
         """Approve or reject calls that wait for it: one, or all of an execution. `resume` then goes on.
 
         With a *digest* the decision is about a call with those very arguments, and about no other.
@@ -462,7 +500,9 @@ class Engine:
         def check(state: ExecutionState) -> None:
             self._check_owner(state)
             if digest is not None and (call not in state.requests or state.requests[call].digest != digest):
-                raise ExecutionConflict(f"call {call} of execution {state.id} is not what was shown any more: nothing was decided")
+                raise ExecutionConflict(
+                    f"call {call} of execution {state.id} is not what was shown any more: nothing was decided"
+                )
 
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         return await asyncio.to_thread(self.store.decide, execution_id, call, approved, check)
@@ -504,7 +544,9 @@ class Engine:
                     log.exception("a listener failed, and the execution goes on")
 
         limit = tighter(limit_of(work), self.config.budget.execution)
-        run = ExecutionContext(held, emit, tapes, limit=limit, may_start=may_start, ask=ask, adjustments=held.state.adjustments)
+        run = ExecutionContext(
+            held, emit, tapes, limit=limit, may_start=may_start, ask=ask, adjustments=held.state.adjustments
+        )
         task = asyncio.create_task(self._carrier.carry_out(run, work, chosen, concurrency))
         self._running[held.id] = _Running(run, task)
         self._watch.add(held, run.stop.set, task)
@@ -567,7 +609,9 @@ class Engine:
             if await asyncio.to_thread(self.store.is_held, execution_id):
                 continue  # also by who is about to go on with it, whatever it was before
             return await asyncio.to_thread(self.store.load, execution_id)
-        raise ExecutionConflict(f"execution {execution_id} was asked to stop, and has not within {PATIENCE_S:g} s: its process may hang")
+        raise ExecutionConflict(
+            f"execution {execution_id} was asked to stop, and has not within {PATIENCE_S:g} s: its process may hang"
+        )
 
     async def budget(self) -> BudgetReport:
         """What was spent, what is reserved, and what the limits are."""
@@ -600,14 +644,18 @@ class Engine:
     async def summarize(self, execution_id: str, *, model: str | None = None) -> list[SummaryLink]:
         """Summarise what an execution has come to, now: all of it, or of a graph what each step to come would be told.
 
-        Such a step is told the summary instead. None are made of what is short enough. `BadTask` where summaries are switched off:
-        nobody would be told them.
+        Such a step is told the summary instead. None are made of what is short enough. `BadTask` where summaries are
+        switched off: nobody would be told them.
         """
         if not self.config.context.enabled:
             raise BadTask("summaries are switched off here: enabled is false in [context] of the configuration")
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         running = self._watch.get(execution_id)
-        held = running.held if running is not None else await to_the_end(self.store.hold, execution_id, undo=OwnedExecution.release)
+        held = (
+            running.held
+            if running is not None
+            else await to_the_end(self.store.hold, execution_id, undo=OwnedExecution.release)
+        )
         try:
             if running is None:
                 await asyncio.to_thread(self._check_owner, held.state)
@@ -628,11 +676,15 @@ class Engine:
                 await asyncio.to_thread(held.release)
 
     async def shorten(self, text: str, max_tokens: int, *, parent: str | None = None) -> str:
-        """A text in at most so many tokens: as it is, or a summary, on record in the execution *parent*, which this engine runs."""
+        """A text in at most so many tokens: as it is, or a summary, on record in the execution *parent*, which this
+        engine runs.
+        """
         running = self._watch.get(parent) if parent is not None else None
         if running is None:
             raise ExecutionConflict("a text is summarised for an execution that is running here")
-        self._shortening = {one: context for one, context in self._shortening.items() if self._watch.get(one) is not None}
+        self._shortening = {
+            one: context for one, context in self._shortening.items() if self._watch.get(one) is not None
+        }
         context = self._shortening.setdefault(running.held.id, RecordedContext(running.held))
         return await self.keeper.shorten(context, text, max_tokens, Purse(execution_id=running.held.id))
 

@@ -33,11 +33,17 @@ def send(to: str, text: str) -> str:
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         project, config = Path(folder), Config(allow=("send",), approve=("send",))
-        async with Composer(project, config=config, tools=[customers, send]) as composer, Engine(project, composer=composer) as engine:
+        async with (
+            Composer(project, config=config, tools=[customers, send]) as composer,
+            Engine(project, composer=composer) as engine,
+        ):
             run = await engine.guests.run(GuestOrder(code=CODE))
             print(f"{run.status}: {run.pending[0].tool} wants {run.pending[0].arguments['to']}; sent so far: {SENT}")
         # Another process, later: nothing but the project's folder is left.
-        async with Composer(project, config=config, tools=[customers, send]) as composer, Engine(project, composer=composer) as engine:
+        async with (
+            Composer(project, config=config, tools=[customers, send]) as composer,
+            Engine(project, composer=composer) as engine,
+        ):
             await engine.decide(run.id, approved=True)
             again, _ = await engine.resume_run(run.id)
             print(f"{again.status}: {again.result}; sent: {SENT}")

@@ -1,4 +1,5 @@
-"""A budget that holds: a model behind a command, which says what it costs, and what at the most. What does not fit is not begun.
+"""A budget that holds: a model behind a command, which says what it costs, and what at the most. What does not fit is
+not begun.
 
 Run it: python -m examples.budget
 """

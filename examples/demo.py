@@ -1,4 +1,5 @@
-"""What `make demo` shows: code over two tools and what it used, escapes that are refused, the same saved as a tool, and a graph.
+"""What `make demo` shows: code over two tools and what it used, escapes that are refused, the same saved as a tool, and
+a graph.
 
 None of it needs a model or an agent program.
 """
@@ -82,7 +83,10 @@ def show(title: str, code: str, run: Run) -> None:
             print(f"   hint    {run.error.hint}")
     usage = run.usage
     memory = usage.memory_peak_bytes / 2**20
-    print(f"   usage   {usage.wall_ms:.1f} ms wall, {usage.cpu_ms:.1f} ms CPU, {memory:.0f} MB, {usage.tool_calls} tool calls")
+    print(
+        f"   usage   {usage.wall_ms:.1f} ms wall, {usage.cpu_ms:.1f} ms CPU, {memory:.0f} MB, "
+        f"{usage.tool_calls} tool calls"
+    )
 
 
 async def compose() -> bool:
@@ -107,14 +111,20 @@ async def compose() -> bool:
 
 
 async def engine(project: Path, composer: Composer) -> bool:
-    """A graph of a program, the composed tool and code: its outputs passed on, one failure, and the rest all the same."""
+    """A graph of a program, the composed tool and code: its outputs passed on, one failure, and the rest all the
+    same.
+    """
     plan = parse_plan(
         {
             "name": "weekly report",
             "task": [
                 {"id": "count", "command": ["printf", "2"]},
                 {"id": "best", "tool": "best_customers", "inputs": {"top": "${count.output}"}},
-                {"id": "report", "code": "'best customers: ' + ', '.join(names)", "inputs": {"names": "${best.output}"}},
+                {
+                    "id": "report",
+                    "code": "'best customers: ' + ', '.join(names)",
+                    "inputs": {"names": "${best.output}"},
+                },
                 {"id": "mail", "command": ["false"], "depends_on": ["report"]},
                 {"id": "archive", "code": "'archived'", "depends_on": ["mail"]},
             ],
@@ -126,7 +136,9 @@ async def engine(project: Path, composer: Composer) -> bool:
         for step in result.steps:
             print(f"   {step.task_id:<8} {step.status:<10} {step.error or step.output}")
         state = await host.status(result.execution_id)
-        print(f"   result  {result.status}; recorded as {state.status}, to be resumed with go-ent resume {state.id[:18]}…")
+        print(
+            f"   result  {result.status}; recorded as {state.status}, to be resumed with go-ent resume {state.id[:18]}…"
+        )
         statuses = [step.status for step in result.steps]
         return statuses == ["completed", "completed", "completed", "failed", "skipped"] and result.status == "PARTIAL"
 

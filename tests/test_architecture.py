@@ -36,9 +36,9 @@ def test_the_host_never_imports_the_guest() -> None:
         for path in (ROOT / package).rglob("*.py"):
             if "guest" not in path.relative_to(ROOT).parts[:-1]:
                 assert "guest" not in imports(path), path
-                assert not re.search(r"\b(exec|eval|compile|__import__)\(", re.sub(r"re\.compile\(|\w\.compile\(", "", path.read_text())), (
-                    path
-                )
+                assert not re.search(
+                    r"\b(exec|eval|compile|__import__)\(", re.sub(r"re\.compile\(|\w\.compile\(", "", path.read_text())
+                ), path
                 assert not imports(path) & {"pickle", "marshal", "shelve"}, path
 
 
@@ -57,7 +57,9 @@ def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         docs = {
-            ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            ast.get_docstring(node, clean=False)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in docs:
@@ -101,7 +103,10 @@ def test_every_status_has_its_outcome() -> None:
     codes = [outcome.exit_code for outcome in OUTCOMES.values()]
     assert len(set(codes)) == len(codes)
     assert not {2, 12} & set(codes)
-    assert all((outcome.exit_code == 0) == (outcome.task == "COMPLETE") == (status == "completed") for status, outcome in OUTCOMES.items())
+    assert all(
+        (outcome.exit_code == 0) == (outcome.task == "COMPLETE") == (status == "completed")
+        for status, outcome in OUTCOMES.items()
+    )
 
 
 def test_version_is_in_the_changelog() -> None:
@@ -114,4 +119,6 @@ def test_what_is_installed_is_pinned_with_digests_and_without_addresses(name: st
     pinned = re.split(r"(?m)^(?=\S)", (ROOT / name).read_text())[2:]
     assert pinned
     for package in pinned:
-        assert re.fullmatch(r"[a-z0-9-]+==[A-Za-z0-9.+!_-]+( ; [^\n/]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", package), package
+        assert re.fullmatch(
+            r"[a-z0-9-]+==[A-Za-z0-9.+!_-]+( ; [^\n/]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", package
+        ), package

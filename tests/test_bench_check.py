@@ -43,7 +43,10 @@ def test_one_row_that_is_worse_fails_all_and_is_shown() -> None:
     found = {"sandbox": compare(before, {"a": Kept(1.26, "lower"), "b": Kept(8.1, "higher")}), "engine": []}
     assert table(found).splitlines()[2:] == ["| sandbox | a | 1 | 1.26 | 26% worse | WORSE |"]
     said, code = summary(found)
-    assert (said.startswith("2 ratios: 1 more than 25% worse, 0 missing, 0 new, 0 more than 25% better"), code) == (True, 1)
+    assert (said.startswith("2 ratios: 1 more than 25% worse, 0 missing, 0 new, 0 more than 25% better"), code) == (
+        True,
+        1,
+    )
 
 
 def test_a_row_that_is_gone_fails_and_says_so() -> None:
@@ -114,18 +117,33 @@ def test_a_report_says_what_was_measured_and_which_bounds_are_missed(tmp_path: P
     report().save(tmp_path)
     rows = {row["name"]: row for row in json.loads((tmp_path / "made.json").read_text())["rows"]}
     first = rows["quick (process)"]
-    assert (first["ratio"], first["baseline"], first["bound"], first["met"], first["better"]) == (0.05, 40.0, 0.1, True, "lower")
-    assert [(name, row["met"]) for name, row in rows.items()][1:] == [("absolute", False), ("noisy", None), ("fast enough", False)]
+    assert (first["ratio"], first["baseline"], first["bound"], first["met"], first["better"]) == (
+        0.05,
+        40.0,
+        0.1,
+        True,
+        "lower",
+    )
+    assert [(name, row["met"]) for name, row in rows.items()][1:] == [
+        ("absolute", False),
+        ("noisy", None),
+        ("fast enough", False),
+    ]
     page = (tmp_path / "made.md").read_text()
     assert "| absolute | 300 ms |  |  | ≤ 200 ms |  | MISSED |" in page
     assert "![Made & measured](made.svg)" in page
-    words = [element.text for element in ElementTree.parse(tmp_path / "made.svg").iter("{http://www.w3.org/2000/svg}text")]
+    words = [
+        element.text for element in ElementTree.parse(tmp_path / "made.svg").iter("{http://www.w3.org/2000/svg}text")
+    ]
     assert "quick (process)" in words
     assert "absolute" not in words
     (tmp_path / "README.md").write_text(f"Before.\n{index.BEGIN}\nold\n{index.END}\nAfter.\n")
     index.write(tmp_path)
     made = (tmp_path / "README.md").read_text()
-    assert "| [Made & measured](made.md) | 4 | 1 of 3 | absolute: 300 ms, where 200 is the bound; fast enough: 5, where 6 is" in made
+    assert (
+        "| [Made & measured](made.md) | 4 | 1 of 3 | absolute: 300 ms, where 200 is the bound; fast enough: 5, "
+        "where 6 is" in made
+    )
     assert (made.startswith("Before.\n"), made.endswith("After.\n"), "old" in made) == (True, True, False)
 
 

@@ -45,7 +45,9 @@ def test_the_smallest_task_is_done_in_every_way(box: Sandbox) -> None:
     assert played["direct"].talk.tokens < played["composed"].talk.tokens < played["code mode"].talk.tokens
     rows = rows_of(Found(SMALL, played, {way: each.seconds for way, each in played.items()}, 0))
     ratios = {row.key: row.ratio for row in rows if row.ratio is not None}
-    assert set(ratios) == {f"one small call: {what} ({way})" for what in ("tokens", "turns") for way in ("code mode", "composed")}
+    assert set(ratios) == {
+        f"one small call: {what} ({way})" for what in ("tokens", "turns") for way in ("code mode", "composed")
+    }
     assert ratios["one small call: turns (code mode)"] == 2
 
 
@@ -54,7 +56,11 @@ async def test_a_way_that_errs_fails_the_benchmark(box: Sandbox) -> None:
     cases: list[tuple[Scenario, Way, str]] = [
         *((wrong, way, f"one small call, {way}: the answer is '[a-z]+', and should be 'lost'") for way in WAYS),
         (changed(code='(await tools.desk.get_order(order_id="O-9999"))["state"]'), "code mode", "^code_execute: "),
-        (changed(searches=("ship a parcel",), needs=("desk.get_parcel",)), "code mode", "the search did not find desk.get_parcel"),
+        (
+            changed(searches=("ship a parcel",), needs=("desk.get_parcel",)),
+            "code mode",
+            "the search did not find desk.get_parcel",
+        ),
         (changed(sends=lambda world: [("collections", "hello")]), "direct", "was sent, and not"),
         (changed(arguments={"order": "O-1007"}), "composed", "^order_state: "),
     ]
@@ -100,7 +106,9 @@ def test_there_are_a_thousand_tools_of_different_names() -> None:
 
 def test_the_answers_are_as_large_as_is_said() -> None:
     world = World()
-    orders, tickets = ("".join(each.model_dump_json() + "," for each in found) for found in (world.orders, world.tickets))
+    orders, tickets = (
+        "".join(each.model_dump_json() + "," for each in found) for found in (world.orders, world.tickets)
+    )
     assert all(90_000 < len(text) < 110_000 for text in (orders, tickets, world.report))
     assert all(900 < len(note.text) < 1_100 for note in world.notes.values())
     assert 900 < len("".join(order.model_dump_json() + "," for order in world.of("C-017"))) < 1_100

@@ -1,4 +1,6 @@
-"""The documentation is true: its snippets run, its settings can be read, its commands exist, its reference is what the code says."""
+"""The documentation is true: its snippets run, its settings can be read, its commands exist, its reference is what
+the code says.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,22 @@ from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.workflows.workflow import parse_workflow
-from tests.support.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, ROOT, SNIPPETS, Block
+from tests.support import ROOT
+from tests.support.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, SNIPPETS, Block
 
 
 def test_no_block_is_passed_over() -> None:
     """What is of no kind that is looked at here would be skipped, and nobody would know."""
     for block in BLOCKS:
-        assert block.kind in KINDS or block.is_file, f"{block.where}: a block of {block.kind or 'no kind'} is not executed"
+        assert block.kind in KINDS or block.is_file, (
+            f"{block.where}: a block of {block.kind or 'no kind'} is not executed"
+        )
         assert block.kind != "console" or block.rest in ("", "real"), f"{block.where}: console {block.rest}"
-        hidden = block.kind == "text" and not block.page.startswith("docs/reference/cli") and re.search(r"^\$ ", block.text, re.M)
+        hidden = (
+            block.kind == "text"
+            and not block.page.startswith("docs/reference/cli")
+            and re.search(r"^\$ ", block.text, re.M)
+        )
         assert not hidden, f"{block.where}: a text block with a command: write console"
 
 
@@ -42,14 +51,21 @@ def test_no_command_hides_in_an_indented_block() -> None:
 def targets() -> list[str]:
     """What pages have `make` do: the sentences and the indented lines."""
     rest = "\n".join(FENCE.sub("", page.read_text(encoding="utf-8")) for page in [*PAGES, ROOT / "CONTRIBUTING.md"])
-    return sorted({name for found in re.findall(r"^ {4,}make ([a-z-]+)|`make ([a-z-]+)`", rest, re.M) for name in found if name})
+    return sorted(
+        {name for found in re.findall(r"^ {4,}make ([a-z-]+)|`make ([a-z-]+)`", rest, re.M) for name in found if name}
+    )
 
 
 @pytest.mark.parametrize("target", targets())
 def test_what_make_is_told_to_do_is_there(target: str) -> None:
-    """`make demo` is run elsewhere, `make test` runs this; the others take minutes, or need programs of npm: they are looked at."""
+    """`make demo` is run elsewhere, `make test` runs this; the others take minutes, or need programs of npm: they
+    are looked at.
+    """
     done = subprocess.run(
-        ["make", "-n", "-o", f"{sys.prefix}/.installed", f"VENV={sys.prefix}", target], cwd=ROOT, capture_output=True, check=False
+        ["make", "-n", "-o", f"{sys.prefix}/.installed", f"VENV={sys.prefix}", target],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
@@ -59,13 +75,17 @@ def test_python_snippet(where: str, code: str, output: str, tmp_path: Path) -> N
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "GO_ENT_DATA": str(tmp_path / "user")}
     (tmp_path / "project").mkdir()
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path / "project", env=environment, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path / "project", env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == output
 
 
 @pytest.mark.parametrize("block", READ, ids=[block.where for block in READ])
-def test_settings_plans_and_documents_can_be_read(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_plans_and_documents_can_be_read(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if block.kind == "json":
         json.loads(block.text)
         return
@@ -87,7 +107,9 @@ def sentences() -> list[tuple[str, str]]:
     found = []
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]:
         rest = FENCE.sub("", page.read_text(encoding="utf-8"))
-        found += [(str(page.relative_to(ROOT)), " ".join(text.split())) for text in re.findall(r"`(go-ent [^`]+)`", rest)]
+        found += [
+            (str(page.relative_to(ROOT)), " ".join(text.split())) for text in re.findall(r"`(go-ent [^`]+)`", rest)
+        ]
     return sorted(set(found))
 
 
@@ -98,7 +120,9 @@ def test_commands_in_sentences_are_those_there_are(page: str, text: str) -> None
         chain, apps, rest = app.parse_commands(words)
         assert chain, f"{page}: {text}: there is no such command"
         names = (
-            {name for argument in apps[-1].assemble_argument_collection() for name in argument.names} if apps[-1].default_command else set()
+            {name for argument in apps[-1].assemble_argument_collection() for name in argument.names}
+            if apps[-1].default_command
+            else set()
         )
         wrong = [word for word in rest if word.startswith("-") and word.partition("=")[0] not in names]
         assert not wrong, f"{page}: {text}: {chain} has no {wrong}"
@@ -119,13 +143,16 @@ def test_how_many_are_executed(record_property: Callable[[str, object], None]) -
     real = [one.text for one in COMMANDS if one.is_real]
     record_property(
         "documentation",
-        f"{len(SNIPPETS)} python snippets and {len(there)} commands of the documentation are executed, {len(READ)} settings and plans read",
+        f"{len(SNIPPETS)} python snippets and {len(there)} commands of the documentation are executed, "
+        f"{len(READ)} settings and plans read",
     )
     record_property(
-        "documentation", f"{len(real)} commands of the documentation need programs of npm, for make test-real: {'; '.join(real)}"
+        "documentation",
+        f"{len(real)} commands of the documentation need programs of npm, for make test-real: {'; '.join(real)}",
     )
     record_property(
-        "documentation", f"of what pages have make do, {', '.join(sorted(set(targets()) - {'demo', 'test'}))} are not executed here"
+        "documentation",
+        f"of what pages have make do, {', '.join(sorted(set(targets()) - {'demo', 'test'}))} are not executed here",
     )
     assert {"demo", "test"} <= set(targets())
     assert len(SNIPPETS) >= 15
@@ -140,7 +167,9 @@ def test_the_reference_is_what_the_code_says(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     for name, text in json.loads(done.stdout).items():
-        assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == text, f"{name} is out of date: make docs"
+        assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == text, (
+            f"{name} is out of date: make docs"
+        )
 
 
 def test_links_lead_somewhere() -> None:

@@ -1,4 +1,6 @@
-"""Every command of the documentation is run, and prints what its page says: `tests/support/pages.py` tells how they are written."""
+"""Every command of the documentation is run, and prints what its page says: `tests/support/pages.py` tells how they
+are written.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import BLOCKS, COMMANDS, ROOT, Command
+from tests.support import ROOT
+from tests.support.pages import BLOCKS, COMMANDS, Command
 
 ID = re.compile(r"\b01[0-9a-f]{6}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{4}")
@@ -44,7 +47,13 @@ class Folder:
     def run(self, command: str) -> str:
         shell = ["bash", "-c", f"{{ {self.real(command)}\n}} 2>&1"]
         done = subprocess.run(
-            shell, capture_output=True, text=True, cwd=self.path, env=self.environment, check=False, stdin=subprocess.DEVNULL
+            shell,
+            capture_output=True,
+            text=True,
+            cwd=self.path,
+            env=self.environment,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
         return done.stdout
 
@@ -52,7 +61,13 @@ class Folder:
         """What it has printed once it has printed so many lines."""
         shell = ["bash", "-c", f"{{ {self.real(command).rstrip('& ')}\n}} 2>&1"]
         started = subprocess.Popen(
-            shell, stdout=subprocess.PIPE, text=True, cwd=self.path, env=self.environment, stdin=subprocess.DEVNULL, start_new_session=True
+            shell,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.path,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
         self.going.append(started)
         assert started.stdout is not None
@@ -97,7 +112,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Fold
         go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
         go_ent.chmod(0o700)
         path = f"{above}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "GO_ENT_DATA": str(above / "user"), "HOME": str(above)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PATH": path,
+            "GO_ENT_DATA": str(above / "user"),
+            "HOME": str(above),
+        }
         environment.setdefault("GO_ENT_CACHE", str(Path.home() / ".cache" / "go-ent"))
         made[page] = Folder(above / "project", environment)
     for block in BLOCKS:
@@ -131,5 +152,6 @@ def test_command_that_needs_a_program_of_npm(command: Command) -> None:
     said = (ROOT / "tests" / "e2e" / tests[program]).read_text()
     assert "pytest.mark.real" in said
     assert all(
-        word in said for word in {"claude": ("mcp", "list"), "opencode": ("mcp", "list"), "npx": ("--method", "tools/list")}[program]
+        word in said
+        for word in {"claude": ("mcp", "list"), "opencode": ("mcp", "list"), "npx": ("--method", "tools/list")}[program]
     )

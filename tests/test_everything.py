@@ -1,5 +1,6 @@
-"""One graph with everything in it, at the command line, over several processes: guest code, a composed tool, an upstream server,
-agents answered by a stand-in model, summaries, an interrupt, a kill, an approval, and a budget that holds throughout."""
+"""One graph with everything in it, at the command line, over several processes: guest code, a composed tool, an
+upstream server, agents answered by a stand-in model, summaries, an interrupt, a kill, an approval, and a budget that
+holds throughout."""
 
 from __future__ import annotations
 
@@ -101,7 +102,9 @@ class Desk:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen([*COMMAND, *arguments], cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(
+            [*COMMAND, *arguments], cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
 
     def run(self, *arguments: str, code: int = 0) -> str:
         process = self.start(*arguments)
@@ -177,7 +180,9 @@ reserve_usd = 0.10
     return Desk(folder, outside)
 
 
-def test_a_graph_that_is_interrupted_killed_approved_and_resumed_loses_nothing_and_does_nothing_twice(desk: Desk) -> None:
+def test_a_graph_that_is_interrupted_killed_approved_and_resumed_loses_nothing_and_does_nothing_twice(
+    desk: Desk,
+) -> None:
     desk.run("trust", "--yes")
 
     # Interrupted from another process, while the model is writing the draft.
@@ -200,7 +205,8 @@ def test_a_graph_that_is_interrupted_killed_approved_and_resumed_loses_nothing_a
     second.send_signal(signal.SIGKILL)
     second.communicate(timeout=60)
 
-    # Resumed in a third, which first ends what the second left behind, and then gets as far as what needs a person's word.
+    # Resumed in a third, which first ends what the second left behind, and then gets as far as what needs a person's
+    # word.
     third = desk.start("resume", execution)
     desk.until_came("REVIEW", third, times=2)
     desk.release("REVIEW")

@@ -40,7 +40,7 @@ completed: sent to ann; sent: ['ann']
 3: BLOCKED: task failed: the budget of the day does not hold this: $0.80 spent or reserved, $0.50 wanted, the limit is $1.00; \
 give the task a budget that fits, or raise the limit
 spent today: $0.80 of $1.00
-""",
+""",  # noqa: E501
     "pipeline.sh": """\
 visits: version 1, 1 example passed (project)
 failures: version 1, no examples (project)
@@ -50,7 +50,11 @@ failures: version 1, no examples (project)
 
 
 def test_each_example_is_checked() -> None:
-    there = {path.stem if path.suffix == ".py" else path.name for path in (ROOT / "examples").iterdir() if path.suffix in {".py", ".sh"}}
+    there = {
+        path.stem if path.suffix == ".py" else path.name
+        for path in (ROOT / "examples").iterdir()
+        if path.suffix in {".py", ".sh"}
+    }
     assert there - {"__init__", "demo"} == set(EXPECTED)
 
 
@@ -60,7 +64,9 @@ def test_example(name: str, tmp_path: Path) -> None:
     go_ent.parent.mkdir()
     go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
     go_ent.chmod(0o700)
-    command = ["sh", str(ROOT / "examples" / name)] if name.endswith(".sh") else [sys.executable, "-m", f"examples.{name}"]
+    command = (
+        ["sh", str(ROOT / "examples" / name)] if name.endswith(".sh") else [sys.executable, "-m", f"examples.{name}"]
+    )
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

@@ -1,4 +1,6 @@
-"""The library as other programs use it: small, typed, sync and async, without global state, also where an event loop runs already."""
+"""The library as other programs use it: small, typed, sync and async, without global state, also where an event loop
+runs already.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("package", [go_ent, sandbox, composer, engine])
 def test_what_a_package_exports_changes_only_on_purpose(package: ModuleType) -> None:
-    """A name that is added or removed here is one that programs can rely on, or no longer: `tests/exports.json` says which."""
+    """A name that is added or removed here is one that programs can rely on, or no longer: `tests/exports.json` says
+    which.
+    """
     assert package.__all__ == EXPORTS[package.__name__]
 
 

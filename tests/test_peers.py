@@ -41,6 +41,9 @@ def test_there_are_sixty_everyday_and_twenty_hostile_programs() -> None:
 
 
 def test_the_plot_is_well_formed() -> None:
-    figures = {"go-ent": Figures(fresh_ms=2.0, everyday={"a": "", "b": "error"}, hostile={"c": ""}), "a & b": Figures(fresh_ms=700.0)}
+    figures = {
+        "go-ent": Figures(fresh_ms=2.0, everyday={"a": "", "b": "error"}, hostile={"c": ""}),
+        "a & b": Figures(fresh_ms=700.0),
+    }
     words = [element.text for element in ElementTree.fromstring(plot(figures)).iter("{http://www.w3.org/2000/svg}text")]
     assert {"go-ent", "1 of 2", "a & b", "700 ms"} <= set(words)

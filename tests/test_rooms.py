@@ -8,8 +8,9 @@ from pathlib import Path
 from tests.support import ROOT
 
 PACKAGES = ("sandbox", "composer", "engine")
-# From the ground floor to the roof: a room, and the rooms of its package that it imports. Everybody may import a package's
-# own exports and its errors. What is not here is not allowed: change this table only with docs/architecture.md.
+# From the ground floor to the roof: a room, and the rooms of its package that it imports. Everybody may import a
+# package's own exports and its errors. What is not here is not allowed: change this table only with
+# docs/architecture.md.
 ARROWS = """
 sandbox/guest           :
 sandbox/hardening       :
@@ -53,7 +54,7 @@ engine/cli/terminal     :
 engine/cli              : cli/terminal core
 engine/cli/commands     : engine cli cli/terminal context core executions guest_runs prompts
 engine/cli/commands     : server server/calls server/http settings setup strategies workflows
-"""
+"""  # noqa: E501
 
 
 def allowed() -> dict[str, set[str]]:
@@ -61,7 +62,9 @@ def allowed() -> dict[str, set[str]]:
     for line in filter(None, ARROWS.splitlines()):
         room, _, others = (part.strip() for part in line.partition(":"))
         package = room.split("/")[0]
-        table.setdefault(room, set()).update(other if other == package else f"{package}/{other}" for other in others.split())
+        table.setdefault(room, set()).update(
+            other if other == package else f"{package}/{other}" for other in others.split()
+        )
     return table
 
 

@@ -19,7 +19,9 @@ def test_wheel_outside_the_repo(tmp_path: Path) -> None:
     environment["GO_ENT_CACHE"] = str(tmp_path / "cache")
 
     def call(*command: str) -> str:
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -27,11 +29,20 @@ def test_wheel_outside_the_repo(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "dist").glob("go_ent-*.whl")
     venv.create(tmp_path / "env", with_pip=True)
     python = str(tmp_path / "env" / "bin" / "python")
-    pins = [line.removesuffix(" \\") for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line.partition(";")[0]]
+    pins = [
+        line.removesuffix(" \\")
+        for line in (ROOT / "requirements.txt").read_text().splitlines()
+        if "==" in line.partition(";")[0]
+    ]
     (tmp_path / "pins.txt").write_text("\n".join(pins))  # without digests: pip would want one of the wheel itself
     call(python, "-m", "pip", "install", "--quiet", "--constraint", str(tmp_path / "pins.txt"), str(wheel))
     go_ent = str(tmp_path / "env" / "bin" / "go-ent")
     assert call(go_ent, "exec", "-c", "1+1") == "2\n"
     assert call(go_ent, "tool", "add", "rank_groups").startswith("rank_groups: version 1")
     assert "rank_groups" in call(go_ent, "tool", "list")
-    assert call(python, "-c", "from go_ent.sandbox import Sandbox\nwith Sandbox() as box: print(box.run_sync('2+2').result)") == "4\n"
+    assert (
+        call(
+            python, "-c", "from go_ent.sandbox import Sandbox\nwith Sandbox() as box: print(box.run_sync('2+2').result)"
+        )
+        == "4\n"
+    )

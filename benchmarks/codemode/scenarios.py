@@ -258,7 +258,9 @@ FOLLOW = Scenario(
 
 
 def best_three(world: World) -> Any:
-    totals = [(customer.id, sum(order.total for order in world.of(customer.id))) for customer in world.within("north")[:20]]
+    totals = [
+        (customer.id, sum(order.total for order in world.of(customer.id))) for customer in world.within("north")[:20]
+    ]
     return [[customer, round(total, 2)] for customer, total in sorted(totals, key=lambda pair: -pair[1])[:3]]
 
 
@@ -266,7 +268,9 @@ def ask_best() -> Script:
     (customers,) = yield [Call("list_customers", {"region": "north", "limit": 20})]
     ids = [customer["id"] for customer in json.loads(customers)]
     lists = yield [Call("list_orders", {"customer_id": each}) for each in ids]
-    totals = [(each, sum(order["total"] for order in json.loads(orders))) for each, orders in zip(ids, lists, strict=True)]
+    totals = [
+        (each, sum(order["total"] for order in json.loads(orders))) for each, orders in zip(ids, lists, strict=True)
+    ]
     return [[customer, round(total, 2)] for customer, total in sorted(totals, key=lambda pair: -pair[1])[:3]]
 
 
@@ -373,7 +377,9 @@ def join(name: str, tools: int, composed: str) -> Scenario:
         tools,
         "2 × 100 KB",
         "Which five customers with an overdue order took the most minutes of support in 2025? Answer with ids and minutes.",
-        lambda world: joined([order.model_dump() for order in world.orders], [ticket.model_dump() for ticket in world.tickets]),
+        lambda world: joined(
+            [order.model_dump() for order in world.orders], [ticket.model_dump() for ticket in world.tickets]
+        ),
         ask_joined,
         ("export all orders of a year", "export support tickets"),
         ("desk.export_orders", "desk.export_tickets"),

@@ -66,7 +66,9 @@ class Stage:
         answer, seconds, calls, heard = played
         if answer != (right := scenario.expected(self.world)):
             raise Wrong(f"{scenario.name}, {way}: the answer is {answer!r}, and should be {right!r}")
-        if sorted(self.world.sent) != (sent := sorted(scenario.sends(self.world))):  # calls in parallel come in any order
+        if sorted(self.world.sent) != (
+            sent := sorted(scenario.sends(self.world))
+        ):  # calls in parallel come in any order
             raise Wrong(f"{scenario.name}, {way}: {self.world.sent!r} was sent, and not {sent!r}")
         talk.turn(str(answer))
         return Played(talk, seconds, calls, heard)
@@ -127,7 +129,9 @@ async def stage(world: World, size: int, played: Iterable[Scenario], box: Sandbo
         direct = await _direct(stack, world, size)
         code, _ = await _ours(stack, world, size, folder / "code", box, [])
         composed, saved = await _ours(stack, world, size, folder / "composed", box, played)
-        yield Stage(world, {"direct": direct, "direct, parallel": direct, "code mode": code, "composed": composed}, saved)
+        yield Stage(
+            world, {"direct": direct, "direct, parallel": direct, "code mode": code, "composed": composed}, saved
+        )
 
 
 def _environment(name: str, value: str) -> Any:
@@ -149,7 +153,9 @@ async def _ours(
 ) -> tuple[Place, dict[str, str]]:
     (folder / ".go-ent").mkdir(parents=True)
     source = McpSource.from_server("desk", make_upstream(world, size))
-    composer = await stack.enter_async_context(Composer(folder, config=Config(allow=("desk.*",)), sources=[source], box=box, trusted=True))
+    composer = await stack.enter_async_context(
+        Composer(folder, config=Config(allow=("desk.*",)), sources=[source], box=box, trusted=True)
+    )
     engine = await stack.enter_async_context(Engine(folder, composer=composer, trusted=True))
     client = await stack.enter_async_context(Client(make_server(composer, engine)))
     sources = {scenario.composed: scenario.tool for scenario in played}

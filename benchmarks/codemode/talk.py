@@ -83,5 +83,7 @@ class Talk:
 
 def definitions(tools: Sequence[Any]) -> str:
     """What a model is told of tools: name, description, parameters. A tool is as `Client.list_tools` gives it."""
-    told = [{"name": tool.name, "description": tool.description or "", "input_schema": tool.input_schema} for tool in tools]
+    told = [
+        {"name": tool.name, "description": tool.description or "", "input_schema": tool.input_schema} for tool in tools
+    ]
     return "\n".join(json.dumps(each, ensure_ascii=False) for each in told)

@@ -91,7 +91,9 @@ class World:
             for _ in range(10):
                 self.orders.append(_order(chance, len(self.orders), customer.id))
         self.tickets = [_ticket(chance, number, chance.choice(self.customers).id) for number in range(640)]
-        self.notes = {f"N-{number:02}": Note(id=f"N-{number:02}", author=chance.choice(NAMES), text="") for number in range(60)}
+        self.notes = {
+            f"N-{number:02}": Note(id=f"N-{number:02}", author=chance.choice(NAMES), text="") for number in range(60)
+        }
         following = dict(zip(CHAIN, (*CHAIN[1:], None), strict=True))
         for note in self.notes.values():
             note.text = _prose(chance, 950, following.get(note.id))
@@ -146,7 +148,9 @@ def _prose(chance: random.Random, size: int, following: str | None) -> str:
     while len(text) < size:
         text += " ".join(chance.choice(WORDS) for _ in range(chance.randint(8, 16))).capitalize() + ". "
         if following and len(text) > size // 2:
-            text += f"I did not get to the bottom of it; {chance.choice(NAMES).title()} went on with that in {following}. "
+            text += (
+                f"I did not get to the bottom of it; {chance.choice(NAMES).title()} went on with that in {following}. "
+            )
             following = None
     return text[:size].rstrip()
 
@@ -204,7 +208,8 @@ def _core(world: World) -> list[tuple[Callable[..., Any], ToolAnnotations]]:
         return world.report
 
     def send_message(
-        channel: Annotated[str, Field(description="The channel's name")], text: Annotated[str, Field(description="What to say")]
+        channel: Annotated[str, Field(description="The channel's name")],
+        text: Annotated[str, Field(description="What to say")],
     ) -> Sent:
         """Send a message to a channel of colleagues."""
         world.sent.append((channel, text))
@@ -244,10 +249,25 @@ def _other(chance: random.Random, verb: str, noun: str) -> OtherTool:
     said = noun.replace("_", " ")
     possible: dict[str, Any] = {
         f"{noun}_id": {"type": "string", "description": f"The id of the {said} to {verb}"},
-        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20, "description": "How many results to return at the most"},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 100,
+            "default": 20,
+            "description": "How many results to return at the most",
+        },
         "cursor": {"type": "string", "description": "Where to go on, from the answer before"},
-        "state": {"type": "string", "enum": ["active", "closed", "all"], "default": "all", "description": f"Only {said}s in this state"},
-        "fields": {"type": "array", "items": {"type": "string"}, "description": "Which fields to include in the answer"},
+        "state": {
+            "type": "string",
+            "enum": ["active", "closed", "all"],
+            "default": "all",
+            "description": f"Only {said}s in this state",
+        },
+        "fields": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Which fields to include in the answer",
+        },
         "dry_run": {"type": "boolean", "default": False, "description": "Only say what would be done"},
     }
     chosen = dict(list(possible.items())[:1] + chance.sample(list(possible.items())[1:], 3))
@@ -255,6 +275,9 @@ def _other(chance: random.Random, verb: str, noun: str) -> OtherTool:
         name=f"{verb}_{noun}",
         description=f"{verb.title()} {said}s of the shop. Use this when somebody asks to {verb} a {said}, and you know its id or state.",
         parameters={"type": "object", "properties": chosen, "required": [f"{noun}_id"]},
-        output_schema={"type": "object", "properties": {"items": {"type": "array"}, "next": {"type": ["string", "null"]}}},
+        output_schema={
+            "type": "object",
+            "properties": {"items": {"type": "array"}, "next": {"type": ["string", "null"]}},
+        },
         annotations=READS,
     )

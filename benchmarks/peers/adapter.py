@@ -88,7 +88,9 @@ def printing_result(code: str) -> str:
 def error_line(text: str) -> str:
     """What a traceback comes down to."""
     lines = text.strip().splitlines() or [""]
-    return next((line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception|Exit|Interrupt)\b", line)), lines[-1])
+    return next(
+        (line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception|Exit|Interrupt)\b", line)), lines[-1]
+    )
 
 
 def last_line(output: str) -> Any:

@@ -45,7 +45,9 @@ def newer_python() -> str:
         for found in filter(None, [on_path, *map(str, by_pyenv)]):
             if subprocess.run([found, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
                 return found
-    raise Missing(f"its wheels are for Python 3.12 and up; this is {sys.version.split()[0]}, and no newer one was found")
+    raise Missing(
+        f"its wheels are for Python 3.12 and up; this is {sys.version.split()[0]}, and no newer one was found"
+    )
 
 
 def own_environment(python: str, requirement: str) -> str:
@@ -54,7 +56,19 @@ def own_environment(python: str, requirement: str) -> str:
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         install([python, "-m", "venv", str(folder)])
-        install([str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", requirement])
+        install(
+            [
+                str(interpreter),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--only-binary",
+                ":all:",
+                requirement,
+            ]
+        )
         (folder / "complete").touch()
     return str(interpreter)
 

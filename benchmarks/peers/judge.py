@@ -96,7 +96,9 @@ class Judge:
         watch = host.watch()
         allowed = 2 * self.timeout + self.usual_s
         try:
-            answer = host.ask({"do": "run", "code": code, "inputs": inputs, "timeout": self.timeout}, allowed + 1, watch)
+            answer = host.ask(
+                {"do": "run", "code": code, "inputs": inputs, "timeout": self.timeout}, allowed + 1, watch
+            )
             harm = self._harm(answer, allowed) or watch_harm(watch.grew, watch.more_processes) or self._aftermath(host)
         except HostGone as gone:
             self.host = None

@@ -95,7 +95,9 @@ def memory(host: Host, figures: Figures) -> None:
 
 def says_error(host: Host) -> bool:
     """Are a raised exception and a syntax error told from success?"""
-    return all(host.run(code, 10.0)["status"] == "error" for code in ("result = 1 / 0", "result = [", "raise ValueError('no')"))
+    return all(
+        host.run(code, 10.0)["status"] == "error" for code in ("result = 1 / 0", "result = [", "raise ValueError('no')")
+    )
 
 
 def expected(program: Path) -> Any:

@@ -23,7 +23,9 @@ class MontyPeer:
     def run(self, code: str, inputs: Mapping[str, Any], timeout: float) -> Outcome:
         from pydantic_monty import CollectString, MontyCrashedError, MontyError, MontyRuntimeError, ResourceLimits
 
-        limits = ResourceLimits(max_feed_duration_secs=timeout, max_total_sleep_secs=timeout, max_memory=MEMORY_MB << 20)
+        limits = ResourceLimits(
+            max_feed_duration_secs=timeout, max_total_sleep_secs=timeout, max_memory=MEMORY_MB << 20
+        )
         try:
             with self.pool.checkout(limits=limits) as session:
                 value = session.feed_run(
@@ -37,7 +39,9 @@ class MontyPeer:
         except MontyRuntimeError as error:
             inner = error.exception()
             limit: Status = "timeout" if isinstance(inner, TimeoutError) else "memory"
-            return Outcome(limit if isinstance(inner, TimeoutError | MemoryError) else "error", note=error.display("type-msg"))
+            return Outcome(
+                limit if isinstance(inner, TimeoutError | MemoryError) else "error", note=error.display("type-msg")
+            )
         except MontyError as error:
             return Outcome("error", note=str(error))
         return Outcome("completed", value)

@@ -20,7 +20,12 @@ def plot(figures: dict[str, Figures]) -> str:
     for row, (name, found) in enumerate(figures.items()):
         y = TOP + row * ROW
         parts.append(text(LEFT - 10, y + 15, name, anchor="end", weight="bold" if name == "go-ent" else "normal"))
-        bars = [(log_share(found.fresh_ms), f"{found.fresh_ms:.2g} ms" if (found.fresh_ms or 0) < 100 else f"{found.fresh_ms:.0f} ms")]
+        bars = [
+            (
+                log_share(found.fresh_ms),
+                f"{found.fresh_ms:.2g} ms" if (found.fresh_ms or 0) < 100 else f"{found.fresh_ms:.0f} ms",
+            )
+        ]
         for outcomes in (found.everyday, found.hostile):
             good = sum(not why for why in outcomes.values())
             bars.append((good / max(len(outcomes), 1), f"{good} of {len(outcomes)}"))

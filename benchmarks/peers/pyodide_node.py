@@ -76,14 +76,26 @@ class PyodideNode:
         self.home = node_home()
         self.node = self.home / "node_modules" / "node" / "bin" / "node"
         if not (self.home / "snapshot.bin").exists():
-            subprocess.run([self.node, SCRIPT, self.home, "snapshot"], env={}, check=True, timeout=120, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [self.node, SCRIPT, self.home, "snapshot"], env={}, check=True, timeout=120, stdout=subprocess.DEVNULL
+            )
 
     def run(self, code: str, inputs: Mapping[str, Any], timeout: float) -> Outcome:
         channel = Channel()
         # The channel's descriptors become 3 and 4 of the process: a shell is the plainest way to say so.
         command = f'exec 3>&{channel.theirs_out} 4<&{channel.theirs_in}; exec "$@"'
         process = subprocess.Popen(
-            ["/bin/sh", "-c", command, "sh", self.node, f"--wasm-max-mem-pages={MEMORY_MB * 16}", SCRIPT, self.home, "run"],
+            [
+                "/bin/sh",
+                "-c",
+                command,
+                "sh",
+                self.node,
+                f"--wasm-max-mem-pages={MEMORY_MB * 16}",
+                SCRIPT,
+                self.home,
+                "run",
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

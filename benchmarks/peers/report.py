@@ -71,7 +71,10 @@ class Report:
             "|---|---|---|---|---|---|---|---|---|",
         ]
         for name, f in self.figures.items():
-            statuses = ", ".join(word for word, told in (("error", f.errors_are_errors), ("timeout", f.stops_loops)) if told) or "–"
+            statuses = (
+                ", ".join(word for word, told in (("error", f.errors_are_errors), ("timeout", f.stops_loops)) if told)
+                or "–"
+            )
             memory = f"{shown(f.idle_mb)} / {shown(f.running_mb)} MB"
             rows.append(
                 f"| {name} | {shown(f.fresh_ms)} ms | {shown(f.program_ms)} ms | {shown(f.call_us, ' µs')} | {shown(f.fib_ms, ' ms')} "
@@ -96,7 +99,12 @@ class Report:
     def _best(self) -> str:
         """Who is best at what; also among those that nothing hostile harmed."""
         safe = {name: figures for name, figures in self.figures.items() if not any(figures.hostile.values())}
-        lines = ["## Who is best at what", "", "| | best | best of those that survive every hostile program |", "|---|---|---|"]
+        lines = [
+            "## Who is best at what",
+            "",
+            "| | best | best of those that survive every hostile program |",
+            "|---|---|---|",
+        ]
         lines += [f"| {title} | {best(self.figures, cost)} | {best(safe, cost)} |" for title, cost in COSTS.items()]
         return "\n".join(lines)
 
@@ -109,7 +117,12 @@ class Report:
         return "\n".join(lines)
 
     def _hostile(self) -> str:
-        lines = ["## What the hostile programs did", "", f"| | {' | '.join(self.figures)} |", "|---" * (len(self.figures) + 1) + "|"]
+        lines = [
+            "## What the hostile programs did",
+            "",
+            f"| | {' | '.join(self.figures)} |",
+            "|---" * (len(self.figures) + 1) + "|",
+        ]
         for program in HOSTILE:
             cells = [figures.hostile[program] or "ok" for figures in self.figures.values()]
             lines.append(f"| {program} | {' | '.join(cells)} |")

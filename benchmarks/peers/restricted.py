@@ -30,7 +30,9 @@ IN_PLACE = {
 
 
 def guarded_import(name: str, globals_: Any = None, locals_: Any = None, names: Any = (), level: int = 0) -> Any:
-    if name not in HARMLESS_MODULES and name != "_strptime":  # which datetime imports in the program's name; no program can say it
+    if (
+        name not in HARMLESS_MODULES and name != "_strptime"
+    ):  # which datetime imports in the program's name; no program can say it
         raise ImportError(f"{name} may not be imported")
     return __import__(name, globals_, locals_, names, level)
 

@@ -15,7 +15,15 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.peers.adapter import MEMORY_MB, OUTPUT_BYTES, Outcome, error_line, last_line, printing_result, with_inputs
+from benchmarks.peers.adapter import (
+    MEMORY_MB,
+    OUTPUT_BYTES,
+    Outcome,
+    error_line,
+    last_line,
+    printing_result,
+    with_inputs,
+)
 
 LIMITS = f"""\
 import resource
@@ -37,7 +45,11 @@ class SubprocessPython:
 
     def run(self, code: str, inputs: Mapping[str, Any], timeout: float) -> Outcome:
         program = LIMITS + f"exec({with_inputs(printing_result(code), inputs)!r})"
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            tempfile.TemporaryFile() as output,
+            tempfile.TemporaryFile() as errors,
+        ):
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", program],
                 stdin=subprocess.DEVNULL,

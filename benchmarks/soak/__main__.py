@@ -37,7 +37,9 @@ def soak(folder: Path, runs: int, clients: int, *, early: int, seed: int) -> Rep
         looking = threading.Thread(target=_look, args=(served, report, stop))
         looking.start()
         try:
-            asyncio.run(breathe(served.url, clients))  # the image, the first workers and the tools' server take long only once
+            asyncio.run(
+                breathe(served.url, clients)
+            )  # the image, the first workers and the tools' server take long only once
             report.seconds += _drive(driven, early)
             asyncio.run(breathe(served.url, clients))
             report.first = served.rest(REST_S)
@@ -72,14 +74,18 @@ def _look(served: Served, report: Report, stop: threading.Event) -> None:
         if len(report.done) < report.runs:
             report.loads.append((len(report.done), use.own))
         wrong = len(report.mismatches)
-        say(f"{len(report.done):,} runs, {wrong} wrong; {use.own / 1e6:.0f} MB, {use.threads} threads, {use.processes} processes")
+        say(
+            f"{len(report.done):,} runs, {wrong} wrong; {use.own / 1e6:.0f} MB, {use.threads} threads, {use.processes} processes"
+        )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--early", type=int, help="runs after which memory is looked at first: 1,000, or a quarter of all")
+    parser.add_argument(
+        "--early", type=int, help="runs after which memory is looked at first: 1,000, or a quarter of all"
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--save", action="store_true", help="write docs/benchmarks/soak.md and soak.json")
     options = parser.parse_args()

@@ -17,7 +17,10 @@ from fastmcp.client.transports import StreamableHttpTransport
 
 from benchmarks.soak.kinds import Order
 
-ERAS: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")  # of the protocol: every other client speaks the older one
+ERAS: tuple[Literal["auto", "legacy"], ...] = (
+    "auto",
+    "legacy",
+)  # of the protocol: every other client speaks the older one
 META = "go-ent/run"
 CALL_S = 60.0  # within which the server answers, whatever was asked
 ID = re.compile(r"execution ([0-9a-f-]{36})")
@@ -95,7 +98,9 @@ async def cancelled(client: Client[Any], order: Order) -> Answer:
             found[0] = match[1]
             under_way.set()
 
-    calling = asyncio.create_task(client.call_tool(order.tool, order.arguments, raise_on_error=False, progress_handler=hear))
+    calling = asyncio.create_task(
+        client.call_tool(order.tool, order.arguments, raise_on_error=False, progress_handler=hear)
+    )
     hearing = asyncio.create_task(under_way.wait())
     try:
         await asyncio.wait([calling, hearing], return_when=asyncio.FIRST_COMPLETED)

@@ -33,8 +33,12 @@ def check(served: Served, done: list[Done], also: int) -> tuple[list[str], dict[
     wrong = []
     for one in done:
         if not one.wrong and rows.get(one.execution_id) != one.order.recorded:
-            wrong.append(f"{one.order.kind}: execution {one.execution_id} is {rows.get(one.execution_id)}, not {one.order.recorded}")
-    if twice := [name for name, count in Counter(one.execution_id for one in done if one.execution_id).items() if count > 1]:
+            wrong.append(
+                f"{one.order.kind}: execution {one.execution_id} is {rows.get(one.execution_id)}, not {one.order.recorded}"
+            )
+    if twice := [
+        name for name, count in Counter(one.execution_id for one in done if one.execution_id).items() if count > 1
+    ]:
         wrong.append(f"{len(twice)} executions answered more than one call")
     folders = [name for name in os.listdir(store.folder) if ID.fullmatch(name)]
     if sorted(folders) != sorted(rows) or len(rows) != len(done) + also:
@@ -61,7 +65,9 @@ def prune(served: Served, done: list[Done]) -> list[str]:
     environment = {**os.environ, "GO_ENT_DATA": str(served.folder / "user"), "PYTHONPATH": str(ROOT)}
 
     def go_ent(*arguments: str) -> str:
-        made = subprocess.run([*GO_ENT, *arguments], cwd=served.project, env=environment, check=True, capture_output=True, text=True)
+        made = subprocess.run(
+            [*GO_ENT, *arguments], cwd=served.project, env=environment, check=True, capture_output=True, text=True
+        )
         return made.stdout
 
     before = json.loads(go_ent("ps", "--limit", str(10 * len(done) + 1000), "--json"))
@@ -71,5 +77,7 @@ def prune(served: Served, done: list[Done]) -> list[str]:
     expected = newest | {row["id"] for row in before if row["resumable"]}
     folders = {name for name in os.listdir(served.project / ".go-ent" / "executions") if ID.fullmatch(name)}
     return (
-        [] if after == expected == folders else [f"pruning has left {len(after)} of {len(expected)} executions, and {len(folders)} folders"]
+        []
+        if after == expected == folders
+        else [f"pruning has left {len(after)} of {len(expected)} executions, and {len(folders)} folders"]
     )

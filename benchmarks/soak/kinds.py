@@ -81,7 +81,9 @@ def raising(n: int) -> Order:
 
 
 def refused(n: int) -> Order:
-    return code("refused", "import socket\nsocket.create_connection(('127.0.0.1', n))", n, "refused", "failed", says="socket")
+    return code(
+        "refused", "import socket\nsocket.create_connection(('127.0.0.1', n))", n, "refused", "failed", says="socket"
+    )
 
 
 def spinning(n: int) -> Order:
@@ -89,23 +91,49 @@ def spinning(n: int) -> Order:
 
 
 def hanging(n: int) -> Order:
-    return code("hanging in a tool", "await tools.up.hang(n=n)", n, "timeout", "failed", limits={"timeout_s": 0.5}, says="timeout_s=0.5")
+    return code(
+        "hanging in a tool",
+        "await tools.up.hang(n=n)",
+        n,
+        "timeout",
+        "failed",
+        limits={"timeout_s": 0.5},
+        says="timeout_s=0.5",
+    )
 
 
 def hog(n: int) -> Order:
     return code(
-        "memory hog", "kept = []\nwhile True:\n    kept.append(bytearray(1 << 20))", n, "memory_limit", "failed", limits={"memory_mb": 64}
+        "memory hog",
+        "kept = []\nwhile True:\n    kept.append(bytearray(1 << 20))",
+        n,
+        "memory_limit",
+        "failed",
+        limits={"memory_mb": 64},
     )
 
 
 def flood(n: int) -> Order:
     return code(
-        "output flood", f"for i in range({FLOOD}):\n    print('x' * 100)\nn", n, "completed", "completed", result=n, says="… [cut: "
+        "output flood",
+        f"for i in range({FLOOD}):\n    print('x' * 100)\nn",
+        n,
+        "completed",
+        "completed",
+        result=n,
+        says="… [cut: ",
     )
 
 
 def recursion(n: int) -> Order:
-    return code("deep recursion", "def deeper(k):\n    return deeper(k + 1)\ndeeper(n)", n, "error", "failed", says="RecursionError")
+    return code(
+        "deep recursion",
+        "def deeper(k):\n    return deeper(k + 1)\ndeeper(n)",
+        n,
+        "error",
+        "failed",
+        says="RecursionError",
+    )
 
 
 def huge(n: int) -> Order:
@@ -125,7 +153,17 @@ GOOD: dict[str, Callable[[int], Order]] = {
     "gather over tools": gathered,
     "a composed tool": composed,
 }
-BAD: tuple[Callable[[int], Order], ...] = (raising, refused, spinning, hanging, hog, flood, recursion, huge, interrupted)
+BAD: tuple[Callable[[int], Order], ...] = (
+    raising,
+    refused,
+    spinning,
+    hanging,
+    hog,
+    flood,
+    recursion,
+    huge,
+    interrupted,
+)
 
 
 @dataclass

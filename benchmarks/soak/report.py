@@ -34,7 +34,9 @@ class Report:
     last: Use | None = None
     loads: list[tuple[int, int]] = field(default_factory=list)  # after how many runs, and bytes of memory
     seconds: float = 0.0
-    load_before: float = field(default_factory=lambda: os.getloadavg()[0])  # processes that wanted a core before it began
+    load_before: float = field(
+        default_factory=lambda: os.getloadavg()[0]
+    )  # processes that wanted a core before it began
     statuses: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)  # what the server has left when it ended
     records: list[str] = field(default_factory=list)  # what is wrong with what is on record
@@ -79,17 +81,42 @@ class Report:
         p50, p99 = quantile(self.good, 0.5), quantile(self.good, 0.99)
         leaks = self.leaks()
         return [
-            ("runs with the right status", f"{len(self.done) - len(self.mismatches):,} of {len(self.done):,}", "all", not self.mismatches),
-            ("p99 of the good ones", f"{p99:.0f} ms, {self.tail:.1f} x p50 ({p50:.0f} ms)", f"{MOST_TAIL:g} x p50", self.tail <= MOST_TAIL),
+            (
+                "runs with the right status",
+                f"{len(self.done) - len(self.mismatches):,} of {len(self.done):,}",
+                "all",
+                not self.mismatches,
+            ),
+            (
+                "p99 of the good ones",
+                f"{p99:.0f} ms, {self.tail:.1f} x p50 ({p50:.0f} ms)",
+                f"{MOST_TAIL:g} x p50",
+                self.tail <= MOST_TAIL,
+            ),
             (
                 "memory at rest",
                 f"{self.last.own / 1e6:.0f} MB, {self.grown:.2f} x that after {self.early:,} runs ({self.first.own / 1e6:.0f} MB)",
                 f"{MOST_GROWN:.2f} x",
                 self.grown <= MOST_GROWN,
             ),
-            ("threads, processes, descriptors, temporary files more at rest", "; ".join(leaks) or "none", "none", not leaks),
-            ("processes and files that the ended server has left", "; ".join(self.left[:5]) or "none", "none", not self.left),
-            ("executions on record", "; ".join(self.records[:5]) or _counted(self.statuses), "each as it ended", not self.records),
+            (
+                "threads, processes, descriptors, temporary files more at rest",
+                "; ".join(leaks) or "none",
+                "none",
+                not leaks,
+            ),
+            (
+                "processes and files that the ended server has left",
+                "; ".join(self.left[:5]) or "none",
+                "none",
+                not self.left,
+            ),
+            (
+                "executions on record",
+                "; ".join(self.records[:5]) or _counted(self.statuses),
+                "each as it ended",
+                not self.records,
+            ),
         ]
 
     @property
@@ -100,7 +127,9 @@ class Report:
         found: dict[str, list[float]] = defaultdict(list)
         for one in self.done:
             found[one.order.kind].append(one.ms)
-        order = sorted(found, key=lambda kind: (not next(one for one in self.done if one.order.kind == kind).order.good, kind))
+        order = sorted(
+            found, key=lambda kind: (not next(one for one in self.done if one.order.kind == kind).order.good, kind)
+        )
         return {
             kind: {
                 "runs": len(found[kind]),
@@ -137,14 +166,18 @@ class Report:
     def page(self) -> str:
         assert self.first is not None
         assert self.last is not None
-        rows = [f"| {what} | {found} | {bound} | {'ok' if ok else 'MISSED'} |" for what, found, bound, ok in self.verdicts()]
+        rows = [
+            f"| {what} | {found} | {bound} | {'ok' if ok else 'MISSED'} |" for what, found, bound, ok in self.verdicts()
+        ]
         kinds = [
             f"| {kind} | {row['runs']:,} | {row['p50']:.0f} ms | {row['p90']:.0f} ms | {row['p99']:.0f} ms | {row['most']:.0f} ms |"
             for kind, row in self.by_kind().items()
         ]
         loads = [size for _, size in self.loads]
         loaded = (
-            f"{statistics.median(loads) / 1e6:.0f} MB in the middle, {max(loads) / 1e6:.0f} MB at the most" if loads else "not looked at"
+            f"{statistics.median(loads) / 1e6:.0f} MB in the middle, {max(loads) / 1e6:.0f} MB at the most"
+            if loads
+            else "not looked at"
         )
         memory = ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in self.last.memory.items())
         return "\n".join(

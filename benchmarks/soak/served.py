@@ -143,14 +143,30 @@ def serving(folder: Path) -> Iterator[Served]:
     (project / ".go-ent").mkdir(parents=True)
     temporary.mkdir()
     (project / ".go-ent" / "config.toml").write_text(CONFIG)
-    environment = {**os.environ, "GO_ENT_DATA": str(folder / "user"), "GO_ENT_TRUST_PROJECT": "1", "TMPDIR": str(temporary)}
+    environment = {
+        **os.environ,
+        "GO_ENT_DATA": str(folder / "user"),
+        "GO_ENT_TRUST_PROJECT": "1",
+        "TMPDIR": str(temporary),
+    }
     environment["PYTHONPATH"] = str(ROOT)
     for name, source in COMPOSED.items():
         (folder / f"{name}.py").write_text(source)
-        subprocess.run([*GO_ENT, "tool", "add", str(folder / f"{name}.py")], cwd=project, env=environment, check=True, capture_output=True)
+        subprocess.run(
+            [*GO_ENT, "tool", "add", str(folder / f"{name}.py")],
+            cwd=project,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
     with (folder / "err").open("wb") as err:
         process = subprocess.Popen(
-            [*GO_ENT, "serve", "--http", "127.0.0.1:0"], cwd=project, env=environment, stdin=subprocess.DEVNULL, stdout=err, stderr=err
+            [*GO_ENT, "serve", "--http", "127.0.0.1:0"],
+            cwd=project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=err,
+            stderr=err,
         )
     served = Served(process, project, folder)
     try:
@@ -183,7 +199,9 @@ def _pss(pid: int) -> dict[str, int]:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return {}
-    return {name: int(size) << 10 for name, size in re.findall(r"^Pss_(Anon|File|Shmem):\s+(\d+) kB$", text, re.MULTILINE)}
+    return {
+        name: int(size) << 10 for name, size in re.findall(r"^Pss_(Anon|File|Shmem):\s+(\d+) kB$", text, re.MULTILINE)
+    }
 
 
 def _alive(pid: int, server: int) -> bool:

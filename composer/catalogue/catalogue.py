@@ -54,7 +54,9 @@ class Catalogue:
         self.sources: list[Source] = []
         self.problems: dict[str, str] = {}
         self.learned: dict[str, Schema] = {}
-        self.project_grants: Grants | None = None  # those of the project's configuration, if these are a project's tools
+        self.project_grants: Grants | None = (
+            None  # those of the project's configuration, if these are a project's tools
+        )
         self._listed: dict[int, list[ToolSpec]] = {}
         self._specs: dict[str, tuple[ToolSpec, Source]] = {}
         self._index: Index | None = None
@@ -119,7 +121,9 @@ class Catalogue:
         except asyncio.CancelledError:
             self.problems[source.origin] = "it was closed"
         except ComposerError as error:
-            self.problems[source.origin] = str(error).removeprefix(f"{source.origin}: ").removeprefix(f"{source.origin} ")
+            self.problems[source.origin] = (
+                str(error).removeprefix(f"{source.origin}: ").removeprefix(f"{source.origin} ")
+            )
         except Exception as error:
             log.exception("%s failed in a way that it should not", source.origin)
             self.problems[source.origin] = f"{type(error).__name__}: an error of the host; its log has it"
@@ -135,7 +139,10 @@ class Catalogue:
                 if spec.name in merged:
                     self._refuse(Collision(spec.name, merged[spec.name][0].origin, spec.origin))
                 schema = self.learned.get(spec.name) if spec.output_schema is None else None
-                merged[spec.name] = (spec if schema is None else replace(spec, output_schema=schema, learned=True)), source
+                merged[spec.name] = (
+                    (spec if schema is None else replace(spec, output_schema=schema, learned=True)),
+                    source,
+                )
         for name, (spec, _) in merged.items():
             above = name
             while above := above.rpartition(".")[0]:
@@ -158,13 +165,19 @@ class Catalogue:
     async def tools(self, grants: Grants, namespace: str | None = None) -> list[ToolSpec]:
         """The granted tools, by name; of one namespace if it is given."""
         await self._look(grants)
-        return [spec for name, (spec, _) in sorted(self._specs.items()) if grants.allows(name) and _within(name, namespace)]
+        return [
+            spec for name, (spec, _) in sorted(self._specs.items()) if grants.allows(name) and _within(name, namespace)
+        ]
 
     async def _look(self, grants: Grants) -> None:
         """Whoever can be reached soon is asked: a server that hangs keeps nobody from finding the others' tools."""
-        await self.load((source for source in self.sources if grants.may_reach(source.namespace)), patience_s=PATIENCE_S)
+        await self.load(
+            (source for source in self.sources if grants.may_reach(source.namespace)), patience_s=PATIENCE_S
+        )
 
-    async def search(self, words: str, grants: Grants, *, namespace: str | None = None, limit: int = 10) -> list[ToolSpec]:
+    async def search(
+        self, words: str, grants: Grants, *, namespace: str | None = None, limit: int = 10
+    ) -> list[ToolSpec]:
         """The granted tools that best fit *words*; of one namespace if it is given."""
         await self._look(grants)
         if self._index is None:
@@ -217,12 +230,16 @@ class Catalogue:
         first = name.partition(".")[0]
         spaces = {source.namespace: alike(first, source.namespace) for source in self.sources if source.namespace}
         best = max(spaces.values(), default=0.0)
-        near = [space for space, ratio in spaces.items() if ratio >= ALIKE and ratio == best and grants.may_reach(space)]
+        near = [
+            space for space, ratio in spaces.items() if ratio >= ALIKE and ratio == best and grants.may_reach(space)
+        ]
         await self.load((source for source in self.sources if source.namespace in near), patience_s=PATIENCE_S)
         if name in self._specs:
             return ""
         found = did_you_mean(spec.name for spec in self.near(name, grants))
-        return found or ("" if "." not in name or first in spaces else did_you_mean(f"the namespace {space}" for space in near[:1]))
+        return found or (
+            "" if "." not in name or first in spaces else did_you_mean(f"the namespace {space}" for space in near[:1])
+        )
 
     def near(self, name: str, grants: Grants, most: int = 3) -> list[ToolSpec]:
         """Granted tools that may have been meant by a name that no tool has, among those known so far.
@@ -244,7 +261,9 @@ class Catalogue:
         found = [one for one in found if one[0] == nearest or one[1] == 1.0 > nearest]
         best = max((ratio for _, ratio, _ in found), default=0.0)
         found = [one for one in found if one[1] >= best - ABOUT_AS_MUCH]
-        return [self._specs[known][0] for _, _, known in sorted(found, key=lambda one: (-one[0], -one[1], one[2]))[:most]]
+        return [
+            self._specs[known][0] for _, _, known in sorted(found, key=lambda one: (-one[0], -one[1], one[2]))[:most]
+        ]
 
     def known(self, name: str) -> ToolSpec | None:
         """A tool that is known so far, without asking anybody."""
@@ -307,7 +326,9 @@ class Catalogue:
                 scope.record(CallRecord.of(name, arguments, None if error else result, error, ms))
 
     async def check_recorded(self, name: str, arguments: dict[str, Any], answer: Callable[[], Any]) -> Any:
-        """A recorded answer to a call, if both fit what is known of the tool: a recording must not teach what is not so."""
+        """A recorded answer to a call, if both fit what is known of the tool: a recording must not teach what is not
+        so.
+        """
         spec = self.known(name)
         if spec is not None:
             await self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
@@ -364,7 +385,9 @@ def _within(name: str, namespace: str | None) -> bool:
 
 
 def show(specs: Iterable[ToolSpec], detail: Detail) -> str:
-    """Tools as text for a model: a line each, typed stubs, or everything there is. One that can't be shown is shown without its schemas."""
+    """Tools as text for a model: a line each, typed stubs, or everything there is. One that can't be shown is shown
+    without its schemas.
+    """
     specs = list(specs)
     try:
         return _shown(specs, detail)
@@ -377,7 +400,12 @@ def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:
     with apart(spec.name, problems):
         _shown([spec], detail)
         return spec
-    return replace(spec, description=f"(Its schemas can't be shown: {problems[spec.name]})", input_schema=ANYTHING, output_schema=None)
+    return replace(
+        spec,
+        description=f"(Its schemas can't be shown: {problems[spec.name]})",
+        input_schema=ANYTHING,
+        output_schema=None,
+    )
 
 
 def _shown(specs: list[ToolSpec], detail: Detail) -> str:
@@ -389,7 +417,13 @@ def _shown(specs: list[ToolSpec], detail: Detail) -> str:
     import json
 
     rows = [
-        {"name": s.name, "origin": s.origin, "input_schema": s.input_schema, "output_schema": s.output_schema, "learned": s.learned}
+        {
+            "name": s.name,
+            "origin": s.origin,
+            "input_schema": s.input_schema,
+            "output_schema": s.output_schema,
+            "learned": s.learned,
+        }
         for s in specs
     ]
     return f"{text}\n\n" + "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

@@ -36,8 +36,8 @@ class Grants:
     """Layers of patterns: a tool is granted if every layer has a pattern that matches it.
 
     Immutable. `Grants()` grants nothing; `narrowed` adds a layer, so it can never grant more. `top_level` grants what
-    has no namespace: composed tools, which can do no more than what they call is granted, and functions that the program
-    itself passed in.
+    has no namespace: composed tools, which can do no more than what they call is granted, and functions that the
+    program itself passed in.
     """
 
     __slots__ = ("_approve", "_layers")

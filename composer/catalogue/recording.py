@@ -9,7 +9,9 @@ from go_ent.sandbox.worker.tape import Tape
 
 
 class Recording(Tape, Protocol):
-    """The tape of one guest run, and of the runs that its calls start. `call_id` is the call's number in the guest; 0 is the run itself."""
+    """The tape of one guest run, and of the runs that its calls start. `call_id` is the call's number in the guest;
+    0 is the run itself.
+    """
 
     execution: str  # its id
 
@@ -31,5 +33,6 @@ class Recording(Tape, Protocol):
     async def dispatch(self, call_id: int, spec: ToolSpec) -> bool:
         """The call is about to be made: on disk when this returns. False: it is taken as done, and is not made.
 
-        Raises `CallError` if it was begun before, nobody knows whether it was done, and it is to fail for that. May raise OSError.
+        Raises `CallError` if it was begun before, nobody knows whether it was done, and it is to fail for that. May
+        raise OSError.
         """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-NAMESPACES = frozenset({"engine", "results"})  # sources of our own, beside which a server of that name could not be added
+NAMESPACES = frozenset(
+    {"engine", "results"}
+)  # sources of our own, beside which a server of that name could not be added
 IN_CODE = frozenset({"tools", "checkpoint"})  # what code in the guest finds: a function of that name would hide it
 OFFERED = frozenset({"code_execute", "summarize"})  # tools of our own, at the top level
 PACKAGES = frozenset({"composer", "sandbox", "go_ent"})  # what messages call our own parts
@@ -19,4 +21,7 @@ def reserved_problem(name: str) -> str | None:
     if not is_reserved(name):
         return None
     kind = f"names that begin with {' or '.join(PREFIXES)}" if name.startswith(PREFIXES) else f"the name {name}"
-    return f"`name` in its metadata: {kind} {'are' if name.startswith(PREFIXES) else 'is'} reserved for go-ent itself: choose another"
+    return (
+        f"`name` in its metadata: {kind} {'are' if name.startswith(PREFIXES) else 'is'} reserved for go-ent "
+        "itself: choose another"
+    )

@@ -1,8 +1,8 @@
 """Checking values against JSON Schemas that may come from anywhere.
 
-The schemas of upstream servers are not ours, and even an ordinary type can describe a check that takes for ever: nothing they
-refer to is fetched, patterns are matched in linear time, and a check that may take long is made in a process of its own,
-shut in like a guest's, which is ended if it does.
+The schemas of upstream servers are not ours, and even an ordinary type can describe a check that takes for ever:
+nothing they refer to is fetched, patterns are matched in linear time, and a check that may take long is made in a
+process of its own, shut in like a guest's, which is ended if it does.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Checker:
         self._nodes = Measure(self._schema).nodes
         self._validator: Any = None
         try:
-            self._validator = rs.validator_for(self._schema, offline=True, pattern_options=rs.RegexOptions(size_limit=1 << 20))
+            self._validator = rs.validator_for(
+                self._schema, offline=True, pattern_options=rs.RegexOptions(size_limit=1 << 20)
+            )
         except (rs.ValidationError, rs.ReferencingError, ValueError, RecursionError) as error:
             reason = str(getattr(error, "message", None) or error)
             if "regex" not in reason:  # one that only a matcher which may take for ever knows: checked aside
@@ -97,7 +99,9 @@ class Checker:
                     break
             return found
         except (ValueError, RecursionError, OverflowError, TypeError) as error:
-            return [f"it can't be checked: {str(error).splitlines()[0][:MAX_TEXT] if str(error) else type(error).__name__}"]
+            return [
+                f"it can't be checked: {str(error).splitlines()[0][:MAX_TEXT] if str(error) else type(error).__name__}"
+            ]
 
     def _aside(self, value: Any) -> list[str]:
         """In a process of its own. What can't be found out in time does not fit."""
@@ -124,7 +128,9 @@ _UNEXPECTED = re.compile(r"Additional properties are not allowed \((.*) (?:was|w
 
 
 def of_arguments(problems: list[str], schema: Schema) -> list[str]:
-    """What is wrong with arguments, in a caller's words instead of JSON Schema's. *schema* is that of the parameters."""
+    """What is wrong with arguments, in a caller's words instead of JSON Schema's. *schema* is that of the
+    parameters.
+    """
     properties = schema.get("properties")
     names = [name for name in properties if isinstance(name, str)] if isinstance(properties, dict) else []
     said: list[str] = []
@@ -132,7 +138,9 @@ def of_arguments(problems: list[str], schema: Schema) -> list[str]:
         if missing := _MISSING.fullmatch(problem):
             said.append(f"{missing[1] or ''}{missing[2]} is required")
         elif unexpected := _UNEXPECTED.fullmatch(problem):
-            said += [no_such("parameter", name, names) for name in re.findall(r"'([^']*)'", unexpected[1])[:MAX_PROBLEMS]] or [problem]
+            said += [
+                no_such("parameter", name, names) for name in re.findall(r"'([^']*)'", unexpected[1])[:MAX_PROBLEMS]
+            ] or [problem]
         else:
             said.append(problem)
     return said
@@ -140,7 +148,9 @@ def of_arguments(problems: list[str], schema: Schema) -> list[str]:
 
 def no_such(what: str, name: str, names: list[str]) -> str:
     """That there is no parameter, argument or setting *name*; which may have been meant, or else what there is."""
-    near = sorted((other for other in names[:100] if alike(name, other) >= 0.6), key=lambda other: -alike(name, other))[:1]
+    near = sorted((other for other in names[:100] if alike(name, other) >= 0.6), key=lambda other: -alike(name, other))[
+        :1
+    ]
     takes = f"; it takes {', '.join(names[:20])}{' …' if len(names) > 20 else ''}" if names else "; it takes none"
     return f"there is no {what} {name[:MAX_TEXT]}{did_you_mean(near) if near else takes[:MAX_TEXT]}"
 
@@ -165,8 +175,8 @@ def size(value: Any, most: int) -> int | None:
 class Measure:
     """How large a schema is with what it refers to written out; `nodes` is None if that has no end in sight.
 
-    A schema that refers to itself is as long as the value it checks, unless two members of a union do: then each level of a
-    value may be looked at twice as often as the one above.
+    A schema that refers to itself is as long as the value it checks, unless two members of a union do: then each level
+    of a value may be looked at twice as often as the one above.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:

@@ -97,7 +97,9 @@ class Allowance:
         return self.limits.tightened(own).tightened(Limits.model_construct(_fields_set=set(left), **left))
 
     def spent(self, left: dict[str, Any] | None = None) -> str | None:
-        """What is used up, in words, if anything is. Then the whole tree ends of it: no run goes on because it heard of it first."""
+        """What is used up, in words, if anything is. Then the whole tree ends of it: no run goes on because it heard
+        of it first.
+        """
         left = self._left() if left is None else left
         for name, what, reason in USED_UP:
             if name in left and left[name] <= 0:
@@ -151,7 +153,9 @@ class CallRecord:
     @classmethod
     def of(cls, name: str, arguments: dict[str, Any], result: Any, error: str | None, ms: float) -> CallRecord:
         short, kept = small(result)
-        return cls(name[:300], small(arguments)[0], error is None, short, kept, None if error is None else error[:2000], ms)
+        return cls(
+            name[:300], small(arguments)[0], error is None, short, kept, None if error is None else error[:2000], ms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +200,13 @@ class Scope:
     def inside(self, name: str, requires: Iterable[str], run_id: str) -> Scope:
         """The scope of a composed tool that runs in this one: what it requires, as far as that is granted."""
         if name in self.chain:
-            raise CallError(f"{name} is under way already: {' → '.join((*self.chain, name))}; a composed tool can't call itself")
+            raise CallError(
+                f"{name} is under way already: {' → '.join((*self.chain, name))}; a composed tool can't call itself"
+            )
         if len(self.chain) >= MAX_DEPTH:
-            raise CallError(f"composed tools call each other {MAX_DEPTH} deep at most: {' → '.join((*self.chain, name))}")
+            raise CallError(
+                f"composed tools call each other {MAX_DEPTH} deep at most: {' → '.join((*self.chain, name))}"
+            )
         recording = self.recording
         if recording is not None and self.depth >= 0:  # the outermost tool is the run that is recorded
             recording = recording.inside(self.call)

@@ -25,7 +25,10 @@ MAX_WORDS = 32  # of a search
 MAX_WORD = 64  # characters of a word
 MAX_LIKE = 20  # words that begin alike
 MIN_PREFIX = 3
-STOP = frozenset("a an and are as at be by for from if in into is it its of on or that the this to was which will with you your".split())
+STOP = frozenset(
+    "a an and are as at be by for from if in into is it its of on or that "
+    "the this to was which will with you your".split()
+)
 
 
 class Index:
@@ -33,7 +36,9 @@ class Index:
 
     def __init__(self, specs: Iterable[ToolSpec]) -> None:
         self._specs = sorted(specs, key=lambda spec: spec.name)
-        found: dict[float, dict[str, list[int]]] = {weight: defaultdict(list) for weight in (NAME, PARAMETER, DESCRIPTION, NOTE)}
+        found: dict[float, dict[str, list[int]]] = {
+            weight: defaultdict(list) for weight in (NAME, PARAMETER, DESCRIPTION, NOTE)
+        }
         lengths = []
         for number, spec in enumerate(self._specs):
             length = 0.0
@@ -41,7 +46,9 @@ class Index:
                 words = text.split()
                 length += weight * len(words)
                 numbers = found[weight]
-                for word in words:  # one step a word, since this is where the time goes; what each stands for is worked out once, below
+                for word in (
+                    words
+                ):  # one step a word, since this is where the time goes; what each stands for is worked out once, below
                     numbers[word].append(number)
             lengths.append(length)
         average = sum(lengths) / len(lengths) if any(lengths) else 1.0
@@ -64,7 +71,9 @@ class Index:
         return len(self._specs)
 
     def search(self, words: str, limit: int = 10) -> list[ToolSpec]:
-        """The best *limit* tools for *words*, best first; of equals, by name. A tool's own name finds that tool first."""
+        """The best *limit* tools for *words*, best first; of equals, by name. A tool's own name finds that tool
+        first.
+        """
         scores: dict[int, float] = defaultdict(float)
         for term, weight in self._expanded(words).items():
             for number, score in self._scored(term).items():
@@ -82,7 +91,9 @@ class Index:
                 for number in numbers:
                     counts[number] += weight
             rarity = math.log(1 + (len(self._specs) - len(counts) + 0.5) / (len(counts) + 0.5))
-            self._scores[term] = {number: rarity * count / (count + self._damps[number]) for number, count in counts.items()}
+            self._scores[term] = {
+                number: rarity * count / (count + self._damps[number]) for number, count in counts.items()
+            }
         return self._scores[term]
 
     def _expanded(self, words: str) -> dict[str, float]:
@@ -122,13 +133,18 @@ def _terms(text: str) -> tuple[str, ...]:
     found = []
     for word in re.findall(r"[^\W_]+", text):
         found.append(_stem(word[:MAX_WORD].lower()))
-        if not word.islower() and len(parts := re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z\d_]+|\d+", word[:MAX_WORD])) > 1:
+        if (
+            not word.islower()
+            and len(parts := re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z\d_]+|\d+", word[:MAX_WORD])) > 1
+        ):
             found += [_stem(part.lower()) for part in parts]
     return tuple(found)
 
 
 def _stem(word: str) -> str:
-    """What a word and its usual forms have in common: `query` for queries, `creat` for create, creates, created and creating."""
+    """What a word and its usual forms have in common: `query` for queries, `creat` for create, creates, created and
+    creating.
+    """
     if word in STOP or len(word) < 4:
         return word
     if word.endswith("ies"):

@@ -22,7 +22,8 @@ def check_namespace(name: str) -> str:
     """*name*, if a source of tools can be called that."""
     if not NAMESPACE.fullmatch(name) or keyword.iskeyword(name):
         raise BadName(
-            f"{name!r} can't be a namespace: a small letter, then small letters, digits and underscores, 64 at most, no Python keyword"
+            f"{name!r} can't be a namespace: a small letter, then small letters, digits and underscores, 64 at "
+            "most, no Python keyword"
         )
     return name
 

@@ -7,9 +7,9 @@
         async def search_issues(self, q: str, state: Literal["open", "closed"] = ...) -> SearchIssuesResult:
             \"""Search issues.\"""
 
-Names, descriptions and schemas come from servers that may be hostile. So no upstream text reaches the stub unless it is an
-ASCII identifier, or a quoted or docstring line of printable characters; and everything is counted: what is over a bound is `Any`.
-The text is read and type-checked, never run here.
+Names, descriptions and schemas come from servers that may be hostile. So no upstream text reaches the stub unless it is
+an ASCII identifier, or a quoted or docstring line of printable characters; and everything is counted: what is over a
+bound is `Any`. The text is read and type-checked, never run here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ ANY, NONE, STR = "Any", "None", "str"
 TYPING = ("Any", "Literal", "NotRequired", "Protocol", "TypedDict", "Unpack")
 WORDS = frozenset(TYPING) | {"str", "int", "float", "bool", "list", "dict", "tuple"}
 KINDS = {"string": STR, "integer": "int", "number": "float", "boolean": "bool", "null": NONE}
-FORMATS = frozenset("date-time date time duration email hostname ipv4 ipv6 uri uri-reference url uuid byte binary regex".split())
+FORMATS = frozenset(
+    "date-time date time duration email hostname ipv4 ipv6 uri uri-reference url uuid byte binary regex".split()
+)
 
 # The members of a union. Those that start with "=" are literal values; the rest are types.
 Parts = list[str]
@@ -73,7 +75,9 @@ def stub(spec: ToolSpec) -> str:
 
 
 def stubs(specs: Iterable[ToolSpec]) -> str:
-    """The stubs of several tools as one text: one class for each namespace, equal types once. The first of two equal names counts."""
+    """The stubs of several tools as one text: one class for each namespace, equal types once. The first of two equal
+    names counts.
+    """
     groups: dict[str, dict[str, ToolSpec]] = {}
     for spec in specs:
         groups.setdefault(spec.namespace, {}).setdefault(spec.name, spec)
@@ -97,7 +101,9 @@ def stubs(specs: Iterable[ToolSpec]) -> str:
 
 
 def signature(spec: ToolSpec) -> str:
-    """One line for a list: `github.search_issues(q: str, state: 'open'|'closed' = …) -> list[Issue] — Search issues.`"""
+    """One line for a list: `github.search_issues(q: str, state: 'open'|'closed' = …) -> list[Issue] — Search
+    issues.`
+    """
     types = Types(Names(), BRIEF, {}, brief=True)
     shown: list[str] = []
     fields = _fields(_arguments(spec), MAX_PARAMETERS)
@@ -152,7 +158,9 @@ class Names:
         return name
 
     def other_word(self, word: str) -> str:
-        """Another name for `list`, say, for the class in which a tool is called that: there `list` would mean the tool."""
+        """Another name for `list`, say, for the class in which a tool is called that: there `list` would mean the
+        tool.
+        """
         if word not in self._others:
             self._others[word] = self.take(f"{word}_")
         return self._others[word]
@@ -240,7 +248,9 @@ class Types:
         if isinstance(values := schema.get("enum"), list):
             return self._literals(values)
         if isinstance(ref := schema.get("$ref"), str):
-            return self.parts(_target(ref, root), root, _camel(ref.rpartition("/")[2]) if "/" in ref else hint, depth - 1)
+            return self.parts(
+                _target(ref, root), root, _camel(ref.rpartition("/")[2]) if "/" in ref else hint, depth - 1
+            )
         if isinstance(branches := schema.get("allOf"), list) and branches:
             return self._all_of(schema, branches, root, hint, depth)
         for word in ("anyOf", "oneOf"):
@@ -291,7 +301,9 @@ class Types:
         items = schema.get("items")
         first = items if isinstance(items, list) else schema.get("prefixItems")
         if isinstance(first, list) and first and len(first) <= 10 and not isinstance(items, Mapping):
-            inner = [self.show(self.parts(item, root, f"{hint}{number}", depth - 1)) for number, item in enumerate(first, 1)]
+            inner = [
+                self.show(self.parts(item, root, f"{hint}{number}", depth - 1)) for number, item in enumerate(first, 1)
+            ]
             return f"{self.word('tuple')}[{', '.join(inner)}]"
         one = hint[:-1] if hint.endswith("s") and len(hint) > 3 and hint[-2] not in "sui" else f"{hint}Item"
         parts = [ANY] if first else self.parts(items, root, one, depth - 1)
@@ -335,7 +347,10 @@ class Types:
             self.cut = True
             return self.word(ANY)
         optional = self.word("NotRequired")
-        fields = {name: self.show(parts) if required else f"{optional}[{self.show(parts)}]" for name, _, required, parts in shown}
+        fields = {
+            name: self.show(parts) if required else f"{optional}[{self.show(parts)}]"
+            for name, _, required, parts in shown
+        }
         name = self.names.take(hint)
         self._taken.append(name)
         return f"{self.word('Unpack')}[{self._typed_dict(name, hint, fields, len(self.made))}]"
@@ -343,15 +358,21 @@ class Types:
     def _typed_dict(self, name: str, hint: str, fields: Mapping[str, str], start: int) -> str:
         """Write it down, unless the text has one like it. Texts with a forward reference start with NUL."""
         values = "".join(fields.values())
-        mentioned = set(re.findall(r"[A-Za-z_]\w*", values, re.ASCII))  # in the class body, a key of that name would hide it
+        mentioned = set(
+            re.findall(r"[A-Za-z_]\w*", values, re.ASCII)
+        )  # in the class body, a key of that name would hide it
         if "\0" in values:
             self.used.add("annotations")
         if all(_plain(field) for field in fields) and not mentioned.intersection(fields):
-            head, body = f"class {name}(TypedDict):\n", "\n".join(f"    {f}: {text.lstrip(chr(0))}" for f, text in fields.items())
+            head, body = (
+                f"class {name}(TypedDict):\n",
+                "\n".join(f"    {f}: {text.lstrip(chr(0))}" for f, text in fields.items()),
+            )
         else:
             pairs = (f"{_quoted(f)}: {_quoted(text[1:]) if text[0] == chr(0) else text}" for f, text in fields.items())
             head, body = f'{name} = TypedDict("{name}", ', f"{{{', '.join(pairs)}}})"
-        # One that holds itself is like another that does, unless types made since *start* hold it too, or quotes blur what is a name.
+        # One that holds itself is like another that does, unless types made since *start* hold it too, or quotes blur
+        # what is a name.
         alone = '"' not in body and not any(name in text for text in self.made[start:])
         key = hint, re.sub(rf"\b{name}\b", chr(0), body) if alone else body
         if key in self.names.bodies:
@@ -384,7 +405,10 @@ def _fitting(spec: ToolSpec, method: str, names: Names, words: Mapping[str, str]
     for bounds in LEVELS:
         types = Types(names, bounds, words)
         body = _method(spec, method, types)
-        if bounds is LEVELS[-1] or sum(len(text.encode()) + 2 for text in (*types.made, body)) <= MAX_BYTES - HEADER_BYTES:
+        if (
+            bounds is LEVELS[-1]
+            or sum(len(text.encode()) + 2 for text in (*types.made, body)) <= MAX_BYTES - HEADER_BYTES
+        ):
             break
         types.undo()
     names.used |= types.used
@@ -396,11 +420,16 @@ def _method(spec: ToolSpec, method: str, types: Types) -> str:
     arguments = _arguments(spec)
     fields = _fields(arguments, MAX_PARAMETERS)
     names = {name for name, _, _ in fields}
-    shown = [(*field, types.parts(field[1], spec.input_schema, _camel(field[0]), bounds.depth)) for field in fields[: bounds.properties]]
+    shown = [
+        (*field, types.parts(field[1], spec.input_schema, _camel(field[0]), bounds.depth))
+        for field in fields[: bounds.properties]
+    ]
     written = [_free("self", names)]
     types.cut |= len(shown) < len(fields) or bounds is not LEVELS[0]
     if not all(_plain(name) for name in names):
-        inner = types.arguments(shown, f"{_camel(spec.name)}Arguments") if len(shown) == len(fields) else types.word(ANY)
+        inner = (
+            types.arguments(shown, f"{_camel(spec.name)}Arguments") if len(shown) == len(fields) else types.word(ANY)
+        )
         written.append(f"**{_free('arguments', names)}: {inner}")
     else:
         for name, schema, required, parts in shown:
@@ -436,7 +465,11 @@ def _docstring(spec: ToolSpec, method: str, notes: list[tuple[str, Any]], types:
 
 def _facts(hints: Hints) -> str:
     """What the source says of the tool, as one short line."""
-    said = {"read-only": hints.read_only, "destructive (needs approval)": hints.destructive, "idempotent": hints.idempotent}
+    said = {
+        "read-only": hints.read_only,
+        "destructive (needs approval)": hints.destructive,
+        "idempotent": hints.idempotent,
+    }
     line = ", ".join(fact for fact, true in said.items() if true is True)
     return f"{line[0].upper()}{line[1:]}." if line else ""
 
@@ -469,7 +502,9 @@ def _result(spec: ToolSpec, types: Types) -> Parts:
 def _fields(schema: Schema, most: int) -> list[tuple[str, Any, bool]]:
     """An object's properties as (name, schema, required): required ones first, else in their order."""
     properties, listed = schema.get("properties"), schema.get("required")
-    required = {name: True for name in listed[:MAX_PARAMETERS] if isinstance(name, str)} if isinstance(listed, list) else {}
+    required = (
+        {name: True for name in listed[:MAX_PARAMETERS] if isinstance(name, str)} if isinstance(listed, list) else {}
+    )
     given = properties.items() if isinstance(properties, Mapping) else ()
     found = {name: inner for name, inner in islice(given, MAX_PARAMETERS) if isinstance(name, str)}
     found |= {name: True for name in required if name not in found}
@@ -490,7 +525,11 @@ def _merged(schema: Schema, root: Schema, most: int) -> dict[str, Any] | None:
         for _ in range(8):
             if isinstance(part, Mapping) and isinstance(ref := part.get("$ref"), str):
                 part = _target(ref, root)
-        if not isinstance(part, Mapping) or {"$ref", "const", "enum", "not"} & part.keys() or part.get("type", "object") != "object":
+        if (
+            not isinstance(part, Mapping)
+            or {"$ref", "const", "enum", "not"} & part.keys()
+            or part.get("type", "object") != "object"
+        ):
             return None
         inner, listed, under = part.get("properties"), part.get("required"), part.get("allOf")
         if not isinstance(inner, Mapping) and {"anyOf", "oneOf"} & part.keys():
@@ -543,7 +582,14 @@ def _literal(value: object) -> str | None:
 def _kind_of(value: object) -> str:
     if value is None:
         return NONE
-    return next((name for kind, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, STR)) if isinstance(value, kind)), ANY)
+    return next(
+        (
+            name
+            for kind, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, STR))
+            if isinstance(value, kind)
+        ),
+        ANY,
+    )
 
 
 def _number(value: object) -> bool:
@@ -559,8 +605,16 @@ def _quotable(text: str, most: int) -> bool:
 
 
 def _plain(name: str) -> bool:
-    """Whether it can be a parameter or a key as it is. Two leading underscores would be mangled, and non-ASCII ones normalised."""
-    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__") and len(name) <= MAX_KEY
+    """Whether it can be a parameter or a key as it is. Two leading underscores would be mangled, and non-ASCII ones
+    normalised.
+    """
+    return (
+        name.isascii()
+        and name.isidentifier()
+        and not keyword.iskeyword(name)
+        and not name.startswith("__")
+        and len(name) <= MAX_KEY
+    )
 
 
 def _identifier(text: str) -> str:

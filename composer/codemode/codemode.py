@@ -58,7 +58,8 @@ class Results:
         self._specs = [ToolSpec(READ, what, schema, hints=Hints(read_only=True), origin=self.origin)]
 
     def keep(self, run_id: str, value: bytes) -> bool:
-        """Keep a result of the caller's, as JSON: as objects it would take many times as much. Whether there was room for it.
+        """Keep a result of the caller's, as JSON: as objects it would take many times as much. Whether there was room
+        for it.
 
         Its own older ones make room, and nobody else's.
         """
@@ -103,7 +104,9 @@ class CodeMode:
         max_result_chars: int = MAX_RESULT_CHARS,
         packages_hint: str | None = None,
     ) -> None:
-        """*packages_hint* is said of a module that is not in the image: why packages that were asked for are not there."""
+        """*packages_hint* is said of a module that is not in the image: why packages that were asked for are not
+        there.
+        """
         self.catalogue = catalogue
         self.box = sandbox
         self.grants = grants if grants is not None else Grants(top_level=True)
@@ -136,9 +139,11 @@ class CodeMode:
     ) -> CodeRun:
         """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut to text, and stays a success.
 
-        With a *recording* the run can be gone on with later, in *box* if that is not the one of now; a session's runs can't.
+        With a *recording* the run can be gone on with later, in *box* if that is not the one of now; a session's runs
+        can't.
 
-        `cut=False` is for programs, which want the value as it is, and a failure if it is larger than the sandbox hands over.
+        `cut=False` is for programs, which want the value as it is, and a failure if it is larger than the sandbox hands
+        over.
         """
         started = time.perf_counter()
         run_id = run_id or uuid.uuid4().hex
@@ -154,10 +159,16 @@ class CodeMode:
             if session is not None:
                 run = await self._in_session(code, inputs, session, narrowed, run_id, tools, cut)
             else:
-                run = await box.run(code, inputs, limits=narrowed, run_id=run_id, tools=tools, cut_result=cut, tape=recording)
+                run = await box.run(
+                    code, inputs, limits=narrowed, run_id=run_id, tools=tools, cut_result=cut, tape=recording
+                )
         finally:
             allowance.leave(run_id, 0.0)
-        if self._packages_hint and run.error is not None and run.error.message.endswith("is not in the sandbox's image"):
+        if (
+            self._packages_hint
+            and run.error is not None
+            and run.error.message.endswith("is not in the sandbox's image")
+        ):
             run.error.hint = self._packages_hint
         if self._journal is not None:
             entry = record(
@@ -191,9 +202,13 @@ class CodeMode:
             if self._sessions.get(key) is kept:
                 del self._sessions[key]
                 kept.close()
-            run = await self._session(session).run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
+            run = await self._session(session).run(
+                code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut
+            )
             if run.error is not None and run.error.hint is None:
-                run.error.hint = f"the session {session} was ended by a limit or an interrupt before: its variables are gone"
+                run.error.hint = (
+                    f"the session {session} was ended by a limit or an interrupt before: its variables are gone"
+                )
             return run
         finally:
             self._busy[key] -= 1
@@ -201,7 +216,10 @@ class CodeMode:
     def _session(self, name: str) -> Session:
         whose = CALLER.get()
         if not NAMESPACE.fullmatch(name):
-            raise BadName(f"{name!r:.80} can't be the name of a session: a small letter, then small letters, digits and underscores")
+            raise BadName(
+                f"{name!r:.80} can't be the name of a session: a small letter, then small letters, digits and "
+                "underscores"
+            )
         key = whose, name
         if key not in self._sessions:
             self._shares.held = Counter(owner for owner, _ in self._sessions)
@@ -209,7 +227,9 @@ class CodeMode:
                 # The one that was left alone longest; never another's, and none that is running.
                 idle = next((one for one in self._sessions if one[0] == whose and not self._busy[one]), None)
                 if idle is None:
-                    raise BadName("as many sessions are open as there can be: wait for one of them, or run without a session")
+                    raise BadName(
+                        "as many sessions are open as there can be: wait for one of them, or run without a session"
+                    )
                 self._sessions.pop(idle).close()
             self._sessions[key] = self.box.session()
         self._sessions.move_to_end(key)
@@ -243,7 +263,9 @@ class CodeMode:
                 return made
             how = LESS
             if self._results.keep(run.id, data):
-                how += f'; the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
+                how += (
+                    f'; the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
+                )
         shown = text[: self.max_result_chars]
         made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {how}]"
         made.result_truncated = True

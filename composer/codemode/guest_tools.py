@@ -35,7 +35,9 @@ class GuestTools:
 
     async def refused(self, name: str) -> CallFailed:
         """What the guest is told of a tool that it may not call."""
-        error = await self.catalogue.refusal(name, Grants() if self.offline else self.scope.grants)  # recordings start no server
+        error = await self.catalogue.refusal(
+            name, Grants() if self.offline else self.scope.grants
+        )  # recordings start no server
         self.scope.record(CallRecord.of(name, {}, None, "not granted", 0.0))
         self.catalogue.outcomes["not_granted"] += 1
         return CallFailed("NotGranted", f"it {error.reason}" if isinstance(error, NotGranted) else str(error))
@@ -46,7 +48,8 @@ class GuestTools:
             found = self.catalogue.known(name)
             if found is None:
                 raise CallFailed(
-                    "InvalidArguments", "in an example a tool is called with names, as `name(q=…)`: its own are not known here"
+                    "InvalidArguments",
+                    "in an example a tool is called with names, as `name(q=…)`: its own are not known here",
                 )
             return found
         return await self.catalogue.find(name)

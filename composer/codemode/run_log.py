@@ -90,7 +90,13 @@ def record(
 
 def _call(call: CallRecord) -> JournalledCall:
     return JournalledCall(
-        name=call.name, arguments=call.arguments, ok=call.ok, result=call.result, kept=call.kept, error=call.error, ms=round(call.ms, 3)
+        name=call.name,
+        arguments=call.arguments,
+        ok=call.ok,
+        result=call.result,
+        kept=call.kept,
+        error=call.error,
+        ms=round(call.ms, 3),
     )
 
 
@@ -100,7 +106,9 @@ class RunLog:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "runs.jsonl"
         self.older = folder / "runs.1.jsonl"
-        self.listeners: list[Callable[[RunRecord], None]] = []  # told of each run; from any thread, and not to take long
+        self.listeners: list[
+            Callable[[RunRecord], None]
+        ] = []  # told of each run; from any thread, and not to take long
 
     def append(self, entry: RunRecord) -> None:
         """Write a record. A journal that can't be written costs no run: that is logged."""
@@ -141,7 +149,9 @@ class RunLog:
                 os.replace(self.path, self.older)
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        return os.open(
+            self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
+        )
 
     def read(self) -> Iterator[RunRecord]:
         """The records there are, the oldest first; lines that are none are passed over."""

@@ -41,9 +41,13 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
                 await catalogue.find(required)
             except ToolNotFound:
                 if any(known.startswith(f"{required}.") for known in catalogue.known_names(grants)):
-                    problems.append(f"it passes tools.{required} on, which is a namespace: list the tools it calls in `requires`")
+                    problems.append(
+                        f"it passes tools.{required} on, which is a namespace: list the tools it calls in `requires`"
+                    )
                     continue
-                problems.append(f"it requires {required}: there is no tool {required}{await catalogue.meant(required, grants)}")
+                problems.append(
+                    f"it requires {required}: there is no tool {required}{await catalogue.meant(required, grants)}"
+                )
             except ComposerError:
                 pass  # a source that can't be reached now doesn't keep a tool from being saved
     return problems
@@ -97,10 +101,16 @@ def judge(example: Example, status: str, result: Any, error: str | None) -> str 
     if example.error is not None:
         if status == "completed":
             return f"an error with {example.error!r} was expected; it returned {_short(result)}"
-        return None if example.error in (error or "") else f"an error with {example.error!r} was expected; it was: {error}"
+        return (
+            None if example.error in (error or "") else f"an error with {example.error!r} was expected; it was: {error}"
+        )
     if status != "completed":
         return f"{status}: {error}"
-    return None if _same(result, example.result) else f"{_short(example.result)} was expected; it returned {_short(result)}"
+    return (
+        None
+        if _same(result, example.result)
+        else f"{_short(example.result)} was expected; it returned {_short(result)}"
+    )
 
 
 def _same(got: Any, expected: Any) -> bool:

@@ -1,9 +1,9 @@
 """Tools from elsewhere: documents that `export` wrote, tool files, and JSON files of the older form.
 
-The older form is `{id, name, description, code, scope, created, usage_count, last_used, metadata}`: a description and some
-code, without a signature. Python code that defines the function becomes a tool as it is; other Python code becomes the body
-of a function without parameters. What is not Python is said to be none. Where a tool is saved is for whoever imports it to say: a
-file's `scope` counts for nothing.
+The older form is `{id, name, description, code, scope, created, usage_count, last_used, metadata}`: a description and
+some code, without a signature. Python code that defines the function becomes a tool as it is; other Python code becomes
+the body of a function without parameters. What is not Python is said to be none. Where a tool is saved is for whoever
+imports it to say: a file's `scope` counts for nothing.
 """
 
 from __future__ import annotations
@@ -97,13 +97,19 @@ async def _older(entry: Any, box: Sandbox) -> Imported:
     name = re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", older.name).lower()).strip("_")
     name = f"tool_{name}" if name[:1] in DIGITS else name
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
-        return Imported(older.name[:80], problem="its name can't be made into one: small letters, digits and underscores, no keyword")
+        return Imported(
+            older.name[:80],
+            problem="its name can't be made into one: small letters, digits and underscores, no keyword",
+        )
     doc = older.description.strip() or f"Imported as {name}."
     made = await box.as_function(older.code, name, doc, limits=box.limits.tightened({"timeout_s": 5, "cpu_s": 3}))
     if made.status != "completed" or not isinstance(made.result, dict):
         wrong = made.error
         where = f" (line {wrong.line})" if wrong is not None and wrong.line else ""
-        return Imported(older.name[:80], problem=f"its code is not Python: {wrong.message if wrong is not None else made.status}{where}")
+        return Imported(
+            older.name[:80],
+            problem=f"its code is not Python: {wrong.message if wrong is not None else made.status}{where}",
+        )
     notes = [f"was {older.name!r}"] if name != older.name else []
     if made.result.get("wrapped"):
         notes.append("its code became the body of a function without parameters: give it some")

@@ -67,7 +67,9 @@ class Inspector:
                 found = await self._derive(file)
                 self._save(key, found)
             if file.metadata.requires is not None:
-                found = found.model_copy(update={"requires": tuple(file.metadata.requires)})  # the file's word, not the cache's
+                found = found.model_copy(
+                    update={"requires": tuple(file.metadata.requires)}
+                )  # the file's word, not the cache's
             self._known[key] = found
         return self._known[key]
 
@@ -86,7 +88,10 @@ class Inspector:
         problems += self._requires_problems(file, answer)
         if len(answer.description) > MAX_DESCRIPTION:
             length = len(answer.description)
-            problems.append(f"line {answer.line or 1}: its docstring is {length} characters long; at most {MAX_DESCRIPTION} are accepted")
+            problems.append(
+                f"line {answer.line or 1}: its docstring is {length} characters long; at most "
+                f"{MAX_DESCRIPTION} are accepted"
+            )
         for what, schema in (("input", answer.input_schema), ("output", answer.output_schema)):
             if schema is not None:
                 try:
@@ -113,11 +118,17 @@ class Inspector:
                 problems.append(f"line {line}: tools.{name[:80]} can't be the name of a tool")
                 continue
             # By way of another name it may be something else's attribute; the host enforces the list in any case.
-            if declared is not None and name in answer.direct and not any(matches(pattern, name) for pattern in declared):
+            if (
+                declared is not None
+                and name in answer.direct
+                and not any(matches(pattern, name) for pattern in declared)
+            ):
                 problems.append(f"line {line} uses tools.{name}, which `requires` does not list")
         if answer.unclear and declared is None:
             lines = ", ".join(str(line) for line in answer.unclear[:5])
-            problems.append(f"line {lines}: which tool is called there can't be told from the code; list the tools in `requires`")
+            problems.append(
+                f"line {lines}: which tool is called there can't be told from the code; list the tools in `requires`"
+            )
         return problems
 
     def _load(self, key: str) -> Interface | None:

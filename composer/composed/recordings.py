@@ -23,7 +23,9 @@ class Recordings:
     def answer(self, name: str, arguments: dict[str, Any]) -> Any:
         """The recorded answer to a call; CallError for a recorded error, or if there is none."""
         fitting = [
-            index for index, call in enumerate(self._calls) if call.tool == name and (call.arguments is None or call.arguments == arguments)
+            index
+            for index, call in enumerate(self._calls)
+            if call.tool == name and (call.arguments is None or call.arguments == arguments)
         ]
         if not fitting:
             text = json.dumps(arguments, ensure_ascii=False)

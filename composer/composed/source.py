@@ -88,7 +88,9 @@ class ComposedTools:
         elsewhere: Elsewhere = lambda _: None,
         taken: Elsewhere = lambda _: None,
     ) -> None:
-        """*elsewhere* says of a name that is no composed tool's where the tool is, if it knows; *taken* why a tool can't have a name."""
+        """*elsewhere* says of a name that is no composed tool's where the tool is, if it knows; *taken* why a tool
+        can't have a name.
+        """
         self.stores = stores
         self.problems: dict[str, str] = {}  # of stores that can't be looked at, by their folders
         self._elsewhere, self._taken = elsewhere, taken
@@ -185,7 +187,10 @@ class ComposedTools:
         run = await self._run(await self.get(name), arguments, context.scope)
         if run.status == "paused":
             raise ApprovalRequired(f"a call that {name} makes needs approval", run.pending)
-        if run.status in ("timeout", "cpu_limit", "fuel_limit") and (spent := context.scope.allowance.spent()) is not None:
+        if (
+            run.status in ("timeout", "cpu_limit", "fuel_limit")
+            and (spent := context.scope.allowance.spent()) is not None
+        ):
             raise Spent(spent)
         if run.status != "completed":
             error = run.error
@@ -197,7 +202,9 @@ class ComposedTools:
         pass
 
 
-def _tools(seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]]) -> dict[tuple[StoreScope, str], Composed | Broken]:
+def _tools(
+    seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]],
+) -> dict[tuple[StoreScope, str], Composed | Broken]:
     return {key: tool for key, (_, tool) in seen.items()}
 
 
@@ -209,7 +216,9 @@ def _adopted(store: Store, file: ToolFile) -> Version:
 
 
 def _as_read(store: Store, found: Found, made: Composed | Broken) -> Found:
-    """The file that *made* was read from. What was adopted has a new stamp; what another process has put there since is not it."""
+    """The file that *made* was read from. What was adopted has a new stamp; what another process has put there since
+    is not it.
+    """
     now = store.find(found.name)
     if now is not None and now.stamp != found.stamp and isinstance(made, Composed):
         with contextlib.suppress(ComposerError, OSError):

@@ -24,14 +24,19 @@ from go_ent.composer.project.items import apart
 
 StoreScope = Literal["project", "global"]
 VERSION_FILE = re.compile(r"([0-9]{6,9})-([0-9a-f]{16})\.py")
-MOST_LOST = 1000  # versions in a row whose files somebody may have removed: a number further on is none that the store gave
+MOST_LOST = (
+    1000  # versions in a row whose files somebody may have removed: a number further on is none that the store gave
+)
 LAST = 999_999_999
 
 
 def already_there(scope: StoreScope) -> str:
     """Why a tool is not saved that was not to replace another."""
     whose = "this project" if scope == "project" else "the user's own store"
-    return f"{whose} has another tool of that name: rename one of them, or replace it (--replace; replace=True in a program)"
+    return (
+        f"{whose} has another tool of that name: rename one of them, or replace it (--replace; replace=True in a "
+        "program)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,9 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The versions of a tool, the oldest first, and what stands among their files and is none: why, by the file's name."""
+    """The versions of a tool, the oldest first, and what stands among their files and is none: why, by the file's
+    name.
+    """
 
     versions: list[Version]
     ignored: dict[str, str]
@@ -105,7 +112,11 @@ class Store:
             names = sorted(os.listdir(self.folder))
         except (OSError, StoreError):  # which `scan` tells of
             return []
-        return [name for name in names if name.endswith(".py") and not name.startswith(".") and not NAME.fullmatch(name[:-3])]
+        return [
+            name
+            for name in names
+            if name.endswith(".py") and not name.startswith(".") and not NAME.fullmatch(name[:-3])
+        ]
 
     def read(self, name: str) -> ToolFile | None:
         """The current file of a tool; ComposeRefused if it is not a tool's file."""
@@ -124,8 +135,9 @@ class Store:
     def history(self, name: str, *, whole: bool = False) -> History:
         """The versions of a tool, and what is planted or damaged among them.
 
-        A project's files may come from anybody. So the newest version is one whose content is what its name says, with a number
-        that follows on the others; the content of older ones is looked at with *whole*, and when they are used.
+        A project's files may come from anybody. So the newest version is one whose content is what its name says, with
+        a number that follows on the others; the content of older ones is looked at with *whole*, and when they are
+        used.
         """
         folder, ignored = self._history(name), dict[str, str]()
         try:
@@ -183,7 +195,9 @@ class Store:
         if not found:
             raise StoreError(next(iter(problems.values())))
         if len(found) > 1:
-            raise StoreError(f"{name} has {len(found)} versions {number}, {' and '.join(found)}: remove all but one from its history")
+            raise StoreError(
+                f"{name} has {len(found)} versions {number}, {' and '.join(found)}: remove all but one from its history"
+            )
         return toolfile.read(next(iter(found.values())), name)
 
     def save(self, file: ToolFile, *, replace: bool = True) -> tuple[Version, bool]:
@@ -206,7 +220,9 @@ class Store:
             return self._write(file, history), True
 
     def adopt(self, file: ToolFile) -> Version:
-        """Record a file that was edited by hand as a version. If it has changed again meanwhile, the next look will see."""
+        """Record a file that was edited by hand as a version. If it has changed again meanwhile, the next look will
+        see.
+        """
         with self._alone():
             history = self.history(file.name)
             same = [version for version in history.versions if version.digest == file.digest[:16]]
@@ -242,7 +258,9 @@ class Store:
     def _write(self, file: ToolFile, before: History) -> Version:
         number = before.last + 1
         if number > LAST:
-            raise StoreError(f"{file.name} has a version {before.last}, the last that there can be: clear {self._history(file.name)}")
+            raise StoreError(
+                f"{file.name} has a version {before.last}, the last that there can be: clear {self._history(file.name)}"
+            )
         versioned = file.with_version(number)
         history = self._history(file.name)
         if not history.is_dir():
@@ -263,9 +281,13 @@ class Store:
                     os.unlink(entry.path)
 
     def _check(self) -> None:
-        """A project comes from elsewhere, and a link in it may lead anywhere. The user's own folder is where they want it."""
+        """A project comes from elsewhere, and a link in it may lead anywhere. The user's own folder is where they
+        want it.
+        """
         if self.scope == "project" and (self.folder.is_symlink() or self.folder.parent.is_symlink()):
-            raise StoreError(f"{self.folder} is a link, or in one: a project has its composed tools in a folder of its own")
+            raise StoreError(
+                f"{self.folder} is a link, or in one: a project has its composed tools in a folder of its own"
+            )
 
     def _current(self, name: str) -> Path:
         self._check()
@@ -326,4 +348,6 @@ def _file_name(number: int, digest: str) -> str:
 def _check_content(name: str, version: Version, data: bytes) -> None:
     known = toolfile.identity(data)
     if known is None or not known[0].startswith(version.digest) or known[1] != version.number:
-        raise StoreError(f"version {version.number} of {name} is damaged: {version.path} is not what was saved; take another")
+        raise StoreError(
+            f"version {version.number} of {name} is damaged: {version.path} is not what was saved; take another"
+        )

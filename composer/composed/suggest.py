@@ -42,11 +42,15 @@ class _Proposal(BaseModel):
     examples: list[_Example]
 
 
-async def suggest(journal: RunLog, box: Sandbox, *, least: int = 2, taken: frozenset[str] = frozenset()) -> list[Suggestion]:
+async def suggest(
+    journal: RunLog, box: Sandbox, *, least: int = 2, taken: frozenset[str] = frozenset()
+) -> list[Suggestion]:
     """Suggestions from the runs of code that completed, the most frequent first."""
     # Code of a session stands on what was run before it.
     found = [
-        entry for entry in journal.read() if entry.kind == "code" and entry.status == "completed" and entry.source and not entry.session
+        entry
+        for entry in journal.read()
+        if entry.kind == "code" and entry.status == "completed" and entry.source and not entry.session
     ]
     records: list[RunRecord] = []
     size = 0
@@ -61,7 +65,9 @@ async def suggest(journal: RunLog, box: Sandbox, *, least: int = 2, taken: froze
     runs = [{"source": entry.source, "inputs": entry.inputs or {}} for entry in records]
     answer = await box.suggest(runs, least, limits=box.limits.tightened(LIMITS))
     if answer.status != "completed" or not isinstance(answer.result, list):
-        raise StoreError(f"the past runs can't be compared: {answer.error.message if answer.error is not None else answer.status}")
+        raise StoreError(
+            f"the past runs can't be compared: {answer.error.message if answer.error is not None else answer.status}"
+        )
     suggestions = []
     names = set(taken)
     for item in answer.result[:50]:
@@ -87,7 +93,9 @@ def _one(proposal: _Proposal, records: list[RunRecord], taken: set[str]) -> Sugg
         if not entry.kept or any(not call.kept or call.arguments is None for call in entry.calls):
             continue
         calls = [
-            RecordedCall(tool=call.name, arguments=call.arguments, result=call.result, error=call.error if not call.ok else None)
+            RecordedCall(
+                tool=call.name, arguments=call.arguments, result=call.result, error=call.error if not call.ok else None
+            )
             for call in entry.calls
         ]
         examples.setdefault(repr(given.inputs), Example(inputs=given.inputs, result=entry.result, calls=calls))

@@ -41,8 +41,8 @@ TEXT = re.compile(r"[^ \t\n]")
 CLOSES = re.compile(r"# ///[ \t]*")
 VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*([0-9]+)[ \t]*\n")
 NAME_LINE = re.compile(r"# name[ \t]*=[^\n]*\n")
-# Controls, among them all that some reader takes for the end of a line and another doesn't; marks that change the order in which
-# text is shown; halves of characters. With any of them a person could be shown other code than what is run.
+# Controls, among them all that some reader takes for the end of a line and another doesn't; marks that change the order
+# in which text is shown; halves of characters. With any of them a person could be shown other code than what is run.
 MISLEADING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 MOST_TOLD = 5
 
@@ -51,7 +51,8 @@ def check_name(name: str) -> str:
     """*name*, if a composed tool can be called that; no path outside the store can be made of it."""
     if not isinstance(name, str) or not NAME.fullmatch(name) or keyword.iskeyword(name):
         raise BadName(
-            f"{name!r:.100} can't be the name of a composed tool: a small letter, then small letters, digits and underscores, "
+            f"{name!r:.100} can't be the name of a composed tool: a small letter, then small letters, digits "
+            "and underscores, "
             "64 at most, and no Python keyword"
         )
     return name
@@ -128,7 +129,9 @@ class ToolFile:
         body = f"{body[:at]}# version = {version}\n{body[at:]}"
         made = read(self.source[: found.start] + body + self.source[found.end :], self.name)
         if made.digest != self.digest or made.metadata != self.metadata.model_copy(update={"version": version}):
-            raise ComposeRefused(self.name, ["its `# /// tool` block holds `version` where the store can't change it: leave it out"])
+            raise ComposeRefused(
+                self.name, ["its `# /// tool` block holds `version` where the store can't change it: leave it out"]
+            )
         return made
 
 
@@ -181,7 +184,9 @@ def _misleading(source: str) -> list[str]:
 
 
 def identity(data: bytes) -> tuple[str, int | None] | None:
-    """The digest and the version of what was once saved as a tool's file, whether or not it could be saved now; None if it is none."""
+    """The digest and the version of what was once saved as a tool's file, whether or not it could be saved now; None
+    if it is none.
+    """
     try:
         source = data.decode("utf-8")
         block = _tool_block(source)
@@ -234,7 +239,9 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
         called = table["name"] if isinstance(table.get("name"), str) else called
     except (ValueError, RecursionError) as error:
         raise ComposeRefused(called, [f"its `# /// tool` block is not valid TOML: {error}"]) from None
-    listed: list[Any] = list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
+    listed: list[Any] = (
+        list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
+    )
     decoder, at = json.JSONDecoder(), 0
     while begins := TEXT.search(examples, at):
         if len(listed) >= MAX_EXAMPLES:
@@ -256,7 +263,14 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
         raise ComposeRefused(called, problems) from None
 
 
-def write(name: str, body: str, *, requires: list[str] | None = None, limits: dict[str, Any] | None = None, examples: list[Example]) -> str:
+def write(
+    name: str,
+    body: str,
+    *,
+    requires: list[str] | None = None,
+    limits: dict[str, Any] | None = None,
+    examples: list[Example],
+) -> str:
     """A tool's file made from its parts."""
     lines = ["# /// tool", f'# name = "{check_name(name)}"']
     if requires is not None:
@@ -286,7 +300,10 @@ def _written(value: Any, indent: int) -> str:
         return text
     inner = " " * (indent + 1)
     if isinstance(value, dict):
-        parts = [f"{inner}{_escaped(json.dumps(key, ensure_ascii=False))}: {_written(part, indent + 1)}" for key, part in value.items()]
+        parts = [
+            f"{inner}{_escaped(json.dumps(key, ensure_ascii=False))}: {_written(part, indent + 1)}"
+            for key, part in value.items()
+        ]
         return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
     return "[\n" + ",\n".join(f"{inner}{_written(part, indent + 1)}" for part in value) + "\n" + " " * indent + "]"
 

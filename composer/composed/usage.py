@@ -1,4 +1,6 @@
-"""How often each composed tool was used, and how it went. Kept apart from the tools: running one changes no reviewed file."""
+"""How often each composed tool was used, and how it went. Kept apart from the tools: running one changes no reviewed
+file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS usage (name TEXT PRIMARY KEY, calls INTEGER NOT NULL, failures INTEGER NOT NULL, last_used REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS recent (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, ms REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS recent_by_name ON recent (name, id);
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,13 @@ class UsageStore:
             try:
                 self.add(waiting)
             except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-                log.warning("%s can't be written, so %d uses are not counted: %s%s", self._path, len(waiting), error, _mend(error))
+                log.warning(
+                    "%s can't be written, so %d uses are not counted: %s%s",
+                    self._path,
+                    len(waiting),
+                    error,
+                    _mend(error),
+                )
 
     def add(self, calls: Iterable[UsageCall]) -> None:
         """Count calls, all or none of them."""
@@ -85,9 +93,12 @@ class UsageStore:
             for name, made in by_name.items():
                 failures = sum(not call.ok for call in made)
                 self._upsert(database, name, len(made), failures, max(call.at for call in made))
-                database.executemany("INSERT INTO recent (name, ms) VALUES (?, ?)", [(name, call.ms) for call in made[-RECENT:]])
+                database.executemany(
+                    "INSERT INTO recent (name, ms) VALUES (?, ?)", [(name, call.ms) for call in made[-RECENT:]]
+                )
                 database.execute(
-                    "DELETE FROM recent WHERE name = ? AND id <= (SELECT id FROM recent WHERE name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                    "DELETE FROM recent WHERE name = ? AND id <= (SELECT id FROM recent WHERE name = ? ORDER "
+                    "BY id DESC LIMIT 1 OFFSET ?)",
                     (name, name, RECENT),
                 )
 
@@ -125,11 +136,15 @@ class UsageStore:
         with self._open() as database:
             found: dict[str, Used] = {}
             wrong: dict[str, str] = {}
-            for name, calls, failures, last_used in database.execute("SELECT name, calls, failures, last_used FROM usage"):
+            for name, calls, failures, last_used in database.execute(
+                "SELECT name, calls, failures, last_used FROM usage"
+            ):
                 with apart(f"{self._path}: the uses of {str(name)[:80]}", wrong):
                     recent = sorted(
                         float(ms)
-                        for (ms,) in database.execute("SELECT ms FROM recent WHERE name = ? ORDER BY id DESC LIMIT ?", (name, RECENT))
+                        for (ms,) in database.execute(
+                            "SELECT ms FROM recent WHERE name = ? ORDER BY id DESC LIMIT ?", (name, RECENT)
+                        )
                     )
                     p50 = recent[len(recent) // 2] if recent else None
                     found[_text(name)] = Used(_count(calls), _count(failures), float(last_used) or None, p50)
@@ -186,6 +201,8 @@ def _count(value: object) -> int:
 
 
 def _mend(error: Exception) -> str:
-    """What to do about a file that will never be right again. It is not removed without being asked: the counts are in it alone."""
+    """What to do about a file that will never be right again. It is not removed without being asked: the counts are
+    in it alone.
+    """
     useless = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     return "; move it away to count anew" if useless else ""

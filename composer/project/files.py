@@ -35,7 +35,9 @@ IGNORED = ("journal/", "executions/", "workflows/", "loops/", "*.db*", ".*.db*",
 
 
 def ignore_state(state: Path) -> bool:
-    """Keep what is not to be committed out of a project's repository, if nobody has said what that is. Whether that was done now."""
+    """Keep what is not to be committed out of a project's repository, if nobody has said what that is. Whether that
+    was done now.
+    """
     path = state / ".gitignore"
     if state.name != STATE or os.path.lexists(path):
         return False
@@ -68,7 +70,9 @@ def check_database(path: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder of a project's state that is a link, or in one: a project comes from elsewhere, and a link may lead anywhere."""
+    """Refuse a folder of a project's state that is a link, or in one: a project comes from elsewhere, and a link may
+    lead anywhere.
+    """
     if folder.is_symlink() or folder.parent.is_symlink():
         raise OSError(errno.ELOOP, f"{folder} is a link, or in one, and state is written only where it is")
 
@@ -100,7 +104,9 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, *, patience_s: float | None = None) -> Iterator[None]:
-    """Alone, among all processes that lock the same file. A process that dies lets go. `OSError` when *patience_s* have passed."""
+    """Alone, among all processes that lock the same file. A process that dies lets go. `OSError` when *patience_s*
+    have passed.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if patience_s is None:
@@ -125,7 +131,9 @@ def _lock_within(handle: int, path: Path, seconds: float) -> None:
 
 
 def read_bounded(path: Path, most: int, *, links: bool = False) -> bytes:
-    """A file's bytes, *most* + 1 of them at the most, and only if it is an ordinary file. A link is one only with *links*."""
+    """A file's bytes, *most* + 1 of them at the most, and only if it is an ordinary file. A link is one only with
+    *links*.
+    """
     with open_ordinary(path, links=links) as file:
         return file.read(most + 1)
 

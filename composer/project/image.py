@@ -1,7 +1,7 @@
 """A project's own image: the standard one with the pure-Python packages that its config names baked in.
 
-To bake packages is to download and to start pip. What a folder names is baked only if the folder is trusted; what this user's own
-environment names always is.
+To bake packages is to download and to start pip. What a folder names is baked only if the folder is trusted; what this
+user's own environment names always is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def project_packages(folder: Path, *, trusted: bool = True) -> tuple[str, ...]:
     unknown = [name for name in section if name != "packages"] if isinstance(section, dict) else []
     if unknown:
         raise PackageError(
-            f"{layers.where((SECTION, unknown[0]))}: there is no setting {dotted((SECTION, unknown[0]))}; there is image.packages"
+            f"{layers.where((SECTION, unknown[0]))}: there is no setting {dotted((SECTION, unknown[0]))}; "
+            "there is image.packages"
         )
     packages = section.get("packages", []) if isinstance(section, dict) else None
     where = layers.where((SECTION, "packages"))
@@ -52,7 +53,9 @@ def ready_image(folder: Path, *, trusted: bool) -> Image | None:
 
 
 def project_image(folder: Path, progress: BuildProgress | None = None, *, trusted: bool = False) -> Image:
-    """The image for code of *folder*: from the cache, or built now. Without the folder's packages, if it is not *trusted*."""
+    """The image for code of *folder*: from the cache, or built now. Without the folder's packages, if it is not
+    *trusted*.
+    """
     packages = project_packages(folder, trusted=trusted)
     if not packages:
         return ensure_image(progress)

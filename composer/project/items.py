@@ -1,4 +1,6 @@
-"""One bad item is one bad item: what goes wrong with one of many things from outside is told under its name, and the others go on."""
+"""One bad item is one bad item: what goes wrong with one of many things from outside is told under its name, and the
+others go on.
+"""
 
 from __future__ import annotations
 

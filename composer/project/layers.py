@@ -1,8 +1,8 @@
 """A project's settings: what its `.go-ent/config.toml` says, then what the environment says; and where each comes from.
 
-`GO_ENT__BUDGET__DAY__USD=5` is `budget.day.usd`. A part stands for the key that is there but for case, `-`, `.` and `_`, and
-for itself in small letters where there is none; below `env`, `set` and `headers` it stands for itself. A value is TOML or JSON
-where it is one of them, and else a text; it replaces what the file says of that setting.
+`GO_ENT__BUDGET__DAY__USD=5` is `budget.day.usd`. A part stands for the key that is there but for case, `-`, `.` and
+`_`, and for itself in small letters where there is none; below `env`, `set` and `headers` it stands for itself. A value
+is TOML or JSON where it is one of them, and else a text; it replaces what the file says of that setting.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class UnreadableSettings(Exception):
 
 @dataclass(frozen=True)
 class Layers:
-    """What is in force (`table`), what the file alone says (`of_file`), and the variable that set each setting of the environment's."""
+    """What is in force (`table`), what the file alone says (`of_file`), and the variable that set each setting of
+    the environment's.
+    """
 
     file: Path
     table: dict[str, Any]
@@ -73,7 +75,11 @@ class Layers:
         """Whether the file or the environment says anything of a setting."""
         here: Any = self.table
         for part in path:
-            if not (part in here if isinstance(here, dict) else isinstance(here, list) and isinstance(part, int) and part < len(here)):
+            if not (
+                part in here
+                if isinstance(here, dict)
+                else isinstance(here, list) and isinstance(part, int) and part < len(here)
+            ):
                 return False
             here = here[part]
         return True
@@ -91,7 +97,9 @@ def read_layers(file: Path, environ: Mapping[str, str] | None = None, names: Nam
     except RecursionError:
         raise UnreadableSettings(f"{shown(file)}: it is not valid TOML: it is nested too deeply") from None
     except ValueError:  # which Python has for a number of thousands of digits
-        raise UnreadableSettings(f"{shown(file)}: it is not valid TOML: a number or a date in it is out of bounds") from None
+        raise UnreadableSettings(
+            f"{shown(file)}: it is not valid TOML: a number or a date in it is out of bounds"
+        ) from None
     merged, variables = _overlaid(table, os.environ if environ is None else environ, names or {})
     return Layers(file, merged, table, text, variables)
 
@@ -125,7 +133,11 @@ def literal(text: str) -> Any:
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """The settings of an environment, for a go-ent that somebody else gets to use: not those that may hold a secret."""
-    return {name: value for name, value in environ.items() if name.startswith(PREFIX) and not _may_be_secret(name, literal(value))}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and not _may_be_secret(name, literal(value))
+    }
 
 
 def _may_be_secret(name: str, value: Any) -> bool:
@@ -162,8 +174,12 @@ def _not_toml(file: Path, text: str, said: str) -> str:
     return f"{shown(file)}:{line}: it is not valid TOML: {_AT.sub('', said)[:300]}{column}"
 
 
-def _overlaid(table: dict[str, Any], environ: Mapping[str, str], names: Names) -> tuple[dict[str, Any], dict[tuple[str, ...], str]]:
-    """*table* with the environment's settings, and which variable each of these is from. *table* itself stays as it is."""
+def _overlaid(
+    table: dict[str, Any], environ: Mapping[str, str], names: Names
+) -> tuple[dict[str, Any], dict[tuple[str, ...], str]]:
+    """*table* with the environment's settings, and which variable each of these is from. *table* itself stays as it
+    is.
+    """
     ours = sorted(name for name in environ if name.startswith(PREFIX))
     variables: dict[tuple[str, ...], str] = {}
     for name in sorted(ours, key=lambda name: name.count("__")):  # a table first, then what is set in it
@@ -206,7 +222,9 @@ def _alike(name: str) -> str:
 
 
 def _with(table: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any] | None:
-    """A copy with that setting; None where the file has something else than a table on the way, which is wrong anyway."""
+    """A copy with that setting; None where the file has something else than a table on the way, which is wrong
+    anyway.
+    """
     made = dict(table)
     first, *rest = path
     if not rest:

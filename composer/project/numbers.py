@@ -1,4 +1,6 @@
-"""Numbers in text from outside: in the digits 0 to 9 alone. `int`, `str.isdigit` and `\\d` take those of every script."""
+"""Numbers in text from outside: in the digits 0 to 9 alone. `int`, `str.isdigit` and `\\d` take those of every
+script.
+"""
 
 from __future__ import annotations
 

@@ -40,11 +40,15 @@ _WORDS = {
     "bool_parsing": "it should be true or false",
 }
 
-_ABOUT = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): (.*)", re.DOTALL)  # how the validator of a table names the setting it means
+_ABOUT = re.compile(
+    r"([a-z_]+(?:\.[a-z_]+)*): (.*)", re.DOTALL
+)  # how the validator of a table names the setting it means
 
 
 def problems(error: ValidationError, kind: Any, where: Where, prefix: Setting = ()) -> list[str]:
-    """A line for each thing that pydantic found, never with the value that it found. *kind* is what was validated against."""
+    """A line for each thing that pydantic found, never with the value that it found. *kind* is what was validated
+    against.
+    """
     found: list[str] = []
     for one in error.errors(include_url=False, include_input=False, include_context=False):
         loc: list[str | int] = list(one["loc"])
@@ -53,7 +57,11 @@ def problems(error: ValidationError, kind: Any, where: Where, prefix: Setting = 
         said = words(one["type"], str(one["msg"]))
         if one["type"] == "extra_forbidden":
             said = unknown((*prefix, *loc), names_at(kind, loc[:-1]) if len(found) < MOST else ())
-        elif one["type"] == "value_error" and (about := _ABOUT.match(said)) and about[1].partition(".")[0] in names_at(kind, loc):
+        elif (
+            one["type"] == "value_error"
+            and (about := _ABOUT.match(said))
+            and about[1].partition(".")[0] in names_at(kind, loc)
+        ):
             loc, said = [*loc, *about[1].split(".")], about[2]
         elif one["type"] == "model_type" and (names := [*names_at(kind, loc)]):
             said += f", like {{ {names[0]} = … }}"
@@ -86,7 +94,14 @@ def words(kind: str, message: str) -> str:
     if kind in _WORDS:
         return _WORDS[kind]
     message = message.removeprefix("Value error, ")
-    for start in ("Input should ", "String should ", "Value should ", "Tuple should ", "List should ", "Dictionary should "):
+    for start in (
+        "Input should ",
+        "String should ",
+        "Value should ",
+        "Tuple should ",
+        "List should ",
+        "Dictionary should ",
+    ):
         if message.startswith(start):
             return "it should " + message.removeprefix(start)
     return message
@@ -101,7 +116,9 @@ def names_at(kind: Any, path: Setting) -> Iterable[str]:
 
 
 def below(kind: Any, part: str | int) -> Any:
-    """What is at *part* of a *kind*: the type of a field, of the values of a table, of the items of a list; None if there is none."""
+    """What is at *part* of a *kind*: the type of a field, of the values of a table, of the items of a list; None if
+    there is none.
+    """
     kind = bare(kind)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(str(part))

@@ -11,21 +11,24 @@ Path = tuple[str | int, ...]
 
 MAX_PARTS = 32  # of a key: the time that tomllib takes is the square of it
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-# Also in texts, where nobody writes so long a chain of words and dots. Longer parts are not looked for: of them a file has few.
+# Also in texts, where nobody writes so long a chain of words and dots. Longer parts are not looked for: of them a file
+# has few.
 _SHORT = r"""(?:[A-Za-z0-9_-]{1,100}+|"[^"\n]{0,100}+"|'[^'\n]{0,100}+')"""
 TOO_LONG = re.compile(rf"""(?<![A-Za-z0-9_-])(?:{_SHORT}[ \t]{{0,9}}+\.[ \t]{{0,9}}+){{{MAX_PARTS}}}""")
 
 _SPACE = re.compile(r"(?:[ \t\n]|#[^\n]*)*+")
 _KEY = re.compile(rf"[ \t]*({_PART})[ \t]*")
-_TEXT = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}' r"|'''(?:[^']|'(?!''))*+'{3,5}" r'|"(?:[^"\\\n]|\\.)*+"' r"|'[^'\n]*+'", re.S)
+_TEXT = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}' r"|'''(?:[^']|'(?!''))*+'{3,5}" r'|"(?:[^"\\\n]|\\.)*+"' r"|'[^'\n]*+'", re.S
+)
 _PLAIN = re.compile(r"[^,\]}#\n]++")
 
 
 def lines_of(text: str) -> dict[Path, int]:
     """The line of every key, table and item of *text*, which is TOML; of what can't be followed, as far as it can.
 
-    A table in braces, and what is in it, has the lines where that stands; one that only longer names make (`a` of `[a.b]`)
-    has the line of the first of them.
+    A table in braces, and what is in it, has the lines where that stands; one that only longer names make (`a` of
+    `[a.b]`) has the line of the first of them.
     """
     scanner = _Scanner(text.replace("\r\n", "\n"))
     with suppress(_Lost, RecursionError, tomllib.TOMLDecodeError):  # the last for a key with an escape that is none

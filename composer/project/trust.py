@@ -72,7 +72,9 @@ def _key() -> bytes:
             key = read_bounded(path, 1024)
             if len(key) >= 32 and path.stat().st_uid == os.getuid():
                 return key
-            raise StoreError(f"{path} is not the user's key any more: remove it; executions that were begun before need go-ent trust")
+            raise StoreError(
+                f"{path} is not the user's key any more: remove it; executions that were begun before need go-ent trust"
+            )
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with locked(path.with_name(".key.lock")):
@@ -95,8 +97,14 @@ def _read() -> dict[str, float]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise StoreError(f"{file} can't be read, so nothing is trusted: {error}; remove it, and trust your projects again") from None
+        raise StoreError(
+            f"{file} can't be read, so nothing is trusted: {error}; remove it, and trust your projects again"
+        ) from None
     known = {name: float(since) for name, since in projects if isinstance(since, int | float) and abs(since) < 1e18}
     for name in [name for name, _ in projects if name not in known]:
-        log.warning("%s: what it says of %s can't be read, so that folder is not trusted: say go-ent trust there again", file, name[:200])
+        log.warning(
+            "%s: what it says of %s can't be read, so that folder is not trusted: say go-ent trust there again",
+            file,
+            name[:200],
+        )
     return known

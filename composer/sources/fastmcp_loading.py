@@ -1,7 +1,7 @@
 """The one way to import fastmcp: its settings are its defaults, whatever folder this is.
 
-When it is imported it reads `.env` of the current folder, and variables. A folder of somebody else's could have it write code and
-inputs to stderr, keep it from starting, or exhaust memory with a file that unfolds.
+When it is imported it reads `.env` of the current folder, and variables. A folder of somebody else's could have it
+write code and inputs to stderr, keep it from starting, or exhaust memory with a file that unfolds.
 """
 
 from __future__ import annotations

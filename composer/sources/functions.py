@@ -35,7 +35,9 @@ class FunctionSource:
         self.origin = "functions of this program"
         prefix = f"{namespace}." if namespace else ""
         self._tools: dict[str, Tool] = {f"{prefix}{tool.name}": tool for tool in Toolset(functions).values()}
-        self._specs = [self._spec(name, tool, (hints or {}).get(tool.name, Hints())) for name, tool in self._tools.items()]
+        self._specs = [
+            self._spec(name, tool, (hints or {}).get(tool.name, Hints())) for name, tool in self._tools.items()
+        ]
 
     def _spec(self, name: str, tool: Tool, hints: Hints) -> ToolSpec:
         where = inspect.getmodule(tool.function)

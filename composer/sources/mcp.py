@@ -43,8 +43,9 @@ log = logging.getLogger(__name__)
 class McpSource:
     """The tools of one MCP server. Belongs to one event loop: the one that first uses it.
 
-    Many calls share the one connection. When it breaks, the calls under way fail with `Unavailable` (or are tried again,
-    if the tool may run twice), and the next call connects anew, after a delay that grows while the server keeps dying.
+    Many calls share the one connection. When it breaks, the calls under way fail with `Unavailable` (or are tried
+    again, if the tool may run twice), and the next call connects anew, after a delay that grows while the server keeps
+    dying.
     """
 
     local = False
@@ -59,7 +60,8 @@ class McpSource:
         origin: str = "",
         hides: bool = True,
     ) -> None:
-        """*environ* is what references are resolved from: this process's own, unless given. *connect* is for `from_server`.
+        """*environ* is what references are resolved from: this process's own, unless given. *connect* is for
+        `from_server`.
 
         With *hides*, what references stand for is taken out of what the server answers; errors never have it.
         """
@@ -86,11 +88,19 @@ class McpSource:
 
     @classmethod
     def from_server(
-        cls, namespace: str, server: Any, options: SourceOptions | None = None, *, origin: str = "", secrets: Iterable[str] = ()
+        cls,
+        namespace: str,
+        server: Any,
+        options: SourceOptions | None = None,
+        *,
+        origin: str = "",
+        secrets: Iterable[str] = (),
     ) -> McpSource:
         """The tools of a fastmcp server object in this process. *secrets* are kept out of its messages."""
         hidden = list(secrets)
-        return cls(namespace, options or SourceOptions(), connect=lambda link: in_memory(server, link, hidden), origin=origin)
+        return cls(
+            namespace, options or SourceOptions(), connect=lambda link: in_memory(server, link, hidden), origin=origin
+        )
 
     def __repr__(self) -> str:
         return f"<McpSource {self.origin}>"
@@ -129,7 +139,9 @@ class McpSource:
             except Lost as lost:
                 reason = await self._lost(link, lost)
                 if again <= 0:
-                    raise Unavailable(f"{self.origin} was lost during the call of {name}, which may have run: {reason}") from None
+                    raise Unavailable(
+                        f"{self.origin} was lost during the call of {name}, which may have run: {reason}"
+                    ) from None
                 again -= 1
 
     async def close(self) -> None:
@@ -157,9 +169,13 @@ class McpSource:
             try:
                 found = await link.ask(list_tools, self._options.timeout_s)
             except TimeoutError:
-                raise Unavailable(f"{self.origin} did not list its tools within {self._options.timeout_s:g} s") from None
+                raise Unavailable(
+                    f"{self.origin} did not list its tools within {self._options.timeout_s:g} s"
+                ) from None
             except CallRefused as refused:
-                raise Unavailable(f"{self.origin} did not list its tools: {cut(link.scrub(str(refused)), MAX_ERROR)}") from None
+                raise Unavailable(
+                    f"{self.origin} did not list its tools: {cut(link.scrub(str(refused)), MAX_ERROR)}"
+                ) from None
             except Lost as lost:
                 raise Unavailable(f"{self.origin} was lost: {await self._lost(link, lost)}") from None
             listing = self._offered(found, self._hidden(link), {**link.unusable, **link.dropped})
@@ -186,11 +202,20 @@ class McpSource:
                 entries.setdefault(full, entry)
         for full in clashes:  # which of them would be meant, nobody knows
             del entries[full]
-        self._refused = {**{f"{self.namespace}.{name}": f"{name} can't be used: {why}" for name, why in wrong.items()}, **clashes}
-        self.notes += [why if why.startswith(repr(name)) else f"{name!r} is not offered: {why}" for name, why in wrong.items()]
+        self._refused = {
+            **{f"{self.namespace}.{name}": f"{name} can't be used: {why}" for name, why in wrong.items()},
+            **clashes,
+        }
+        self.notes += [
+            why if why.startswith(repr(name)) else f"{name!r} is not offered: {why}" for name, why in wrong.items()
+        ]
         self.notes += clashes.values()
         known = {name for entry in entries.values() for name in (entry.upstream, entry.part)}
-        self.notes += [f"there are options for {name!r}, which is none of its tools" for name in self._options.tools if name not in known]
+        self.notes += [
+            f"there are options for {name!r}, which is none of its tools"
+            for name in self._options.tools
+            if name not in known
+        ]
         return Listing(entries, [entry.spec for entry in entries.values()])
 
     def _tool_options(self, entry: Entry) -> ToolOptions:
@@ -225,7 +250,9 @@ class McpSource:
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            if starting.cancelled() and me is not None and not me.cancelling():  # close() ended the start, not the caller
+            if (
+                starting.cancelled() and me is not None and not me.cancelling()
+            ):  # close() ended the start, not the caller
                 raise Unavailable(f"{self.origin} is closed") from None
             raise
 
@@ -233,7 +260,9 @@ class McpSource:
         try:
             wait = self._not_before - time.monotonic()
             if wait > PATIENCE_S:
-                raise Unavailable(f"{self.origin} failed {self._deaths} times; it is tried again in {wait:.0f} s: {self._last_reason}")
+                raise Unavailable(
+                    f"{self.origin} failed {self._deaths} times; it is tried again in {wait:.0f} s: {self._last_reason}"
+                )
             if wait > 0:
                 await asyncio.sleep(wait)
             link = ServerLink(self._connect, self._changed)

@@ -59,7 +59,11 @@ async def list_tools(session: ClientSession) -> list[Tool]:
 def entry_of(namespace: str, tool: Tool, origin: str, hide: Scrubber) -> Entry:
     part = part_of(tool.name)
     given = tool.annotations
-    hints = Hints(given.read_only_hint, given.destructive_hint, given.idempotent_hint, given.open_world_hint) if given else Hints()
+    hints = (
+        Hints(given.read_only_hint, given.destructive_hint, given.idempotent_hint, given.open_world_hint)
+        if given
+        else Hints()
+    )
     output = hide.through(_bounded(tool.output_schema))
     wrapped = output is not None and output.get("x-fastmcp-wrap-result") is True
     spec = ToolSpec(
@@ -100,7 +104,9 @@ def answer_of(result: CallToolResult, entry: Entry, scrub: Scrubber, hide: Scrub
     except (PydanticSerializationError, ValueError, RecursionError):
         raise CallError(f"the result of {entry.spec.name} can't be encoded as JSON") from None
     if size > MAX_RESULT:
-        raise CallError(f"the result of {entry.spec.name} is {size} bytes long; {MAX_RESULT} are allowed: ask it for less")
+        raise CallError(
+            f"the result of {entry.spec.name} is {size} bytes long; {MAX_RESULT} are allowed: ask it for less"
+        )
     return hide.through(value)
 
 
@@ -114,7 +120,11 @@ def value_of(result: CallToolResult, wrapped: bool) -> Any:
     """
     structured = result.structured_content
     if structured is not None:
-        return structured["result"] if wrapped and isinstance(structured, dict) and set(structured) == {"result"} else structured
+        return (
+            structured["result"]
+            if wrapped and isinstance(structured, dict) and set(structured) == {"result"}
+            else structured
+        )
     values = [_block(block) for block in result.content]
     return values[0] if len(values) == 1 else values or None
 
@@ -125,10 +135,20 @@ def _block(block: ContentBlock) -> Any:
     if block.type == "image" or block.type == "audio":  # noqa: PLR1714 - mypy narrows by this form alone
         return {"type": block.type, "mime_type": block.mime_type, "data": block.data}
     if block.type == "resource_link":
-        said = {"uri": str(block.uri), "name": block.name, "description": block.description, "mime_type": block.mime_type}
+        said = {
+            "uri": str(block.uri),
+            "name": block.name,
+            "description": block.description,
+            "mime_type": block.mime_type,
+        }
     else:
         held = block.resource
-        said = {"uri": str(held.uri), "mime_type": held.mime_type, "text": getattr(held, "text", None), "data": getattr(held, "blob", None)}
+        said = {
+            "uri": str(held.uri),
+            "mime_type": held.mime_type,
+            "text": getattr(held, "text", None),
+            "data": getattr(held, "blob", None),
+        }
     return {"type": block.type, **{key: value for key, value in said.items() if value is not None}}
 
 

@@ -38,7 +38,9 @@ class CallRefused(Exception):
 
 
 class ServerLink:
-    """One connection, held by a task of its own: the scopes of a transport must be left by the task that entered them."""
+    """One connection, held by a task of its own: the scopes of a transport must be left by the task that entered
+    them.
+    """
 
     def __init__(self, connect: Connector, changed: Callable[[], None]) -> None:
         self.session: ClientSession
@@ -120,7 +122,9 @@ class ServerLink:
         await asyncio.wait({self.task}, timeout=GRACE_S)
         failed = "" if self._failed is None or isinstance(self._failed, asyncio.CancelledError) else words(self._failed)
         wrote = self.scrub(self.tail.decode("utf-8", "replace")).strip()[-MAX_TAIL:]
-        return "; ".join(filter(None, (self.exit or self.scrub(failed)[:MAX_TAIL], f"it last wrote: {wrote}" if wrote else "")))
+        return "; ".join(
+            filter(None, (self.exit or self.scrub(failed)[:MAX_TAIL], f"it last wrote: {wrote}" if wrote else ""))
+        )
 
     def wrote(self, data: bytes) -> None:
         self.tail += data
@@ -148,7 +152,9 @@ class ServerLink:
 
     def sifted(self, messages: Any) -> Sifted:
         """A transport's messages, without what would spoil a listing."""
-        return Sifted(messages, self.dropped.__setitem__, lambda: self.session.protocol_version if self.opened else None)
+        return Sifted(
+            messages, self.dropped.__setitem__, lambda: self.session.protocol_version if self.opened else None
+        )
 
     def session_settings(self) -> dict[str, Any]:
         from mcp_types import Implementation, ToolListChangedNotification

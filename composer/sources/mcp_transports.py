@@ -53,7 +53,9 @@ async def in_memory(server: Any, link: ServerLink, secrets: Iterable[str]) -> As
 
     link.scrub = Scrubber(secrets)
     options = TransportOptions(session_class=session_class())
-    async with FastMCPTransport(server).connect_session(transport_options=options, **link.session_settings()) as session:
+    async with FastMCPTransport(server).connect_session(
+        transport_options=options, **link.session_settings()
+    ) as session:
         yield session
 
 
@@ -128,7 +130,8 @@ def bounded_client(
     base_url: str = "",
     kind: type[httpx2.AsyncClient] | None = None,
 ) -> httpx2.AsyncClient:
-    """An HTTP client that gives up on an answer of more than `MAX_MESSAGE` bytes. It follows no redirect: headers may be secrets.
+    """An HTTP client that gives up on an answer of more than `MAX_MESSAGE` bytes. It follows no redirect: headers may
+    be secrets.
 
     A stream of events may go on for ever, and is left to whoever reads its events.
     """
@@ -171,7 +174,9 @@ def child_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dic
 
 
 @contextlib.asynccontextmanager
-async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: ServerLink) -> AsyncIterator[ClientSession]:
+async def _over_stdio(
+    config: ServerConfig, environ: Mapping[str, str], link: ServerLink
+) -> AsyncIterator[ClientSession]:
     """A child process, spoken to over its stdin and stdout.
 
     The SDK's own does not bound a message, adds to the environment, and gives stderr a file only: hence this one.
@@ -183,7 +188,9 @@ async def _over_stdio(config: ServerConfig, environ: Mapping[str, str], link: Se
     own = {name: resolve(value, environ, f"env.{name}") for name, value in config.env.items()}
     command = [resolve(config.command, environ, "command"), *(resolve(arg, environ, "args") for arg in config.args)]
     cwd = None if config.cwd is None else resolve(config.cwd, environ, "cwd")
-    written = {value for value in config.env.values() if len(value) >= 8}  # a secret that was not given by reference is one too
+    written = {
+        value for value in config.env.values() if len(value) >= 8
+    }  # a secret that was not given by reference is one too
     texts = [config.command, *config.args, config.cwd or "", *config.env.values()]
     link.scrub, link.hide = Scrubber(referred(texts, environ) | written), kept_back(texts, environ)
 
@@ -250,7 +257,9 @@ async def _end(child: asyncio.subprocess.Process, link: ServerLink, pipes: list[
     """End a child and its group: its stdin is closed, then SIGTERM, then SIGKILL. Ends in bounded time."""
     assert child.stdin is not None
     asked = not link.gone.is_set()
-    grace = GRACE_S if link.opened and asked else GRACE_S / 10  # one that never answered, or hung up, has nothing to finish
+    grace = (
+        GRACE_S if link.opened and asked else GRACE_S / 10
+    )  # one that never answered, or hung up, has nothing to finish
     pipes[1].cancel()
     child.stdin.close()
     try:
@@ -268,7 +277,9 @@ async def _end(child: asyncio.subprocess.Process, link: ServerLink, pipes: list[
         transport.close()
         code = child.returncode
         if not asked and not link.exit and code is not None:
-            link.exit = f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
+            link.exit = (
+                f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
+            )
         await asyncio.sleep(0)  # the loop closes the pipes in its next round
 
 

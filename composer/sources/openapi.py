@@ -68,9 +68,15 @@ _HINTS: dict[str, dict[str, bool]] = {
 class OpenApiConfig(SourceOptions):
     """One API: where its document is, where its server is, and the headers that each request gets."""
 
-    document: Path = Field(description="its OpenAPI 3 document, from the project's folder", examples=["api/openapi.json"])
-    base_url: Referring | None = Field(default=None, repr=False, description="its address; by default the first that the document names")
-    headers: dict[str, Referring] = Field(default_factory=dict, repr=False, description="headers that each request gets")
+    document: Path = Field(
+        description="its OpenAPI 3 document, from the project's folder", examples=["api/openapi.json"]
+    )
+    base_url: Referring | None = Field(
+        default=None, repr=False, description="its address; by default the first that the document names"
+    )
+    headers: dict[str, Referring] = Field(
+        default_factory=dict, repr=False, description="headers that each request gets"
+    )
 
     @model_validator(mode="after")
     def _an_address(self) -> OpenApiConfig:
@@ -102,14 +108,18 @@ def openapi_source(
     options = options or SourceOptions()
 
     def connect(link: ServerLink) -> contextlib.AbstractAsyncContextManager[ClientSession]:
-        return _connect(link, document, base_url, dict(headers or {}), options, os.environ if environ is None else environ)
+        return _connect(
+            link, document, base_url, dict(headers or {}), options, os.environ if environ is None else environ
+        )
 
     return McpSource(namespace, options, connect=connect, origin=f"API {namespace}")
 
 
 def source_of(namespace: str, config: OpenApiConfig, environ: Mapping[str, str] | None = None) -> McpSource:
     """The source for a configured API."""
-    return openapi_source(namespace, config.document, base_url=config.base_url, headers=config.headers, options=config, environ=environ)
+    return openapi_source(
+        namespace, config.document, base_url=config.base_url, headers=config.headers, options=config, environ=environ
+    )
 
 
 @contextlib.asynccontextmanager
@@ -126,7 +136,9 @@ async def _connect(
     link.scrub, link.hide = Scrubber(secrets), kept_back([base_url or "", *headers.values()], environ)
     loaded = await asyncio.to_thread(load_document, document)  # a large one takes seconds
     address = _address(loaded) if base_url is None else resolve(base_url, environ, "base_url")
-    async with bounded_client(headers=resolved, base_url=address, read_s=options.timeout_s + 30, kind=_client_class()) as client:
+    async with bounded_client(
+        headers=resolved, base_url=address, read_s=options.timeout_s + 30, kind=_client_class()
+    ) as client:
         server = await asyncio.to_thread(_server, loaded, client, link.unusable)
         async with in_memory(server, link, secrets) as session:
             yield session
@@ -140,12 +152,19 @@ def _server(document: dict[str, Any], client: httpx2.AsyncClient, unusable: dict
 
     def hint(route: Any, component: Any) -> None:
         if component.annotations is None:
-            component.annotations = ToolAnnotations.model_validate({"open_world_hint": True, **_HINTS.get(route.method.upper(), {})})
+            component.annotations = ToolAnnotations.model_validate(
+                {"open_world_hint": True, **_HINTS.get(route.method.upper(), {})}
+            )
 
     def build(operations: Sequence[_Operation]) -> Any:
         if next(tries) > MOST_TRIES:
-            raise ConfigError(f"the OpenAPI document can't be used: too many of its operations are wrong: {', '.join([*unusable][:5])}")
-        return FastMCP.from_openapi({**document, "paths": _paths(document, operations)}, client, name="api", mcp_component_fn=hint)
+            raise ConfigError(
+                "the OpenAPI document can't be used: too many of its operations are wrong: "
+                f"{', '.join([*unusable][:5])}"
+            )
+        return FastMCP.from_openapi(
+            {**document, "paths": _paths(document, operations)}, client, name="api", mcp_component_fn=hint
+        )
 
     def usable(operations: Sequence[_Operation]) -> list[_Operation]:
         try:
@@ -173,7 +192,9 @@ def _server(document: dict[str, Any], client: httpx2.AsyncClient, unusable: dict
 
 
 def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
-    """Every operation, as its path and its method; a path that has none of them that can be told apart is one itself."""
+    """Every operation, as its path and its method; a path that has none of them that can be told apart is one
+    itself.
+    """
     paths = document.get("paths")
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
         methods = [name for name in item if name.upper() in {*_HINTS, "TRACE"}] if isinstance(item, Mapping) else []
@@ -213,7 +234,9 @@ def _client_class() -> type[httpx2.AsyncClient]:
             try:
                 response = await super().send(request, **options)
             except (httpx2.RequestError, httpx2.StreamError) as error:
-                raise ToolError(f"{request.method} {request.url.path}: {words(error)}", log_level=logging.DEBUG) from None
+                raise ToolError(
+                    f"{request.method} {request.url.path}: {words(error)}", log_level=logging.DEBUG
+                ) from None
             if response.status_code < 300:
                 if (wrong := _unreadable(response)) is not None:
                     said = f"{request.method} {request.url.path}: the answer can't be read: {wrong}"
@@ -227,7 +250,9 @@ def _client_class() -> type[httpx2.AsyncClient]:
 
 
 def _unreadable(response: httpx2.Response) -> str | None:
-    """What keeps an answer from being JSON data; what is no JSON at all is text, and None of this function's business."""
+    """What keeps an answer from being JSON data; what is no JSON at all is text, and None of this function's
+    business.
+    """
     if "json" not in response.headers.get("content-type", "").lower():
         return None
     try:
@@ -258,7 +283,9 @@ def load_document(document: Mapping[str, Any] | Path | str) -> dict[str, Any]:
             raise ConfigError(f"{name}: it unfolds to more than {most} values")
         reference = node.get("$ref") if isinstance(node, Mapping) else None
         if isinstance(reference, str) and not reference.startswith("#"):
-            raise ConfigError(f"{name}: it refers to {reference[:200]!r}; only references within the document are followed")
+            raise ConfigError(
+                f"{name}: it refers to {reference[:200]!r}; only references within the document are followed"
+            )
     version = document.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
         raise ConfigError(f"{name}: it is not an OpenAPI 3 document (openapi: {str(version)[:40]})")

@@ -29,8 +29,8 @@ _KIND = re.compile(rb'"(method|result|error)"\s*:')
 class Awaited:
     """The requests to a server that it has not answered yet.
 
-    An answer that does not say which of them it is for is for one of those that are open then. As soon as there are no more of
-    these left than such answers, they have failed.
+    An answer that does not say which of them it is for is for one of those that are open then. As soon as there are no
+    more of these left than such answers, they have failed.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,9 @@ class Awaited:
             line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         except (ValueError, RecursionError) as error:
             return (
-                unreadable(message.id, f"its request can't be sent: {type(error).__name__}") if isinstance(message, JSONRPCRequest) else b""
+                unreadable(message.id, f"its request can't be sent: {type(error).__name__}")
+                if isinstance(message, JSONRPCRequest)
+                else b""
             )
         if isinstance(message, JSONRPCRequest):
             self._open.add(message.id)
@@ -154,7 +156,8 @@ def _words(error: Exception) -> str:
 
 
 class Sifted:
-    """The messages of a server, without the tools in its listings that don't follow the protocol: one such would cost all of them.
+    """The messages of a server, without the tools in its listings that don't follow the protocol: one such would cost
+    all of them.
 
     *dropped* is told the name of each, and why; *version* is the protocol's, once it is known.
     """
@@ -198,7 +201,9 @@ class Sifted:
     def _fits(self, listing: dict[str, Any], tool: Any) -> bool:
         wrong = self._wrong(listing)
         problem = next((one for one in wrong or () if one["loc"][:1] == ("tools",)), None)
-        if problem is None:  # or it is the listing itself that does not follow the protocol, which is told when it is read
+        if (
+            problem is None
+        ):  # or it is the listing itself that does not follow the protocol, which is told when it is read
             return True
         name = tool.get("name") if isinstance(tool, dict) else None
         where = ".".join(str(part) for part in problem["loc"][2:]) or "it"

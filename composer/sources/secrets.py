@@ -1,7 +1,7 @@
 """Secrets that a project's file holds word for word, where it should name a variable: they are refused.
 
-A file of settings is committed, copied and shown. What names itself a secret there, or looks like one, is a mistake that is
-told before anything is started, without its value.
+A file of settings is committed, copied and shown. What names itself a secret there, or looks like one, is a mistake
+that is told before anything is started, without its value.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ PLACES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 REFER = "write it as a reference, ${env:NAME}, so that no file holds the secret"
 _NAME = re.compile(
-    r"(?:^|[^a-z])(?:api_?key|key|token|secret|credentials?|auth|cookie|pat)$|passw(?:or)?d$|passphrase$|authorization$", re.IGNORECASE
+    r"(?:^|[^a-z])(?:api_?key|key|token|secret|credentials?|auth|cookie|pat)$|passw(?:or)?d$|passphrase$|authorization$",
+    re.IGNORECASE,
 )
-_VALUE = re.compile(r"(?:bearer|basic) +\S|sk-[\w-]{16}|gh[pousr]_\w{20}|github_pat_\w{20}|xox[a-z]-\w{8}|-----BEGIN ", re.IGNORECASE)
+_VALUE = re.compile(
+    r"(?:bearer|basic) +\S|sk-[\w-]{16}|gh[pousr]_\w{20}|github_pat_\w{20}|xox[a-z]-\w{8}|-----BEGIN ", re.IGNORECASE
+)
 
 
 def is_spelled_out(name: str, value: object) -> bool:

@@ -26,7 +26,9 @@ from go_ent.composer.project.problems import Setting, Where, problem, problems
 
 MAX_FILE = 1 << 20
 LEAST_KEPT = 8  # a shorter value is a word of any result
-INHERITED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "USER", "SHELL", "TERM"})  # and LC_*: all that a child needs of ours
+INHERITED = frozenset(
+    {"PATH", "HOME", "LANG", "TMPDIR", "USER", "SHELL", "TERM"}
+)  # and LC_*: all that a child needs of ours
 DAY_S = 86_400
 
 # `${env:NAME}`, or `${env:NAME:-what to use when there is none}`.
@@ -70,7 +72,9 @@ class ToolOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    timeout_s: Seconds | None = Field(default=None, description="seconds that one call may take; by default as for the others")
+    timeout_s: Seconds | None = Field(
+        default=None, description="seconds that one call may take; by default as for the others"
+    )
     retries: int = Field(default=2, ge=0, le=10, description="after a lost connection, for tools that may run twice")
     rate: Rate | None = Field(default=None, description="how often it may be called, like 10/s, 100/m or 1000/h")
 
@@ -82,7 +86,9 @@ class SourceOptions(BaseModel):
 
     timeout_s: Seconds = Field(default=60.0, description="seconds that one call may take")
     start_timeout_s: Seconds = Field(default=20.0, description="seconds until it must be ready")
-    rate: Rate | None = Field(default=None, description="how often its tools may be called, like 10/s, 100/m or 1000/h", examples=["10/s"])
+    rate: Rate | None = Field(
+        default=None, description="how often its tools may be called, like 10/s, 100/m or 1000/h", examples=["10/s"]
+    )
     tools: dict[str, ToolOptions] = Field(default_factory=dict, description="what holds for single tools")
 
 
@@ -94,15 +100,24 @@ class ServerConfig(SourceOptions):
     `start_timeout_s` the time that takes.
     """
 
-    command: Referring | None = Field(default=None, description="a program that speaks MCP over its stdin and stdout", examples=["npx"])
+    command: Referring | None = Field(
+        default=None, description="a program that speaks MCP over its stdin and stdout", examples=["npx"]
+    )
     args: list[Referring] = Field(
-        default_factory=list, repr=False, description="its arguments", examples=[["-y", "@modelcontextprotocol/server-filesystem", "."]]
+        default_factory=list,
+        repr=False,
+        description="its arguments",
+        examples=[["-y", "@modelcontextprotocol/server-filesystem", "."]],
     )
     env: dict[str, Referring] = Field(default_factory=dict, repr=False, description="variables that it is given")
     cwd: Referring | None = Field(default=None, description="where it is started, from the project's folder")
 
-    url: Referring | None = Field(default=None, repr=False, description="or the address of one that speaks it over HTTP")
-    headers: dict[str, Referring] = Field(default_factory=dict, repr=False, description="headers that each request gets")
+    url: Referring | None = Field(
+        default=None, repr=False, description="or the address of one that speaks it over HTTP"
+    )
+    headers: dict[str, Referring] = Field(
+        default_factory=dict, repr=False, description="headers that each request gets"
+    )
     auth: Literal["oauth"] | None = Field(default=None, description="lets a person log in with a browser")
     token: Referring | None = Field(default=None, repr=False, description="a bearer token, as a reference: ${env:NAME}")
 
@@ -114,7 +129,9 @@ class ServerConfig(SourceOptions):
         over_stdio = {"args": self.args, "env": self.env, "cwd": self.cwd}
         needless = [name for name, value in (over_http if self.url is None else over_stdio).items() if value]
         if needless:
-            raise ValueError(f"{', '.join(needless)}: only for a server with {'url' if self.url is None else 'command'}")
+            raise ValueError(
+                f"{', '.join(needless)}: only for a server with {'url' if self.url is None else 'command'}"
+            )
         if self.command is not None and not self.command.strip():
             raise ValueError("command: it is empty")
         if self.url is not None and not re.match(r"https?://|\$\{env:", self.url):
@@ -146,10 +163,13 @@ def referred(texts: Iterable[str], environ: Mapping[str, str]) -> set[str]:
 def kept_back(texts: Iterable[str], environ: Mapping[str, str]) -> Scrubber:
     """What takes the secrets among those values out of results too, where whatever is taken out may be missed.
 
-    So not short ones, not the paths of what is on this machine, and nothing that is written in the configuration itself.
+    So not short ones, not the paths of what is on this machine, and nothing that is written in the configuration
+    itself.
     """
     names = {name for text in texts for name, _ in REFERENCE.findall(text)} & environ.keys() - INHERITED
-    return Scrubber(value for value in map(environ.__getitem__, names) if len(value) >= LEAST_KEPT and not _is_path(value))
+    return Scrubber(
+        value for value in map(environ.__getitem__, names) if len(value) >= LEAST_KEPT and not _is_path(value)
+    )
 
 
 def _is_path(value: str) -> bool:
@@ -157,7 +177,9 @@ def _is_path(value: str) -> bool:
 
 
 def servers_from_table(table: Any, where: Where) -> dict[str, ServerConfig]:
-    """The servers of a file's `[servers.NAME]` tables, by namespace. `ConfigError` has all that is wrong, and *where* it stands."""
+    """The servers of a file's `[servers.NAME]` tables, by namespace. `ConfigError` has all that is wrong, and
+    *where* it stands.
+    """
     return configs_from_table(table, where, "servers", ServerConfig)
 
 
@@ -182,8 +204,8 @@ def configs_from_table(table: Any, where: Where, section: str, model: type[Model
 def servers_from_mcp_json(path: Path, unusable: dict[str, str] | None = None) -> dict[str, ServerConfig]:
     """The servers of an mcpServers file, as Claude Code, Cursor and others keep it, by namespace.
 
-    Keys that are only those programs' concern are passed over. A server that is disabled there is left out. One that can't be used
-    here is told in *unusable*, or without it raised.
+    Keys that are only those programs' concern are passed over. A server that is disabled there is left out. One that
+    can't be used here is told in *unusable*, or without it raised.
     """
     text = read_text(path, MAX_FILE)
     try:
@@ -220,7 +242,9 @@ def _from_mcp_json(setting: Setting, value: Any, where: Where) -> ServerConfig:
     elif isinstance(kind, str) and kind.lower() in _HTTP_TYPES:
         kept = {key: value[key] for key in ("url", "headers") if key in value}
     else:
-        raise ConfigError(problem((*setting, "type"), f"{str(kind)[:40]!r} is not one that can be used: stdio or http", where))
+        raise ConfigError(
+            problem((*setting, "type"), f"{str(kind)[:40]!r} is not one that can be used: stdio or http", where)
+        )
     return validated(ServerConfig, _references(kept), where, setting)
 
 
@@ -272,7 +296,11 @@ def _namespace(name: Any, setting: Setting, names: dict[str, str], where: Where)
     if made in NAMESPACES:
         raise ConfigError(problem(setting, f"{made} is a namespace of go-ent itself: rename it", where))
     if made in names:
-        raise ConfigError(problem(setting, f"its tools would be called {made}.…, and so would those of {names[made]}; rename one", where))
+        raise ConfigError(
+            problem(
+                setting, f"its tools would be called {made}.…, and so would those of {names[made]}; rename one", where
+            )
+        )
     names[made] = dotted(setting)
     return made
 

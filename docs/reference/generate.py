@@ -1,4 +1,6 @@
-"""Makes the reference from the code: `python docs/reference/generate.py`, or `make docs`. The suite says when it is out of date."""
+"""Makes the reference from the code: `python docs/reference/generate.py`, or `make docs`. The suite says when it is
+out of date.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,11 @@ def config() -> str:
     from go_ent.engine.settings.schema import schema
 
     whole = schema()
-    parts = [MADE, "# The configuration\n", "`.go-ent/config.toml`. `go-ent config schema` prints the same as a JSON schema for editors.\n"]
+    parts = [
+        MADE,
+        "# The configuration\n",
+        "`.go-ent/config.toml`. `go-ent config schema` prints the same as a JSON schema for editors.\n",
+    ]
     for section, given in sorted(whole["properties"].items()):
         found = _resolved(given, whole)
         rows = list(_settings(found, whole, section))
@@ -100,9 +106,13 @@ def _kind(schema: dict[str, Any], whole: dict[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in found["enum"])
     if "anyOf" in found:
         return " or ".join(_kind(one, whole) for one in found["anyOf"] if one.get("type") != "null")
-    kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`", "object": "table"}.get(
-        found.get("type", ""), "anything"
-    )
+    kind = {
+        "string": "text",
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "`true` or `false`",
+        "object": "table",
+    }.get(found.get("type", ""), "anything")
     if found.get("type") == "array":
         return f"list of {_kind(found.get('items', {}), whole)}"
     bounds = [f"{word} {found[key]:g}" for key, word in BOUNDS.items() if key in found]
@@ -114,13 +124,20 @@ BOUNDS = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at
 
 def mcp_tools() -> str:
     tools = asyncio.run(_tools())
-    parts = [MADE, "# The MCP server's tools\n", "What a client of `go-ent serve` sees in a project without composed tools.\n"]
+    parts = [
+        MADE,
+        "# The MCP server's tools\n",
+        "What a client of `go-ent serve` sees in a project without composed tools.\n",
+    ]
     for tool in sorted(tools, key=lambda one: str(one.name)):
         hints = tool.annotations.model_dump(exclude_none=True) if tool.annotations is not None else {}
         words = [word for name, word in HINTS.items() if hints.get(name)]
-        parts.append(f"## `{tool.name}`\n\n{tool.description}\n" + (f"\n{', '.join(words).capitalize()}.\n" if words else ""))
+        parts.append(
+            f"## `{tool.name}`\n\n{tool.description}\n" + (f"\n{', '.join(words).capitalize()}.\n" if words else "")
+        )
         rows = [
-            f"| `{name}`{'' if name in tool.parameters.get('required', ()) else ' (optional)'} | {_kind(given, tool.parameters)} "
+            f"| `{name}`{'' if name in tool.parameters.get('required', ()) else ' (optional)'} | "
+            f"{_kind(given, tool.parameters)} "
             f"| {_cell(given.get('description', ''))} |"
             for name, given in tool.parameters.get("properties", {}).items()
         ]
@@ -164,7 +181,11 @@ def api() -> str:
 
 
 def _entry(name: str, value: Any) -> str:
-    about = (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ") if inspect.isclass(value) or callable(value) else ""
+    about = (
+        (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ")
+        if inspect.isclass(value) or callable(value)
+        else ""
+    )
     if inspect.isclass(value) and issubclass(value, BaseException):
         return f"### `{name}`\n\nAn exception. {about}\n"
     if not inspect.isclass(value) and not inspect.isfunction(value):
@@ -175,7 +196,9 @@ def _entry(name: str, value: Any) -> str:
             plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
             if not method.startswith("_") and inspect.isfunction(plain):
                 said = (inspect.getdoc(plain) or "").partition("\n")[0]
-                lines.append(f"- `{'await ' if inspect.iscoroutinefunction(plain) else ''}{method}{_signature(plain)}` {said}")
+                lines.append(
+                    f"- `{'await ' if inspect.iscoroutinefunction(plain) else ''}{method}{_signature(plain)}` {said}"
+                )
         lines.append("")
     return "\n".join(lines)
 

@@ -31,8 +31,8 @@ MOST_TOKENS = 10**12
 class Estimate:
     """What a call may cost. Dollars are None where no price is known and no limit asks for one.
 
-    Where neither its task nor the configuration says what is held for it, it can do with less than is usual, if a limit has
-    no more left: it is stopped there. What nothing stops is held `whole`.
+    Where neither its task nor the configuration says what is held for it, it can do with less than is usual, if a limit
+    has no more left: it is stopped there. What nothing stops is held `whole`.
     """
 
     usd: float | None
@@ -60,7 +60,9 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What was counted for a call. If it is `estimated`, the real cost is not known, and `usd` is what was held for it."""
+    """What was counted for a call. If it is `estimated`, the real cost is not known, and `usd` is what was held for
+    it.
+    """
 
     usd: float | None
     estimated: bool
@@ -79,8 +81,8 @@ class Settled:
 class Budget:
     """The budget of one project, shared by all its processes.
 
-    What does not fit is refused with `BudgetExceeded`, unless `ask` says that it goes on. Over MCP there is nobody to ask:
-    it goes on with a warning, unless the budget is hard. `ask` is called for one task at a time.
+    What does not fit is refused with `BudgetExceeded`, unless `ask` says that it goes on. Over MCP there is nobody to
+    ask: it goes on with a warning, unless the budget is hard. `ask` is called for one task at a time.
     """
 
     def __init__(
@@ -111,8 +113,8 @@ class Budget:
         client: str = "",
         command: Spender | None = None,
     ) -> Estimate:
-        """What a call is held at: its task's own limit, else its likely price but not less than the configured amount; a *command*
-        at the most that was declared of it.
+        """What a call is held at: its task's own limit, else its likely price but not less than the configured amount;
+        a *command* at the most that was declared of it.
 
         A prompt that alone costs more than the limit is estimated at that, and will be refused. The first call may load
         prices, which takes a moment: it may run in a thread.
@@ -156,12 +158,12 @@ class Budget:
     ) -> Reservation:
         """Hold what a call may cost, before it is made; `BudgetExceeded` if it does not fit and nobody lets it pass.
 
-        It fits if all of it does. A *command* of which no most was declared, and that is not allowed by name, fits no limit in
-        dollars.
+        It fits if all of it does. A *command* of which no most was declared, and that is not allowed by name, fits no
+        limit in dollars.
 
         Without *may_ask* nobody is asked, and nothing goes on with a warning: for who can wait until there is more.
-        *ask* is asked in the place of the budget's own, also over MCP; but nobody is who calls with a client's token: whether
-        the project's limits may be passed is not theirs to say.
+        *ask* is asked in the place of the budget's own, also over MCP; but nobody is who calls with a client's token:
+        whether the project's limits may be passed is not theirs to say.
 
         A later try of a task holds what its earlier tries have left of the task's limit. A key can be used once.
         """
@@ -171,7 +173,9 @@ class Budget:
         usd_limited, tokens_limited = any(limit.usd for limit in limits), any(limit.tokens for limit in limits)
         usd, tokens = estimate.usd, estimate.tokens
         if not (0 <= tokens <= MOST_TOKENS and (usd is None or 0 <= usd <= MOST_USD)):
-            raise BadTask(f"{usd} dollars and {tokens} tokens can't be reserved: at most {MOST_USD:,.0f} and {MOST_TOKENS:,}")
+            raise BadTask(
+                f"{usd} dollars and {tokens} tokens can't be reserved: at most {MOST_USD:,.0f} and {MOST_TOKENS:,}"
+            )
         least_usd = estimate.least_usd
         if usd is None and usd_limited:
             usd = self._config.usual_usd
@@ -185,7 +189,9 @@ class Budget:
                 async with self._asking:
                     warnings.append(await self._permission(refusal, None if client else ask))
         wanted = Wanted(usd, tokens, least_usd, estimate.least_tokens, estimate.whole)
-        held = await self._hold(call, wanted, task, execution, force=bool(warnings))  # who lets pass the one is not asked again
+        held = await self._hold(
+            call, wanted, task, execution, force=bool(warnings)
+        )  # who lets pass the one is not asked again
         if isinstance(held, Refusal):
             if not may_ask:
                 raise _exceeded(held, client)
@@ -197,15 +203,26 @@ class Budget:
         for warning in warnings:
             log.warning("%s: %s", key, warning)
         said, free = "; ".join(warnings) or None, command is not None and command.most_usd == 0
-        return Reservation(key, held.usd, held.tokens, said, execution_id, task_id, usd_limited, tokens_limited, tuple(limits), free)
+        return Reservation(
+            key, held.usd, held.tokens, said, execution_id, task_id, usd_limited, tokens_limited, tuple(limits), free
+        )
 
     async def settle(
-        self, reservation: Reservation, *, runtime: str, model: str | None, role: str | None, tokens: Tokens | None, usd: float | None
+        self,
+        reservation: Reservation,
+        *,
+        runtime: str,
+        model: str | None,
+        role: str | None,
+        tokens: Tokens | None,
+        usd: float | None,
     ) -> Settled:
-        """Count what a call came to, whether or not it succeeded. It counts in the day and month in which it was reserved.
+        """Count what a call came to, whether or not it succeeded. It counts in the day and month in which it was
+        reserved.
 
-        Without *usd* the cost is that of the tokens. What can't be known counts as what was held. What a process that died
-        held is settled by its key alone: `Reservation(key, None, 0)`. Goes on to its end even if the caller is cancelled.
+        Without *usd* the cost is that of the tokens. What can't be known counts as what was held. What a process that
+        died held is settled by its key alone: `Reservation(key, None, 0)`. Goes on to its end even if the caller is
+        cancelled.
         """
         return await to_the_end(self._settle, reservation, runtime, model, role, tokens, usd)
 
@@ -215,11 +232,16 @@ class Budget:
 
     async def report(self) -> BudgetReport:
         """What is spent, held and allowed now."""
-        return await asyncio.to_thread(read_report, self._ledger, self._config, self._zone, self._clock(), self._clients)
+        return await asyncio.to_thread(
+            read_report, self._ledger, self._config, self._zone, self._clock(), self._clients
+        )
 
     async def spent(self, execution_ids: Sequence[str]) -> Spent:
         """What executions have spent so far, together."""
-        found = [await asyncio.to_thread(read_spent, self._ledger, execution_id) for execution_id in dict.fromkeys(execution_ids)]
+        found = [
+            await asyncio.to_thread(read_spent, self._ledger, execution_id)
+            for execution_id in dict.fromkeys(execution_ids)
+        ]
         return Spent(
             usd=sum(one.usd for one in found),
             tokens=sum(one.tokens for one in found),
@@ -256,7 +278,13 @@ class Budget:
         return f"{refusal}; it goes on because that was allowed"
 
     async def _hold(
-        self, call: LedgerCall, wanted: Wanted, task: BudgetLimit | None, execution: BudgetLimit | None, *, force: bool = False
+        self,
+        call: LedgerCall,
+        wanted: Wanted,
+        task: BudgetLimit | None,
+        execution: BudgetLimit | None,
+        *,
+        force: bool = False,
     ) -> HeldAmount | Refusal:
         """In a thread. If the caller is cancelled meanwhile, nobody would ever settle it: it is let go."""
         at = self._clock()
@@ -272,10 +300,18 @@ class Budget:
         return await to_the_end(hold, undo=let_go)
 
     def _settle(
-        self, reservation: Reservation, runtime: str, model: str | None, role: str | None, tokens: Tokens | None, usd: float | None
+        self,
+        reservation: Reservation,
+        runtime: str,
+        model: str | None,
+        role: str | None,
+        tokens: Tokens | None,
+        usd: float | None,
     ) -> Settled:
         if tokens is not None and tokens.total > MOST_TOKENS:
-            log.warning("%s says that it used more than %.0e tokens: that is not believed", reservation.key, MOST_TOKENS)
+            log.warning(
+                "%s says that it used more than %.0e tokens: that is not believed", reservation.key, MOST_TOKENS
+            )
             tokens = None
         if usd is not None and not (math.isfinite(usd) and 0 <= usd <= MOST_USD):
             log.warning("%s says that it cost %r dollars: that is not believed", reservation.key, usd)
@@ -288,7 +324,9 @@ class Budget:
         at = self._clock()
         cost = Cost(usd, None if tokens is None else tokens.total, runtime, model, role)
         month_start, unknown_usd = bounds(at, self._zone).month.start, self._config.usual_usd
-        counted = self._ledger.settle(call, cost, at=at, month_start=month_start, limits=reservation.limits, unknown_usd=unknown_usd)
+        counted = self._ledger.settle(
+            call, cost, at=at, month_start=month_start, limits=reservation.limits, unknown_usd=unknown_usd
+        )
         warning = _overshoot(reservation, counted)
         if warning is not None:
             log.warning("%s: %s", reservation.key, warning)
@@ -313,7 +351,9 @@ def tighter(first: BudgetLimit | None, second: BudgetLimit | None) -> BudgetLimi
 
 
 def _held_at(own: float | None, cap: float | None, least: float, prompt: float, likely: float) -> float:
-    """A task's own limit, else what is likely but no more than the limit of every task; and never less than its prompt."""
+    """A task's own limit, else what is likely but no more than the limit of every task; and never less than its
+    prompt.
+    """
     amount = max(least, likely) if own is None or cap is None else cap
     return max(amount if cap is None else min(amount, cap), prompt)
 
@@ -337,7 +377,9 @@ def _overshoot(reservation: Reservation, counted: Counted) -> str | None:
     if said:
         for limit in counted.passed:
             show = dollars if limit.unit == "usd" else _tokens
-            said.append(f"the limit of the {limit.scope}, {show(limit.limit)}, is passed: {show(limit.spent)} spent or reserved")
+            said.append(
+                f"the limit of the {limit.scope}, {show(limit.limit)}, is passed: {show(limit.spent)} spent or reserved"
+            )
     if reservation.usd_limited and counted.estimated:
         said.append(f"what it cost is not known and counts as {dollars(counted.usd or 0.0)}")
     if reservation.tokens_limited and counted.tokens_estimated:

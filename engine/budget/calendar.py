@@ -1,4 +1,6 @@
-"""Days and months as a calendar in a time zone has them: they begin at local midnight, whatever the clocks do that night."""
+"""Days and months as a calendar in a time zone has them: they begin at local midnight, whatever the clocks do that
+night.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,19 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # unknown, a path, a folder of zones
-        raise ConfigError(f"budget.timezone: there is no time zone {name[:100]!r}; say UTC, or one like Europe/Berlin") from None
+        raise ConfigError(
+            f"budget.timezone: there is no time zone {name[:100]!r}; say UTC, or one like Europe/Berlin"
+        ) from None
 
 
 def bounds(now: float, zone: ZoneInfo) -> Bounds:
     """The day and the month that *now* is in. Windows follow each other without a gap and never overlap."""
-    today = datetime.fromtimestamp(math.floor(now), zone).date()  # it would round the last microsecond of a day to the next
+    today = datetime.fromtimestamp(
+        math.floor(now), zone
+    ).date()  # it would round the last microsecond of a day to the next
     day = BudgetWindow(_midnight(today, zone), _midnight(today + timedelta(days=1), zone))
-    # Where clocks are put back across midnight, the evening comes twice: the second time belongs to the day that has begun.
+    # Where clocks are put back across midnight, the evening comes twice: the second time belongs to the day that has
+    # begun.
     while now >= day.end:
         today += timedelta(days=1)
         day = BudgetWindow(day.end, _midnight(today + timedelta(days=1), zone))

@@ -13,7 +13,9 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Spender:
-    """A command that may cost something. `allowed` is one that may run under a limit though nobody declared its most."""
+    """A command that may cost something. `allowed` is one that may run under a limit though nobody declared its
+    most.
+    """
 
     name: str
     most_usd: float | None

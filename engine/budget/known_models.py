@@ -1,4 +1,6 @@
-"""The models that are known: the list shipped with genai-prices. Nothing is downloaded; it is loaded when it is first needed."""
+"""The models that are known: the list shipped with genai-prices. Nothing is downloaded; it is loaded when it is
+first needed.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 LONGEST_NAME = 200
 DATED = re.compile(r"(.+)[-@]20(?:[0-9]{6}|[0-9]{2}-[0-9]{2}-[0-9]{2})")
 
-# What opencode and its catalogue call the providers that genai-prices has under another id. Anything else must be its id
-# exactly: the library's own search takes "openai-compatible", whatever runs there, for OpenAI.
+# What opencode and its catalogue call the providers that genai-prices has under another id. Anything else must be its
+# id exactly: the library's own search takes "openai-compatible", whatever runs there, for OpenAI.
 PROVIDERS = MappingProxyType(
     {
         "amazon-bedrock": "aws",
@@ -53,7 +55,9 @@ def with_slash(model: str) -> str:
 
 
 def find(model: str) -> Iterator[tuple[Provider, ModelInfo]]:
-    """The model in the list: by its id as it is, then without its date; with a provider before it, of that provider only."""
+    """The model in the list: by its id as it is, then without its date; with a provider before it, of that provider
+    only.
+    """
     if len(model) > LONGEST_NAME:
         return
     for name in names(model.lower()):
@@ -85,7 +89,9 @@ def _find(name: str, provider_id: str | None) -> tuple[Provider, ModelInfo] | No
 
 @cache
 def _snapshot() -> DataSnapshot:
-    """A snapshot of our own from the shipped data: an updater that someone else starts in this process does not change it."""
+    """A snapshot of our own from the shipped data: an updater that someone else starts in this process does not
+    change it.
+    """
     from genai_prices.data import providers
     from genai_prices.data_snapshot import DataSnapshot
 

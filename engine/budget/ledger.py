@@ -1,7 +1,8 @@
 """What was spent and what is held, in one database for all processes of a project.
 
-A call's money is held before it starts (`reserve`) and counted after it (`settle`), under one key. Check and hold are one
-transaction, so no two processes are promised the same money. A hold whose process died stays: the call may have cost it.
+A call's money is held before it starts (`reserve`) and counted after it (`settle`), under one key. Check and hold are
+one transaction, so no two processes are promised the same money. A hold whose process died stays: the call may have
+cost it.
 """
 
 from __future__ import annotations
@@ -33,16 +34,20 @@ CENT_DUST = 1e-9  # dollars that sums of binary fractions may be off by
 SCHEMA = MappingProxyType(
     {
         "spends": (
-            "CREATE TABLE spends (key TEXT PRIMARY KEY, execution_id TEXT NOT NULL, task_id TEXT NOT NULL, runtime TEXT, model TEXT, "
-            "role TEXT, usd REAL CHECK (usd >= 0), tokens INTEGER NOT NULL CHECK (tokens >= 0), estimated INTEGER NOT NULL, "
-            "tokens_estimated INTEGER NOT NULL, reserved_usd REAL, reserved_tokens INTEGER NOT NULL, forced INTEGER NOT NULL, "
+            "CREATE TABLE spends (key TEXT PRIMARY KEY, execution_id TEXT NOT NULL, task_id TEXT NOT NULL, "
+            "runtime TEXT, model TEXT, "
+            "role TEXT, usd REAL CHECK (usd >= 0), tokens INTEGER NOT NULL CHECK (tokens >= 0), estimated "
+            "INTEGER NOT NULL, "
+            "tokens_estimated INTEGER NOT NULL, reserved_usd REAL, reserved_tokens INTEGER NOT NULL, forced "
+            "INTEGER NOT NULL, "
             "at REAL NOT NULL, client TEXT NOT NULL DEFAULT '') STRICT"
         ),
         "spends_at": "CREATE INDEX spends_at ON spends (at)",
         "spends_of": "CREATE INDEX spends_of ON spends (execution_id, task_id)",
         "reservations": (
             "CREATE TABLE reservations (key TEXT PRIMARY KEY, execution_id TEXT NOT NULL, task_id TEXT NOT NULL, "
-            "usd REAL CHECK (usd >= 0), tokens INTEGER NOT NULL CHECK (tokens >= 0), forced INTEGER NOT NULL, owner TEXT NOT NULL, "
+            "usd REAL CHECK (usd >= 0), tokens INTEGER NOT NULL CHECK (tokens >= 0), forced INTEGER NOT NULL, "
+            "owner TEXT NOT NULL, "
             "at REAL NOT NULL, client TEXT NOT NULL DEFAULT '') STRICT"
         ),
     }
@@ -57,7 +62,7 @@ WINDOW_SUM = """
 SELECT coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0) FROM (
   SELECT usd, tokens FROM spends WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client)
   UNION ALL SELECT usd, tokens FROM reservations WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client))
-"""
+"""  # noqa: E501
 EXECUTION_SUM = """
 SELECT coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0) FROM (
   SELECT usd, tokens FROM spends WHERE execution_id = :execution AND (:task IS NULL OR task_id = :task)
@@ -67,13 +72,13 @@ HELD = "SELECT usd, tokens, forced, at, execution_id, task_id, client FROM reser
 COUNTED = """
 SELECT reserved_usd, reserved_tokens, forced, at, execution_id, task_id, client, usd, tokens, estimated, tokens_estimated
 FROM spends WHERE key = ?
-"""
+"""  # noqa: E501
 SPEND = """
 INSERT INTO spends VALUES (:key, :execution, :task, :runtime, :model, :role, :usd, :tokens, :estimated, :tokens_estimated, :reserved_usd,
   :reserved_tokens, :forced, :at, :client)
 ON CONFLICT (key) DO UPDATE SET runtime = excluded.runtime, model = excluded.model, role = excluded.role, usd = excluded.usd,
   tokens = excluded.tokens, estimated = excluded.estimated, tokens_estimated = excluded.tokens_estimated
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,10 @@ class LedgerCall:
     def __post_init__(self) -> None:
         for text in (self.key, self.execution_id, self.task_id):
             if not 0 < len(text) <= LONGEST_KEY or _clean(text, LONGEST_KEY) != text:
-                raise BadTask(f"{text[:80]!r} can't be the key of a spend, nor part of one: 1 to {LONGEST_KEY} characters of ordinary text")
+                raise BadTask(
+                    f"{text[:80]!r} can't be the key of a spend, nor part of one: 1 to {LONGEST_KEY} "
+                    "characters of ordinary text"
+                )
         if _clean(self.client, LONGEST_LABEL) != self.client:
             raise BadTask(f"{self.client[:80]!r} can't be the name of a client")
 
@@ -181,8 +189,8 @@ class Ledger:
     ) -> HeldAmount | Refusal:
         """Hold money for a call if it fits every limit; with *force* in any case, but for a client's own limit.
 
-        Of the task's own limit, what earlier tries have left is held, if the estimate would have fitted at first; of the
-        other limits what is left, if the call can do with that.
+        Of the task's own limit, what earlier tries have left is held, if the estimate would have fitted at first; of
+        the other limits what is left, if the call can do with that.
         """
         usd, tokens = wanted.usd, wanted.tokens
         with self._writing() as database:
@@ -193,7 +201,9 @@ class Ledger:
             for limit in limits:
                 spent_usd, spent_tokens = _spent(database, call, limit, unknown_usd)
                 of_task = limit.scope == "task"
-                fit_usd = _fit(limit.usd, spent_usd, usd, wanted.least_usd, CENT_DUST, rest=of_task and not wanted.whole)
+                fit_usd = _fit(
+                    limit.usd, spent_usd, usd, wanted.least_usd, CENT_DUST, rest=of_task and not wanted.whole
+                )
                 fit_tokens = _fit(limit.tokens, spent_tokens, tokens, wanted.least_tokens, 0, rest=of_task)
                 if fit_usd is None or fit_tokens is None:
                     if not force or limit.scope == "client":  # what somebody else was given is no matter of a warning
@@ -208,18 +218,27 @@ class Ledger:
             return HeldAmount(usd, tokens)
 
     def settle(
-        self, call: LedgerCall, cost: Cost, *, at: float, month_start: float, limits: Sequence[Limit] = (), unknown_usd: float = 0.0
+        self,
+        call: LedgerCall,
+        cost: Cost,
+        *,
+        at: float,
+        month_start: float,
+        limits: Sequence[Limit] = (),
+        unknown_usd: float = 0.0,
     ) -> Counted:
         """Count what a call came to, in the day it was reserved, instead of what was held for it.
 
-        What is not known counts as what was held. Done again, new figures replace the old, and an unknown replaces nothing.
-        Which of *limits* are passed is told.
+        What is not known counts as what was held. Done again, new figures replace the old, and an unknown replaces
+        nothing. Which of *limits* are passed is told.
         """
         with self._writing() as database:
             fresh = (None, 0, False, at, call.execution_id, call.task_id, call.client)
             held = database.execute(HELD, (call.key,)).fetchone()
             before = database.execute(COUNTED, (call.key,)).fetchone()
-            reserved_usd, reserved_tokens, forced, at, execution_id, task_id, client = held or (before[:7] if before else fresh)
+            reserved_usd, reserved_tokens, forced, at, execution_id, task_id, client = held or (
+                before[:7] if before else fresh
+            )
             usd, estimated, tokens, tokens_estimated = cost.usd, cost.usd is None, cost.tokens, cost.tokens is None
             if usd is None:
                 usd, estimated = (before[7], bool(before[9])) if before else (reserved_usd, True)
@@ -341,7 +360,9 @@ class Ledger:
 
     @staticmethod
     def _check(database: sqlite3.Connection, schema: Mapping[str, str] = SCHEMA) -> None:
-        """The schema is ours to the letter: a database that came with a project has no trigger or view that we would run."""
+        """The schema is ours to the letter: a database that came with a project has no trigger or view that we would
+        run.
+        """
         version = _version(database)
         if version > VERSION:
             raise sqlite3.DatabaseError(f"it was made by a newer go-ent, in version {version} of its format")
@@ -355,11 +376,20 @@ class Ledger:
             yield
         except EngineError:
             raise
-        except (sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError) as error:  # the last: rows with what no one wrote
+        except (
+            sqlite3.Error,
+            OSError,
+            ValueError,
+            TypeError,
+            ArithmeticError,
+        ) as error:  # the last: rows with what no one wrote
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise LedgerError(f"{self.path} is held by another process, so nothing may be spent: try again") from error
+                raise LedgerError(
+                    f"{self.path} is held by another process, so nothing may be spent: try again"
+                ) from error
             raise LedgerError(
-                f"{self.path} can't be used, so nothing may be spent: {error}. If it is damaged, move it away with {FILE}-wal and "
+                f"{self.path} can't be used, so nothing may be spent: {error}. If it is damaged, move it away "
+                f"with {FILE}-wal and "
                 f"{FILE}-shm: the budget then begins anew, without what was spent so far"
             ) from error
 
@@ -382,12 +412,18 @@ def _spent(database: sqlite3.Connection, call: LedgerCall, limit: Limit, unknown
         row = database.execute(WINDOW_SUM, given).fetchone()
     else:
         task = call.task_id if limit.scope == "task" else None
-        row = database.execute(EXECUTION_SUM, {"unknown": unknown_usd, "execution": call.execution_id, "task": task}).fetchone()
+        row = database.execute(
+            EXECUTION_SUM, {"unknown": unknown_usd, "execution": call.execution_id, "task": task}
+        ).fetchone()
     return float(row[0]), int(row[1])
 
 
-def _fit(most: float | None, spent: float, wanted: float | None, least: float | None, dust: float, *, rest: bool) -> float | None:
-    """What is held of what is wanted, or None if the limit has no room for it. With *rest*, what is left of it will do."""
+def _fit(
+    most: float | None, spent: float, wanted: float | None, least: float | None, dust: float, *, rest: bool
+) -> float | None:
+    """What is held of what is wanted, or None if the limit has no room for it. With *rest*, what is left of it will
+    do.
+    """
     wanted = wanted or 0
     if most is None or not wanted or spent + wanted <= most + dust:
         return wanted
@@ -397,7 +433,9 @@ def _fit(most: float | None, spent: float, wanted: float | None, least: float | 
     return None
 
 
-def _passed(database: sqlite3.Connection, call: LedgerCall, limits: Sequence[Limit], unknown_usd: float) -> Iterator[Refusal]:
+def _passed(
+    database: sqlite3.Connection, call: LedgerCall, limits: Sequence[Limit], unknown_usd: float
+) -> Iterator[Refusal]:
     for limit in limits:
         usd, tokens = _spent(database, call, limit, unknown_usd)
         if limit.usd is not None and usd > limit.usd + CENT_DUST:
@@ -408,7 +446,9 @@ def _passed(database: sqlite3.Connection, call: LedgerCall, limits: Sequence[Lim
 
 def _forget(database: sqlite3.Connection, month_start: float) -> None:
     """Keep the table bounded, by the order of writing: a clock that was wrong once must not empty it."""
-    oldest, newest = database.execute("SELECT (SELECT min(rowid) FROM spends), (SELECT max(rowid) FROM spends)").fetchone()
+    oldest, newest = database.execute(
+        "SELECT (SELECT min(rowid) FROM spends), (SELECT max(rowid) FROM spends)"
+    ).fetchone()
     if newest - oldest >= KEPT:
         database.execute("DELETE FROM spends WHERE rowid <= ? AND at < ?", (newest - KEPT, month_start))
 

@@ -16,7 +16,9 @@ def this_process() -> str:
 
 
 def is_alive(owner: str) -> bool:
-    """Whether the process of that name runs here. One in another container or on another machine can't be seen, so it does not."""
+    """Whether the process of that name runs here. One in another container or on another machine can't be seen, so
+    it does not.
+    """
     boot, _, rest = owner.partition(":")
     number, _, started = rest.partition(":")
     pid = whole(number, 11)

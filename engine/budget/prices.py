@@ -47,7 +47,8 @@ ALIASES = MappingProxyType({"opus": _default(15, 75), "sonnet": _default(3, 15),
 
 
 class Prices:
-    """Prices of models by id: the configuration's, else the documented aliases', else the snapshot shipped with genai-prices.
+    """Prices of models by id: the configuration's, else the documented aliases', else the snapshot shipped with
+    genai-prices.
 
     Nothing is downloaded. The snapshot is loaded when it is first needed, which takes a quarter of a second.
     """
@@ -146,4 +147,6 @@ def _warn_once(model: str) -> None:
         if name in _warned or len(_warned) >= MOST_WARNINGS:
             return
         _warned.add(name)
-    log.warning('the price of %r is not known: its runs count in tokens; [prices."..."] in the configuration sets a price', name)
+    log.warning(
+        'the price of %r is not known: its runs count in tokens; [prices."..."] in the configuration sets a price', name
+    )

@@ -34,8 +34,13 @@ SELECT client FROM spends WHERE at >= :start AND at < :end AND client != ''
 UNION SELECT client FROM reservations WHERE at >= :start AND at < :end AND client != '' ORDER BY client LIMIT :most
 """
 COLUMNS = "count(*), coalesce(sum(usd), 0.0) AS dollars, coalesce(sum(tokens), 0), coalesce(sum(estimated), 0)"
-BY_RUNTIME = f"SELECT runtime, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY runtime ORDER BY dollars DESC, runtime LIMIT ?"  # noqa: S608 - fixed text
-BY_MODEL = f"SELECT model, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY model ORDER BY dollars DESC, model LIMIT ?"  # noqa: S608
+BY_RUNTIME = (
+    f"SELECT runtime, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY runtime ORDER BY dollars DESC, "  # noqa: S608
+    "runtime LIMIT ?"
+)
+BY_MODEL = (
+    f"SELECT model, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY model ORDER BY dollars DESC, model LIMIT ?"  # noqa: S608
+)
 OF_EXECUTION = """
 SELECT coalesce(sum(usd), 0.0), coalesce(sum(CASE WHEN estimated THEN usd END), 0.0), coalesce(sum(tokens), 0),
   coalesce(sum(estimated), 0) FROM spends WHERE execution_id = ?
@@ -91,7 +96,9 @@ class BudgetReport(Model):
     execution: BudgetLimit | None
     day: WindowReport
     month: WindowReport
-    clients: dict[str, WindowReport]  # the day of each client with a token that has a limit, or has spent something today
+    clients: dict[
+        str, WindowReport
+    ]  # the day of each client with a token that has a limit, or has spent something today
     runtimes: tuple[Total, ...]
     models: tuple[Total, ...]
     open_reservations: int
@@ -109,13 +116,19 @@ class Spent(Model):
 
 
 def read_report(
-    ledger: Ledger, config: BudgetConfig, zone: ZoneInfo, now: float, clients: Mapping[str, BudgetLimit] = MappingProxyType({})
+    ledger: Ledger,
+    config: BudgetConfig,
+    zone: ZoneInfo,
+    now: float,
+    clients: Mapping[str, BudgetLimit] = MappingProxyType({}),
 ) -> BudgetReport:
     """All of it, as of one moment."""
     within, alive = bounds(now, zone), cache(is_alive)
     with ledger.reading() as database:
         owners = database.execute("SELECT owner, count(*) FROM reservations GROUP BY owner").fetchall()
-        oldest = database.execute("SELECT key, usd, tokens, at, owner FROM reservations ORDER BY at, key LIMIT ?", (MOST_ROWS,))
+        oldest = database.execute(
+            "SELECT key, usd, tokens, at, owner FROM reservations ORDER BY at, key LIMIT ?", (MOST_ROWS,)
+        )
         spent = database.execute(CLIENTS, {"start": within.day.start, "end": within.day.end, "most": MOST_ROWS})
         names = sorted({*clients, *(name for (name,) in spent)})
         return BudgetReport(
@@ -125,7 +138,10 @@ def read_report(
             execution=config.execution,
             day=_window(database, within.day, config.day, config.usual_usd, zone, alive),
             month=_window(database, within.month, config.month, config.usual_usd, zone, alive),
-            clients={name: _window(database, within.day, clients.get(name), config.usual_usd, zone, alive, client=name) for name in names},
+            clients={
+                name: _window(database, within.day, clients.get(name), config.usual_usd, zone, alive, client=name)
+                for name in names
+            },
             runtimes=_totals(database, BY_RUNTIME, within.month),
             models=_totals(database, BY_MODEL, within.month),
             open_reservations=sum(count for owner, count in owners if alive(owner)),
@@ -134,11 +150,15 @@ def read_report(
         )
 
 
-def _reservations(rows: Iterable[tuple[Any, ...]], zone: ZoneInfo, alive: Callable[[str], bool]) -> Iterator[OpenReservation]:
+def _reservations(
+    rows: Iterable[tuple[Any, ...]], zone: ZoneInfo, alive: Callable[[str], bool]
+) -> Iterator[OpenReservation]:
     for key, usd, tokens, at, owner in rows:
         shown = None
         with apart(f"the reservation {str(key)[:80]}", {}):
-            shown = OpenReservation(key=key, usd=usd, tokens=tokens, at=datetime.fromtimestamp(at, zone), lost=not alive(owner))
+            shown = OpenReservation(
+                key=key, usd=usd, tokens=tokens, at=datetime.fromtimestamp(at, zone), lost=not alive(owner)
+            )
         if shown is not None:
             yield shown
 
@@ -152,7 +172,12 @@ def read_spent(ledger: Ledger, execution_id: str) -> Spent:
             "SELECT owner, usd, tokens FROM reservations WHERE execution_id = ?", (execution_id,)
         ):
             if not alive(owner):
-                usd, estimated, tokens, unknown = usd + (held or 0.0), estimated + (held or 0.0), tokens + held_tokens, unknown + 1
+                usd, estimated, tokens, unknown = (
+                    usd + (held or 0.0),
+                    estimated + (held or 0.0),
+                    tokens + held_tokens,
+                    unknown + 1,
+                )
     return Spent(usd=usd, tokens=tokens, estimated_usd=estimated, unknown=unknown)
 
 
@@ -167,8 +192,15 @@ def _window(
 ) -> WindowReport:
     limit = limit or BudgetLimit()
     # As the gate counts: where dollars are limited, an unknown cost is not free.
-    values = {"unknown": 0.0 if limit.usd is None else default_usd, "start": window.start, "end": window.end, "client": client}
-    runs, usd, tokens, estimated_usd, estimated_tokens, unknown, over, forced = database.execute(SPENT, values).fetchone()
+    values = {
+        "unknown": 0.0 if limit.usd is None else default_usd,
+        "start": window.start,
+        "end": window.end,
+        "client": client,
+    }
+    runs, usd, tokens, estimated_usd, estimated_tokens, unknown, over, forced = database.execute(
+        SPENT, values
+    ).fetchone()
     reserved_usd, reserved_tokens = 0.0, 0
     for owner, count, held_usd, held_tokens, held_forced in database.execute(HELD, values):
         forced += held_forced
@@ -198,4 +230,7 @@ def _window(
 
 def _totals(database: sqlite3.Connection, query: str, window: BudgetWindow) -> tuple[Total, ...]:
     rows = database.execute(query, (window.start, window.end, MOST_ROWS))
-    return tuple(Total(name=name, runs=runs, usd=usd, tokens=tokens, unknown_costs=unknown) for name, runs, usd, tokens, unknown in rows)
+    return tuple(
+        Total(name=name, runs=runs, usd=usd, tokens=tokens, unknown_costs=unknown)
+        for name, runs, usd, tokens, unknown in rows
+    )

@@ -54,12 +54,26 @@ app = App(
     help_formatter=Help(),
     suppress_keyboard_interrupt=False,
     # A flag that is not given is off: nobody needs to be told so.
-    default_parameter=Parameter(show_default=lambda value: None if value is None or value is False else value, negative_iterable=()),
+    default_parameter=Parameter(
+        show_default=lambda value: None if value is None or value is False else value, negative_iterable=()
+    ),
 )
-app.command("go_ent.engine.cli.commands.init:init_command", name="init", help="Make a project of a folder: its settings, a first tool.")
+app.command(
+    "go_ent.engine.cli.commands.init:init_command",
+    name="init",
+    help="Make a project of a folder: its settings, a first tool.",
+)
 app.command("go_ent.engine.cli.commands.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
-app.command("go_ent.engine.cli.commands.serve:serve_command", name="serve", help="Serve this project to an MCP client over stdio or HTTP.")
-app.command("go_ent.engine.cli.commands.install:install_command", name="install", help="Add this project's server to an MCP client.")
+app.command(
+    "go_ent.engine.cli.commands.serve:serve_command",
+    name="serve",
+    help="Serve this project to an MCP client over stdio or HTTP.",
+)
+app.command(
+    "go_ent.engine.cli.commands.install:install_command",
+    name="install",
+    help="Add this project's server to an MCP client.",
+)
 for _name, _module, _help in (
     ("run", "run", "Run a task on an agent, a command or in the sandbox; or a plan of tasks."),
     ("ps", "executions", "The executions of this project, the newest first."),
@@ -155,7 +169,11 @@ for _group, _module, _about, _commands in (
     app.command(_app)
     for _name, _help in _commands:
         # A function called test_… would be one of pytest's.
-        _app.command(f"go_ent.engine.cli.commands.{_module}:{'examples' if _name == 'test' else _name}_command", name=_name, help=_help)
+        _app.command(
+            f"go_ent.engine.cli.commands.{_module}:{'examples' if _name == 'test' else _name}_command",
+            name=_name,
+            help=_help,
+        )
 
 
 class UsageError(Exception):
@@ -207,9 +225,13 @@ def main() -> None:
 
 
 def _leave_folder() -> None:
-    """Nothing is imported from the current folder, and no program is looked up in it, whichever library does: not by a relative name."""
+    """Nothing is imported from the current folder, and no program is looked up in it, whichever library does: not by
+    a relative name.
+    """
     sys.path[:] = filter(os.path.isabs, sys.path)
-    if "PATH" in os.environ:  # as sandbox.programs has it, whose import would be for nothing when help is all that is wanted
+    if (
+        "PATH" in os.environ
+    ):  # as sandbox.programs has it, whose import would be for nothing when help is all that is wanted
         os.environ["PATH"] = os.pathsep.join(filter(os.path.isabs, os.environ["PATH"].split(os.pathsep))) or os.defpath
 
 
@@ -234,4 +256,6 @@ def _of_system(error: OSError) -> str:
     """What the system says, as a person would."""
     if error.filename is None or error.strerror is None:
         return str(error)
-    return f"{error.filename}: {error.strerror}" + ("; go-ent doctor says what to do" if isinstance(error, PermissionError) else "")
+    return f"{error.filename}: {error.strerror}" + (
+        "; go-ent doctor says what to do" if isinstance(error, PermissionError) else ""
+    )

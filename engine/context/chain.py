@@ -1,4 +1,5 @@
-"""The chain of an execution: its summaries, each with the messages that it replaced, in files that are never written over.
+"""The chain of an execution: its summaries, each with the messages that it replaced, in files that are never written
+over.
 
 `context/0001.json` is a link, `context/0001.messages.jsonl` the messages that it stands for, whole. The methods block:
 call them in a thread.
@@ -67,7 +68,9 @@ class Chain:
             raise BadTask("these are not the messages that the link replaced")
         messages = b"".join(_line(message) for message in replaced)
         if len(messages) > MAX_MESSAGES:
-            raise StorageFailed(f"what a summary replaced is too large to be kept: {len(messages)} bytes, and {MAX_MESSAGES} may be")
+            raise StorageFailed(
+                f"what a summary replaced is too large to be kept: {len(messages)} bytes, and {MAX_MESSAGES} may be"
+            )
         try:
             self._make()
             with locked(self.folder / ".lock"):
@@ -115,11 +118,14 @@ class Chain:
             if size > MAX_LISTING:
                 problems.append(f"the summaries after number {number} are not listed: they are too much")
                 break
-        problems += [f"{self._originals(number).name} belongs to no link" for number in sorted({*originals} - {*numbers})]
+        problems += [
+            f"{self._originals(number).name} belongs to no link" for number in sorted({*originals} - {*numbers})
+        ]
         return links, problems
 
     def expand(self, number: int, *, deep: bool = False) -> list[Message]:
-        """What a link replaced; with *deep*, summaries in it are replaced by what they stand for, down to the originals.
+        """What a link replaced; with *deep*, summaries in it are replaced by what they stand for, down to the
+        originals.
 
         `BadTask` if there is no such link, `BadState` if it or what it replaced is damaged.
         """
@@ -177,7 +183,11 @@ class Chain:
         if len(names) > MAX_FILES:
             raise BadState(f"{self.folder} has more than {MAX_FILES} files: it is no chain")
         links, originals = (
-            sorted(int(match[1]) for name in names if (match := kind.fullmatch(name)) and match[1] == f"{int(match[1]):04d}")
+            sorted(
+                int(match[1])
+                for name in names
+                if (match := kind.fullmatch(name)) and match[1] == f"{int(match[1]):04d}"
+            )
             for kind in (LINK, ORIGINALS)
         )
         return links, originals
@@ -199,7 +209,10 @@ class Chain:
 
 def _line(model: Model) -> bytes:
     """A model as a line of JSON. A text may have lone surrogates, which pydantic does not write."""
-    return json.dumps(model.model_dump(), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+    return (
+        json.dumps(model.model_dump(), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        + b"\n"
+    )
 
 
 def _parsed(kind: type[M], data: bytes, name: str) -> M:

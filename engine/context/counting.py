@@ -1,4 +1,6 @@
-"""Counting what a context costs: exactly for one family of models, corrected for the others by what their providers report."""
+"""Counting what a context costs: exactly for one family of models, corrected for the others by what their providers
+report.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,12 @@ class Counter:
 
         What can't be the tokenizer's doing is not believed: then there was more in the request than the text.
         """
-        if not model or estimated < LEAST or not LOWEST * estimated <= reported <= HIGHEST * estimated or len(model) > LONGEST_NAME:
+        if (
+            not model
+            or estimated < LEAST
+            or not LOWEST * estimated <= reported <= HIGHEST * estimated
+            or len(model) > LONGEST_NAME
+        ):
             return
         seen = reported / estimated
         with self._lock:
@@ -55,7 +62,9 @@ class Counter:
 
     @classmethod
     def remembered(cls, path: Path) -> Counter:
-        """A counter that knows what another one learnt, in a file of `remember`; what does not make sense there is left out."""
+        """A counter that knows what another one learnt, in a file of `remember`; what does not make sense there is
+        left out.
+        """
         counter = cls()
         try:
             data = read_bounded(path, MAX_BYTES)

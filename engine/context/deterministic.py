@@ -1,7 +1,8 @@
 """A summary without a model: the sentences that say what can't be guessed, in their order, within a number of tokens.
 
 Each sentence is worth the facts that no chosen sentence has yet, what its words announce (a decision, an error, an open
-item), how rare its words are, and how central it is among the others (as in TextRank). The best for their length are taken.
+item), how rare its words are, and how central it is among the others (as in TextRank). The best for their length are
+taken.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ WORTH = {"path": 2.0, "url": 2.0, "identifier": 2.0, "number": 1.5, "bare": 0.7,
 ANNOUNCED = {"decisions": 1.2, "errors": 1.2, "open_items": 0.8}
 RARITY = 5.2  # what the words themselves are worth, if they are rare and not yet told
 MOST_WORTH = 5.0  # of the facts of one sentence: a listing is not worth more the longer its lines are
-SPEAKERS = {"user": 1.15, "assistant": 1.0, "tool": 0.8, "summary": 1.4}  # what was chosen once is likely to matter still
+SPEAKERS = {
+    "user": 1.15,
+    "assistant": 1.0,
+    "tool": 0.8,
+    "summary": 1.4,
+}  # what was chosen once is likely to matter still
 
 _HEADING = re.compile(r"#{1,6} \S")
 _BULLET = re.compile(r"(?:[-*+•] |\d{1,3}[.)] |[#>/*]{1,3} )+(?!\[)")
@@ -64,7 +70,9 @@ class _Unit:
 
 
 class Deterministic:
-    """Makes summaries without a model: the same of the same, in a time that grows with the text and not faster. It can't fail."""
+    """Makes summaries without a model: the same of the same, in a time that grows with the text and not faster. It
+    can't fail.
+    """
 
     def __init__(self, counter: Counter | None = None) -> None:
         self._counter = counter or Counter()
@@ -87,7 +95,11 @@ class Deterministic:
         told = _units(others[len(others) - len(latest) :])
         units = _units(others[: len(others) - len(latest)], {unit.text for unit in told})
         _weigh(units, " ".join((request.purpose, *request.keep)))
-        return room.fitted(kept, _chosen(units, room, {fact for unit in told for fact in unit.facts}), [LATEST, *latest] if latest else [])
+        return room.fitted(
+            kept,
+            _chosen(units, room, {fact for unit in told for fact in unit.facts}),
+            [LATEST, *latest] if latest else [],
+        )
 
 
 class _Room:
@@ -141,7 +153,9 @@ def _latest(messages: Sequence[Message], room: _Room, most: int) -> list[str]:
 
 
 def _units(messages: Sequence[Message], told: Collection[str] = ()) -> list[_Unit]:
-    """The sentences of the messages with their facts, in the order of time, without those that are *told*; each once."""
+    """The sentences of the messages with their facts, in the order of time, without those that are *told*; each
+    once.
+    """
     units: dict[str, _Unit] = {}
     for message in messages:
         for line in message.text.splitlines():
@@ -150,7 +164,10 @@ def _units(messages: Sequence[Message], told: Collection[str] = ()) -> list[_Uni
                 bare = text if (bullet := _BULLET.match(text)) is None else text[bullet.end() :]
                 if len(bare) > 2 and bare not in units and bare not in HEADINGS and bare not in told:
                     units[bare] = _unit(
-                        bare, message.speaker, len(units), heading=message.speaker != "tool" and _HEADING.match(text) is not None
+                        bare,
+                        message.speaker,
+                        len(units),
+                        heading=message.speaker != "tool" and _HEADING.match(text) is not None,
                     )
     return list(units.values())
 
@@ -198,7 +215,8 @@ def _weigh(units: Sequence[_Unit], purpose: str) -> None:
 def _ranks(units: Sequence[_Unit]) -> list[float]:
     """How central each sentence is, from 0 to 1: one is that shares terms with others that are.
 
-    A sentence gives its rank to its terms, a term gives what it got to its sentences: no pair of sentences is looked at.
+    A sentence gives its rank to its terms, a term gives what it got to its sentences: no pair of sentences is looked
+    at.
     """
     index: dict[str, list[int]] = defaultdict(list)
     for number, unit in enumerate(units):

@@ -18,15 +18,23 @@ def with_summaries(result: TaskResult, links: Iterable[SummaryLink]) -> TaskResu
     paid = sum(link.cost_usd for link in links if link.cost_usd is not None)
     if not paid or result.metrics is None:
         return result
-    return result.model_copy(update={"metrics": result.metrics.model_copy(update={"cost_usd": (result.metrics.cost_usd or 0.0) + paid})})
+    return result.model_copy(
+        update={"metrics": result.metrics.model_copy(update={"cost_usd": (result.metrics.cost_usd or 0.0) + paid})}
+    )
 
 
 def told_later(state: ExecutionState) -> list[list[Message]]:
     """What steps to come would be told of what there is; if there are none, all that there is."""
     if state.strategy == "multi":  # there it is the role's word that is handed on
-        outputs = [Output(result.role or step, result.output, result.structured) for step, result in state.results.items() if result.output]
+        outputs = [
+            Output(result.role or step, result.output, result.structured)
+            for step, result in state.results.items()
+            if result.output
+        ]
         return [outputs_of("previous", outputs)]
-    finished = {step: Output(step, result.output, result.structured) for step, result in state.results.items() if result.output}
+    finished = {
+        step: Output(step, result.output, result.structured) for step, result in state.results.items() if result.output
+    }
     groups: dict[tuple[str, ...], None] = {}
     if "plan" in state.work:
         plan, _ = unpack(state.work)
@@ -35,4 +43,6 @@ def told_later(state: ExecutionState) -> list[list[Message]]:
             known = tuple(one for one in dict.fromkeys(task.depends_on) if one in finished)
             if known and not (task.id in state.results and state.results[task.id].ok):
                 groups[known] = None
-    return [outputs_of("dependencies", [finished[step] for step in group]) for group in groups or {tuple(finished): None}]
+    return [
+        outputs_of("dependencies", [finished[step] for step in group]) for group in groups or {tuple(finished): None}
+    ]

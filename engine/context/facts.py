@@ -1,4 +1,5 @@
-"""What a text says that can't be guessed: paths, names, numbers, decisions, errors and what is still open, found by their form.
+"""What a text says that can't be guessed: paths, names, numbers, decisions, errors and what is still open, found by
+their form.
 
 The work is linear in the text: it is cut into words of a bounded length, and what a word is depends on the word alone.
 """
@@ -62,18 +63,23 @@ _MONTH = re.compile(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0
 
 SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\"')\]*_]{0,3}\s+(?=[^\s.,;:a-z])|(?<=[。！？])")
 _DECISION = re.compile(
-    r"(?i)\b(?:decided?|decisions?|agreed|agreement|chose|chosen|settled|opted|approved|signed off|(?:go|going|went) (?:with|along)"
-    r"|instead of|rather than|in favou?r of|we(?:'ll| will| won't)|will not|won't|must(?: not)?|mustn't|may not|shall|never|not allowed"
+    r"(?i)\b(?:decided?|decisions?|agreed|agreement|chose|chosen|settled|opted|approved|signed "
+    r"off|(?:go|going|went) (?:with|along)"
+    r"|instead of|rather than|in favou?r of|we(?:'ll| will| won't)|will not|won't|must(?: not)?|mustn't|may "
+    r"not|shall|never|not allowed"
     r"|forbidden|required?|requirement|constraint|no exceptions|wants? (?:us|to|it)|asked (?:us|for)|policy|deadline)\b"
 )
 _ERROR = re.compile(
     r"\b(?:\w{0,60}(?:Error|Exception|Warning)|ERROR|FATAL|CRITICAL|FAILED|[Ff]atal|[Pp]anic(?:ked)?|[Ee]rror:|[Ff]ail(?:ed|s|ure)"
-    r"|[Cc]rash(?:ed|es)?|died|broken?|[Rr]efused|[Tt]imed out|[Ss]egfault|[Ee]xit(?:ed)?(?: with)? (?:code|status) -?\d+"
+    r"|[Cc]rash(?:ed|es)?|died|broken?|[Rr]efused|[Tt]imed out|[Ss]egfault|[Ee]xit(?:ed)?(?: with)? "
+    r"(?:code|status) -?\d+"
     r"|exited with -?\d+|E[A-Z]{4,12})(?!\w)"
 )
 _OPEN = re.compile(
-    r"(?i)^\s*[-*] \[ \]|\b(?:TODO|FIXME|XXX|TBD|open:|open (?:item|question|point|issue)s?|next (?:step|up)s?\b|next:|remain(?:s|ing)"
-    r"|still (?:to|has|have|need|see|miss|open|fail)\w*|not yet|pending|blocked|owe|follow[- ]up|waiting (?:for|on)|find out|unclear"
+    r"(?i)^\s*[-*] \[ \]|\b(?:TODO|FIXME|XXX|TBD|open:|open (?:item|question|point|issue)s?|next "
+    r"(?:step|up)s?\b|next:|remain(?:s|ing)"
+    r"|still (?:to|has|have|need|see|miss|open|fail)\w*|not yet|pending|blocked|owe|follow[- ]up|waiting "
+    r"(?:for|on)|find out|unclear"
     r"|to be (?:done|decided))|\?$"
 )
 _BEFORE = re.compile(r"[\w/\\@.-]\Z|\d,\Z")  # the word began earlier
@@ -216,7 +222,9 @@ def _has(text: str, one: str) -> bool:
         if at < 0:
             return False
         end = at + len(one)
-        if not (begins and _BEFORE.search(text[max(0, at - 2) : at])) and not (ends and _AFTER.match(text[end : end + 2])):
+        if not (begins and _BEFORE.search(text[max(0, at - 2) : at])) and not (
+            ends and _AFTER.match(text[end : end + 2])
+        ):
             return True
         at = text.find(one, at + 1)
     return False

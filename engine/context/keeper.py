@@ -1,6 +1,8 @@
-"""Keeps the context of executions within their model's window: counts before each request, and summarises what would not fit.
+"""Keeps the context of executions within their model's window: counts before each request, and summarises what would
+not fit.
 
-All tokens here are those that are counted here (o200k): a model that counts more of them has a window that is so much smaller.
+All tokens here are those that are counted here (o200k): a model that counts more of them has a window that is so much
+smaller.
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ class RecordedContext:
 class Keeper:
     """Of one engine. `summarizers` are made anew for each purse: what they cost is taken from there."""
 
-    def __init__(self, config: ContextConfig, counter: Counter, summarizers: Callable[[Purse, str | None], Sequence[Summarizer]]) -> None:
+    def __init__(
+        self, config: ContextConfig, counter: Counter, summarizers: Callable[[Purse, str | None], Sequence[Summarizer]]
+    ) -> None:
         self.config = config
         self.counter = counter
         self.windows = Windows(config.windows, config.default_window)
@@ -112,8 +116,11 @@ class Keeper:
         left = min(int(window * (threshold or self.config.threshold)), usable) - alone
         return Room(usable, max(left, min(LEAST, usable - alone), 0), reserve, max(0, -left))
 
-    async def lighten(self, context: RecordedContext | None, step: Step, room: Room, purse: Purse | None) -> tuple[Step, list[str]]:
-        """A step whose own texts are too much, with those in short that are not its words: its context, and outputs that stand in them.
+    async def lighten(
+        self, context: RecordedContext | None, step: Step, room: Room, purse: Purse | None
+    ) -> tuple[Step, list[str]]:
+        """A step whose own texts are too much, with those in short that are not its words: its context, and outputs
+        that stand in them.
 
         Without a record, or switched off, they are cut. Also what was done.
         """
@@ -133,9 +140,17 @@ class Keeper:
         return step, [*notes, *cuts]
 
     async def fit(
-        self, context: RecordedContext, step: Step, adjustments: Sequence[str], room: Room, *, purse: Purse, files: Sequence[FilePart] = ()
+        self,
+        context: RecordedContext,
+        step: Step,
+        adjustments: Sequence[str],
+        room: Room,
+        *,
+        purse: Purse,
+        files: Sequence[FilePart] = (),
     ) -> Fitted:
-        """The step, with its material within the room: what is too long as summaries, and what is still too much as one.
+        """The step, with its material within the room: what is too long as summaries, and what is still too much as
+        one.
 
         What can't be summarised is as it was: the prompt cuts it.
         """
@@ -143,12 +158,20 @@ class Keeper:
         if not self.config.enabled or room.material < LEAST:
             return as_it_was
         try:
-            return await self._fit(context, step, adjustments, replace(room, material=room.material - AROUND), purse, files)
+            return await self._fit(
+                context, step, adjustments, replace(room, material=room.material - AROUND), purse, files
+            )
         except StorageFailed as error:
             return replace(as_it_was, notes=(f"nothing was summarised: {error}",))
 
     async def _fit(
-        self, context: RecordedContext, step: Step, adjustments: Sequence[str], room: Room, purse: Purse, files: Sequence[FilePart]
+        self,
+        context: RecordedContext,
+        step: Step,
+        adjustments: Sequence[str],
+        room: Room,
+        purse: Purse,
+        files: Sequence[FilePart],
     ) -> Fitted:
         making = _Fitting(self, context, room, purse, step.task.description)
         texts = [message_of("file", file.path, content_of(file)) for file in files if not file.note]
@@ -163,7 +186,11 @@ class Keeper:
         making.room = room
         shown = await making.files(contents, room.material - sum(message.tokens for message in messages))
         return Fitted(
-            replace(step, previous=left_of("previous", step.previous, now), dependencies=left_of("dependencies", step.dependencies, now)),
+            replace(
+                step,
+                previous=left_of("previous", step.previous, now),
+                dependencies=left_of("dependencies", step.dependencies, now),
+            ),
             tuple(now[one.id] for one in feedback if one.id in now),
             "\n\n".join(message.text for message in messages if message.speaker == "summary"),
             tuple(making.notes),
@@ -171,13 +198,28 @@ class Keeper:
         )
 
     async def summarize(
-        self, context: RecordedContext, messages: Sequence[Message], *, purpose: str, purse: Purse, model: str | None = None
+        self,
+        context: RecordedContext,
+        messages: Sequence[Message],
+        *,
+        purpose: str,
+        purse: Purse,
+        model: str | None = None,
     ) -> SummaryLink | None:
-        """Summarise a context now, whether or not it would fit; the link, or None if there is nothing to be made shorter."""
+        """Summarise a context now, whether or not it would fit; the link, or None if there is nothing to be made
+        shorter.
+        """
         async with context.making.setdefault("by hand", asyncio.Lock()):  # who asks twice at once has it once
             counted = apply(await self.sized(context, messages), await self.links(context))
             total = sum(message.tokens for message in counted)
-            making = _Fitting(self, context, Room(self.windows.window(None).tokens, max(LEAST, total // 3)), purse, purpose, model=model)
+            making = _Fitting(
+                self,
+                context,
+                Room(self.windows.window(None).tokens, max(LEAST, total // 3)),
+                purse,
+                purpose,
+                model=model,
+            )
             return (await making.condense(counted, last=0)).link
 
     async def shorten(self, context: RecordedContext, text: str, most: int, purse: Purse) -> str:
@@ -185,13 +227,19 @@ class Keeper:
         room = Room(self.windows.window(None).tokens, most)
         making = _Fitting(self, context, room, purse, "")
         async with self._gate:
-            return (await making.condense([message_of("text", "", text)], last=0, scope="a text of the code")).messages[0].text
+            return (
+                (await making.condense([message_of("text", "", text)], last=0, scope="a text of the code"))
+                .messages[0]
+                .text
+            )
 
     def summarizers(self, purse: Purse, model: str | None) -> Sequence[Summarizer]:
         return self._summarizers(purse, model) if self.config.enabled else ()
 
     def request_window(self, summarizers: Sequence[Summarizer], most: int) -> int:
-        """What each of the summarisers can read at once. A runtime's own model, if none is named, may be any: no more than *most*."""
+        """What each of the summarisers can read at once. A runtime's own model, if none is named, may be any: no
+        more than *most*.
+        """
         models = [one.window for one in summarizers if isinstance(one, ModelSummarizer)]
         known = [window for window in models if window is not None]
         return min([*known, *([] if known and None not in models else [self.windows.window(None).tokens, most])])
@@ -222,14 +270,18 @@ class Keeper:
 class _Fitting:
     """One prompt in the making: what it may take, whose money it is, and what was done so far."""
 
-    def __init__(self, keeper: Keeper, context: RecordedContext, room: Room, purse: Purse, purpose: str, model: str | None = None) -> None:
+    def __init__(
+        self, keeper: Keeper, context: RecordedContext, room: Room, purse: Purse, purpose: str, model: str | None = None
+    ) -> None:
         self.room = room
         self.notes: list[str] = []
         self._keeper, self._context, self._purse, self._purpose, self._model = keeper, context, purse, purpose, model
         self._work = context.held.state.work
 
     async def within(self, messages: Sequence[Message]) -> list[Message]:
-        """A context within the room: long outputs as summaries, and if it is still too much one summary in place of the older part."""
+        """A context within the room: long outputs as summaries, and if it is still too much one summary in place of
+        the older part.
+        """
         links = await self._keeper.links(self._context)
         now = apply(messages, links)
         most = min(self._keeper.config.pass_tokens, self.room.material)
@@ -249,10 +301,18 @@ class _Fitting:
     async def files(self, files: Sequence[Message], left: int) -> dict[str, FilePart]:
         """Those of the files that are larger than their share of what is *left*, as summaries. Of many, the largest."""
         shares = share([file.tokens for file in files], left)
-        over = [(file, most) for file, most in zip(files, shares, strict=True) if most < file.tokens and most - TITLE >= LEAST_OF_FILE]
+        over = [
+            (file, most)
+            for file, most in zip(files, shares, strict=True)
+            if most < file.tokens and most - TITLE >= LEAST_OF_FILE
+        ]
         over.sort(key=lambda pair: -pair[0].tokens)
-        sizes = [max(LEAST_OF_FILE, most - most % STEP) if most > STEP else most - TITLE for _, most in over[:MOST_FILES]]
-        texts = await _together(self.short(file, size, f"in {file.source}") for (file, _), size in zip(over, sizes, strict=False))
+        sizes = [
+            max(LEAST_OF_FILE, most - most % STEP) if most > STEP else most - TITLE for _, most in over[:MOST_FILES]
+        ]
+        texts = await _together(
+            self.short(file, size, f"in {file.source}") for (file, _), size in zip(over, sizes, strict=False)
+        )
         return {file.source: FilePart(file.source, text.text) for (file, _), text in zip(over, texts, strict=False)}
 
     async def short(self, message: Message, most: int, where: str) -> Message:
@@ -261,7 +321,10 @@ class _Fitting:
         purpose = PURPOSES.get(message.speaker, "what {} came to, for those who go on with it").format(message.source)
         async with self._context.making.setdefault(f"{scope} {message.digest}", asyncio.Lock()):
             before = await self._keeper.links(self._context, scope)
-            link = next((one for one in before if one.digest == digest_of([message]) and one.tokens_after + MARKER <= most), None)
+            link = next(
+                (one for one in before if one.digest == digest_of([message]) and one.tokens_after + MARKER <= most),
+                None,
+            )
             if link is None:
                 room = replace(self.room, material=most - MARKER)
                 made = await self._summary([message], room, purpose, last=0, scope=scope)
@@ -281,9 +344,13 @@ class _Fitting:
         self._note(link)
         return replace(made, link=link)
 
-    async def _summary(self, messages: Sequence[Message], room: Room, purpose: str, *, last: int | None, scope: str) -> Condensed:
+    async def _summary(
+        self, messages: Sequence[Message], room: Room, purpose: str, *, last: int | None, scope: str
+    ) -> Condensed:
         keeper = self._keeper
-        await asyncio.to_thread(Chain(self._context.held.folder).prepare)  # before anybody is paid for what can't be kept
+        await asyncio.to_thread(
+            Chain(self._context.held.folder).prepare
+        )  # before anybody is paid for what can't be kept
         summarizers = keeper.summarizers(self._purse, self._model)
         return await summarize_context(
             messages,
@@ -319,7 +386,9 @@ async def _together(works: Iterable[Coroutine[Any, Any, Message]]) -> list[Messa
 
 def _write(held: OwnedExecution, link: SummaryLink, replaced: Sequence[Message]) -> SummaryLink:
     link = Chain(held.folder).add(link, replaced)
-    told = link.model_dump(mode="json", include={"number", "scope", "by", "model", "tokens_before", "tokens_after", "cost_usd"})
+    told = link.model_dump(
+        mode="json", include={"number", "scope", "by", "model", "tokens_before", "tokens_after", "cost_usd"}
+    )
     try:
         held.append("summary", told)
     except OSError as error:

@@ -13,7 +13,9 @@ from go_ent.engine.prompts.files import FilePart
 from go_ent.engine.prompts.render import shown
 
 SPEAKERS: dict[str, Speaker] = {"feedback": "user", "context": "user", "file": "tool"}
-SAID = frozenset({"description", "prompt", "context", "pinned", "metadata", "constraints", "code"})  # fields of a task that say something
+SAID = frozenset(
+    {"description", "prompt", "context", "pinned", "metadata", "constraints", "code"}
+)  # fields of a task that say something
 MOST_SAID = 200_000  # characters
 
 
@@ -40,7 +42,11 @@ def left_of(kind: str, outputs: Sequence[Output], now: Mapping[str, str]) -> tup
 
 def content_of(file: FilePart) -> str:
     """All that was read of a file."""
-    return f"{file.text}\n[… {file.missing} bytes of it were not read …]\n{file.tail}" if file.missing else file.text + file.tail
+    return (
+        f"{file.text}\n[… {file.missing} bytes of it were not read …]\n{file.tail}"
+        if file.missing
+        else file.text + file.tail
+    )
 
 
 def apply(messages: Sequence[Message], links: Iterable[SummaryLink]) -> list[Message]:
@@ -55,9 +61,17 @@ def apply(messages: Sequence[Message], links: Iterable[SummaryLink]) -> list[Mes
             continue
         at = min(ids.index(one) for one in link.replaced)
         summary = Message(
-            id=summary_id(link.replaced, link.digest), speaker="summary", text=link.summary, tokens=link.tokens_after, at=link.at
+            id=summary_id(link.replaced, link.digest),
+            speaker="summary",
+            text=link.summary,
+            tokens=link.tokens_after,
+            at=link.at,
         )
-        now = [summary if place == at else message for place, message in enumerate(now) if place == at or message.id not in link.replaced]
+        now = [
+            summary if place == at else message
+            for place, message in enumerate(now)
+            if place == at or message.id not in link.replaced
+        ]
     return now
 
 

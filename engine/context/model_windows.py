@@ -1,4 +1,6 @@
-"""How many tokens a model can read at once: the configuration says, else the list shipped with genai-prices, else the default."""
+"""How many tokens a model can read at once: the configuration says, else the list shipped with genai-prices, else
+the default.
+"""
 
 from __future__ import annotations
 
@@ -53,15 +55,24 @@ class Windows:
             if name in self._warned or len(self._warned) >= MOST_WARNINGS:
                 return
             self._warned.add(name)
-        log.warning("the context window of %r is not known: it is taken for %d tokens; the configuration can set it", name, self._default)
+        log.warning(
+            "the context window of %r is not known: it is taken for %d tokens; the configuration can set it",
+            name,
+            self._default,
+        )
 
 
 @lru_cache(maxsize=1000)
 def _listed(model: str) -> int | None:
-    """The window in the list: of the provider that the id is from, else the smallest that anybody offers the same model with."""
+    """The window in the list: of the provider that the id is from, else the smallest that anybody offers the same
+    model with.
+    """
     if model in ALIASES:  # "the newest of its kind", whichever that is: the smallest of its kind
         own = (listed for provider in providers() if provider.id == "anthropic" for listed in provider.models)
-        return min((listed.context_window for listed in own if f"-{model}" in listed.id and listed.context_window), default=None)
+        return min(
+            (listed.context_window for listed in own if f"-{model}" in listed.id and listed.context_window),
+            default=None,
+        )
     for _, found in find(model):
         return found.context_window or _smallest().get(_short(found.id))
     return None

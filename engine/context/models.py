@@ -41,14 +41,18 @@ class SummaryRequest(Model):
 
 
 class Purse(Model):
-    """Whose money a summary may take: an execution's, within its limit and within that of the step that it is made for."""
+    """Whose money a summary may take: an execution's, within its limit and within that of the step that it is made
+    for.
+    """
 
     execution_id: str
     task_id: str | None = None
     task_limit: BudgetLimit | None = None
     execution_limit: BudgetLimit | None = None
     is_execution: bool = True  # whether the id is that of an execution; else it is only a name on the account
-    warn: SkipValidation[Callable[[str], None]] | None = Field(default=None, exclude=True, repr=False)  # is told of an overrun
+    warn: SkipValidation[Callable[[str], None]] | None = Field(
+        default=None, exclude=True, repr=False
+    )  # is told of an overrun
 
 
 class Summary(Model):
@@ -72,7 +76,9 @@ class Summarizer(Protocol):
 
 
 class SummaryFailed(Exception):
-    """Raised when a summariser can't make a summary now; the message says why. `cost_usd` is what the try cost all the same."""
+    """Raised when a summariser can't make a summary now; the message says why. `cost_usd` is what the try cost all
+    the same.
+    """
 
     def __init__(self, message: str, cost_usd: float | None = None) -> None:
         super().__init__(message)

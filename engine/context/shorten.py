@@ -23,7 +23,9 @@ DECIDED = re.compile(r"(?i)\b(?:decided|decisions?|agreed|constraint|must not|ne
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """The shorter context, the link that tells of the summary in it, and what that replaced. No link: nothing was replaced."""
+    """The shorter context, the link that tells of the summary in it, and what that replaced. No link: nothing was
+    replaced.
+    """
 
     messages: tuple[Message, ...]
     link: SummaryLink | None
@@ -45,14 +47,16 @@ async def summarize_context(
     said: str = "",
     asked: Asked | None = None,
 ) -> Condensed:
-    """The context within *target_tokens*: pinned messages and the *last* ones word for word, a summary in place of the rest.
+    """The context within *target_tokens*: pinned messages and the *last* ones word for word, a summary in place of the
+    rest.
 
     The summarisers are asked in their order; the deterministic one is always behind them. If the last messages leave no
     room for a summary they go into it, the oldest first. `ContextTooLarge` if the pinned ones do not fit the window.
-    *request_tokens* is the window of the summarisers' model, if that is another. What the messages that stay speak of, or
+    *request_tokens* is the window of the summarisers' model, if that is another. What the messages that stay speak of,
+    or
     *said* does, is in the summary by name, and decisions are in it word for word. Who fails again
-    and again is not asked any more, nor in another context with the same *asked*. The link's number is 1 until a chain gives
-    it its own.
+    and again is not asked any more, nor in another context with the same *asked*. The link's number is 1 until a chain
+    gives it its own.
     """
     whole = await asyncio.to_thread(_counted, messages, counter)
     if sum(message.tokens for message in whole) <= target_tokens:
@@ -92,7 +96,9 @@ async def summarize_context(
 def _counted(messages: Sequence[Message], counter: Counter) -> tuple[Message, ...]:
     """The messages, with their tokens where those were not counted yet."""
     return tuple(
-        message if message.tokens or not message.text else message.model_copy(update={"tokens": counter.count(message.text)})
+        message
+        if message.tokens or not message.text
+        else message.model_copy(update={"tokens": counter.count(message.text)})
         for message in messages
     )
 
@@ -113,15 +119,17 @@ def _plan(messages: Sequence[Message], target: int, window: int, last: int) -> t
 
 
 def _kept(replaced: Sequence[Message], spoken: Sequence[str], room: int, counter: Counter) -> tuple[str, ...]:
-    """What must be in the summary: decisions, as many as a quarter of the room holds, the newest first; and names and numbers
-    that what stays speaks of, half of the room at the most."""
+    """What must be in the summary: decisions, as many as a quarter of the room holds, the newest first; and names and
+    numbers that what stays speaks of, half of the room at the most."""
     known = {text for said in spoken for _, text in words(said)}
     names: dict[str, None] = {}
     numbers: dict[str, None] = {}
     decisions: dict[str, None] = {}
     for message in replaced:
         facts = extract(message.text)
-        names |= dict.fromkeys(fact.text for kind in (facts.paths, facts.urls, facts.identifiers) for fact in kind if fact.text in known)
+        names |= dict.fromkeys(
+            fact.text for kind in (facts.paths, facts.urls, facts.identifiers) for fact in kind if fact.text in known
+        )
         # Small numbers are everywhere.
         numbers |= dict.fromkeys(fact.text for fact in facts.numbers if len(fact.text) > 2 and fact.text in known)
         decisions |= dict.fromkeys(fact.text for fact in facts.decisions if DECIDED.search(fact.text))

@@ -74,7 +74,11 @@ def _element(text: str, start: int, end: int) -> int | None:
     for match in _JSON.finditer(text, start, end):
         sign = match[0]
         depth += (sign in "[{") - (sign in "]}")
-        if match.end() > start + (end - start) // 2 and (sign == "," or (sign in "]}" and depth == 0)) and (place is None or depth <= best):
+        if (
+            match.end() > start + (end - start) // 2
+            and (sign == "," or (sign in "]}" and depth == 0))
+            and (place is None or depth <= best)
+        ):
             best, place = depth, match.end()
     return place
 
@@ -82,7 +86,9 @@ def _element(text: str, start: int, end: int) -> int | None:
 def _place(text: str, start: int, end: int) -> int:
     """The last place of the best kind in the second half, or *end*."""
     for kind in _PLACES:
-        found = [match.end() for match in kind.finditer(text, start + (end - start) // 2, end + _AHEAD) if match.end() <= end]
+        found = [
+            match.end() for match in kind.finditer(text, start + (end - start) // 2, end + _AHEAD) if match.end() <= end
+        ]
         if found:
             return found[-1]
     return end

@@ -25,7 +25,10 @@ LONGEST_TOKEN = 128  # characters
 TOO_LONG = 1.5  # times the size that was asked for
 LEAST_SAID, LONG = 12, 2000  # characters of a summary, of so many tokens
 WORDS = 0.7  # of a token, roughly
-INSTALL = "pydantic-ai is not installed: pip install 'go-ent[summarize]', with the extra of your provider, like pydantic-ai-slim[openai]"
+INSTALL = (
+    "pydantic-ai is not installed: pip install 'go-ent[summarize]', with the extra of your provider, like "
+    "pydantic-ai-slim[openai]"
+)
 _REFUSAL = re.compile(
     r"\W*(?:(?:i['’]?m|i am) (?:sorry|unable|not able)|sorry|i (?:can['’]?t|cannot|can not|won['’]?t|must decline)"
     r"|as an ai|unfortunately,? i)\b",
@@ -38,12 +41,16 @@ Sample = Callable[[str, str, int], Awaitable[ModelReply]]
 
 
 def may_write(target: int) -> int:
-    """Tokens that a model may write for a summary of *target*: one that thinks before pays for that out of the same number."""
+    """Tokens that a model may write for a summary of *target*: one that thinks before pays for that out of the same
+    number.
+    """
     return 2 * target + 256
 
 
 class ModelSummarizer:
-    """Has a model write the summary, through *call*, where its cost is booked, too. *window* is that model's, if it is known."""
+    """Has a model write the summary, through *call*, where its cost is booked, too. *window* is that model's, if it
+    is known.
+    """
 
     def __init__(
         self,
@@ -88,11 +95,16 @@ class ModelSummarizer:
             "messages": [_shown(number, message) for number, message in enumerate(request.messages, 1)],
         }
         most = 4 * sum(len(message.text) + 1000 for message in request.messages) + (1 << 20)
-        system, user = (self._templates.render(f"summary_{part}.j2", data, characters=most).strip("\n") for part in ("system", "user"))
+        system, user = (
+            self._templates.render(f"summary_{part}.j2", data, characters=most).strip("\n")
+            for part in ("system", "user")
+        )
         if self.window is not None:  # a project's own template may say everything twice
             tokens = self._counter.count(system) + self._counter.count(user)
             if tokens + request.target_tokens > self.window:
-                raise SummaryFailed(f"the request has {tokens} tokens, and the model takes {self.window} with its answer", 0.0)
+                raise SummaryFailed(
+                    f"the request has {tokens} tokens, and the model takes {self.window} with its answer", 0.0
+                )
         return system, user
 
     def _wrong(self, text: str, target: int) -> str | None:
@@ -107,7 +119,9 @@ class ModelSummarizer:
 
 
 async def pydantic_ai(system: str, user: str, options: ModelOptions, prices: Prices) -> ModelReply:
-    """Ask a model, by the name that it has in pydantic-ai: an optional extra, which is imported when it is first used."""
+    """Ask a model, by the name that it has in pydantic-ai: an optional extra, which is imported when it is first
+    used.
+    """
     library = await asyncio.to_thread(_pydantic_ai)
     agent = library.Agent(options.model, instructions=system, model_settings={"max_tokens": options.max_tokens})
     result = await agent.run(user)
@@ -140,10 +154,13 @@ class SamplingSummarizer(ModelSummarizer):
         super().__init__(ask, templates, name, None, timeout_s, counter)
 
 
-async def first_that_works(summarizers: Sequence[Summarizer], request: SummaryRequest, timeout_s: float) -> tuple[Summary, list[str]]:
+async def first_that_works(
+    summarizers: Sequence[Summarizer], request: SummaryRequest, timeout_s: float
+) -> tuple[Summary, list[str]]:
     """The summary of the first summariser that makes one, and why those before it did not.
 
-    Each has *timeout_s*, but the last, behind which there is none. The cost is that of all of them, as far as it is known.
+    Each has *timeout_s*, but the last, behind which there is none. The cost is that of all of them, as far as it is
+    known.
     `SummaryFailed` if none works: that can't be where the last needs no model.
     """
     tried: list[str] = []

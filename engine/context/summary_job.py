@@ -1,8 +1,8 @@
 """One summary in the making: in pieces where it must be, checked, and redone until it fits.
 
 What does not fit one request of a summariser's model is cut at natural boundaries and summarised part by part, then the
-summaries of the parts are. Whatever a summariser answers, the result has the names that must be in it, and is not larger
-than was asked for.
+summaries of the parts are. Whatever a summariser answers, the result has the names that must be in it, and is not
+larger than was asked for.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Made:
 
 @dataclass(slots=True)
 class Asked:
-    """Who is asked for the summaries of one execution: few at once, so that one that hangs is noticed before all wait for it."""
+    """Who is asked for the summaries of one execution: few at once, so that one that hangs is noticed before all
+    wait for it.
+    """
 
     failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # since it last worked
     gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -120,7 +122,9 @@ class Making:
             made = self._checked(summary.model_copy(update={"text": text}), keep)
         return made
 
-    async def _reduced(self, messages: Sequence[Message], target: int, keep: tuple[str, ...]) -> tuple[Summary, Sequence[Message]]:
+    async def _reduced(
+        self, messages: Sequence[Message], target: int, keep: tuple[str, ...]
+    ) -> tuple[Summary, Sequence[Message]]:
         """The summary of messages, and what it was made of in the end: themselves, or summaries of parts of them."""
         wanted = min(target, max(LEAST, self._window // PART))
         largest = max(wanted, LEAST, self._window // (2 * PART))  # that is asked for in one request
@@ -143,7 +147,9 @@ class Making:
         return await self._surely(messages, target, keep), messages
 
     def _asked_for(self, keep: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-        """What of *keep* a model is asked to keep, and the tokens of that and of the purpose. The check puts back the others."""
+        """What of *keep* a model is asked to keep, and the tokens of that and of the purpose. The check puts back
+        the others.
+        """
         asked, used = [], 0
         for one in keep:
             used += self._counter.count(one) + 1
@@ -152,7 +158,9 @@ class Making:
             asked.append(one)
         return tuple(asked), self._counter.count("\n".join((self._purpose, *asked)))
 
-    async def _mapped(self, batches: Sequence[tuple[Message, ...]], target: int, keep: tuple[str, ...]) -> list[Summary]:
+    async def _mapped(
+        self, batches: Sequence[tuple[Message, ...]], target: int, keep: tuple[str, ...]
+    ) -> list[Summary]:
         async def one(batch: tuple[Message, ...]) -> Summary:
             async with self._asked.gate:
                 return await self._ask(batch, target, await asyncio.to_thread(_of, keep, batch))

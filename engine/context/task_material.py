@@ -20,14 +20,20 @@ LEAST = 200  # tokens, below which what is left of a text says nothing
 def loose_of(step: Step, count: Callable[[str], int]) -> list[Message]:
     """The texts of a step's prompt that may be told in short, with their tokens."""
     task = step.task
-    found = [message_of("reference", one.source, one.text) for one in step.inserted if one.text and one.text in task.description]
+    found = [
+        message_of("reference", one.source, one.text)
+        for one in step.inserted
+        if one.text and one.text in task.description
+    ]
     if task.context.strip():
         found.append(message_of("context", "", task.context))
     return [one.model_copy(update={"tokens": count(one.text)}) for one in {one.id: one for one in found}.values()]
 
 
 def shares(texts: Sequence[Message], over: int) -> dict[str, int]:
-    """What each of the texts that must get shorter may take, so that all of them together are *over* tokens less. By id."""
+    """What each of the texts that must get shorter may take, so that all of them together are *over* tokens less. By
+    id.
+    """
     sizes = [one.tokens for one in texts]
     given = share(sizes, sum(sizes) - over)
     return {one.id: most for one, most in zip(texts, given, strict=True) if LEAST <= most < one.tokens}

@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 
 async def to_the_end(work: Callable[..., T], *arguments: Any, undo: Callable[[T], object] | None = None) -> T:
-    """Do *work* in a thread. Who is cancelled meanwhile, however often, waits for it: nothing is written behind the next one's back.
+    """Do *work* in a thread. Who is cancelled meanwhile, however often, waits for it: nothing is written behind the
+    next one's back.
 
     What a cancelled caller will never hear of is put right by *undo*, which is given what the work came to.
     """

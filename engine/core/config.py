@@ -29,11 +29,17 @@ class RunnerConfig(Model):
     """How an agent program is started: `[runners.claude-code]`."""
 
     command: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
-        default=None, description="its program and first arguments; by default its name, found on PATH", examples=[["claude"]]
+        default=None,
+        description="its program and first arguments; by default its name, found on PATH",
+        examples=[["claude"]],
     )
-    model: ModelName | None = Field(default=None, description="the model that it uses, where a task names none", examples=["opus"])
+    model: ModelName | None = Field(
+        default=None, description="the model that it uses, where a task names none", examples=["opus"]
+    )
     env: tuple[Name, ...] = Field(
-        default=(), description="variables of this machine that it may see, beside the usual ones", examples=[["ANTHROPIC_API_KEY"]]
+        default=(),
+        description="variables of this machine that it may see, beside the usual ones",
+        examples=[["ANTHROPIC_API_KEY"]],
     )
     set: dict[str, str] = Field(default_factory=dict, description="variables that it is given")
     args: tuple[str, ...] = Field(default=(), description="further flags", examples=[["--verbose"]])
@@ -46,12 +52,16 @@ class RunnerConfig(Model):
 
 
 class CommandConfig(Model):
-    """A command that tasks may name: `[commands.NAME]`. `{prompt}`, `{system}` and `{model}` in its arguments are filled in."""
+    """A command that tasks may name: `[commands.NAME]`. `{prompt}`, `{system}` and `{model}` in its arguments are
+    filled in.
+    """
 
     argv: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         description="the program and its arguments, never a shell", examples=[["llm", "--model", "{model}", "{prompt}"]]
     )
-    format: Literal["text", "json", "jsonl"] = Field(default="text", description="what it prints: text, one JSON document, or JSON lines")
+    format: Literal["text", "json", "jsonl"] = Field(
+        default="text", description="what it prints: text, one JSON document, or JSON lines"
+    )
     path: str = Field(default="", description="where the answer is in JSON, like choices.0.text")
     tokens_in: str = Field(default="", description="where JSON has the tokens of the prompt")
     tokens_out: str = Field(default="", description="where JSON has the tokens of the answer")
@@ -61,14 +71,18 @@ class CommandConfig(Model):
         default=None, description="the model that {model} stands for, where a task names none", examples=["gpt-5"]
     )
     env: tuple[Name, ...] = Field(
-        default=(), description="variables of this machine that it may see, beside the usual ones", examples=[["OPENAI_API_KEY"]]
+        default=(),
+        description="variables of this machine that it may see, beside the usual ones",
+        examples=[["OPENAI_API_KEY"]],
     )
     set: dict[str, str] = Field(default_factory=dict, description="variables that it is given")
     timeout_s: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="seconds that it may take, if that is less than the task's", examples=[60.0]
     )
     max_cost_usd: CostMost | None = Field(
-        default=None, description="the most that one run of it costs, which is held before it; 0 if it costs nothing", examples=[0.5]
+        default=None,
+        description="the most that one run of it costs, which is held before it; 0 if it costs nothing",
+        examples=[0.5],
     )
     repeatable: bool = Field(
         default=False, description="whether it may be run again without a question when a crash left it without an end"
@@ -88,13 +102,19 @@ class CommandConfig(Model):
 class RoleConfig(Model):
     """A role: `[roles.NAME]`. What is not given comes from the built-in role of that name, if there is one."""
 
-    prompt: str = Field(default="", description="who the agent is told to be", examples=["You are the release manager."])
+    prompt: str = Field(
+        default="", description="who the agent is told to be", examples=["You are the release manager."]
+    )
     runtime: Name | None = Field(
         default=None, description="where tasks of this role run, where they say nothing else", examples=["claude-code"]
     )
     model: ModelName | None = Field(default=None, description="the model of this role", examples=["opus"])
-    skills: tuple[Name, ...] = Field(default=(), description="skills that tasks of this role always have", examples=[["python-style"]])
-    budget: BudgetLimit | None = Field(default=None, description="what one task of this role may spend", examples=[{"usd": 2.0}])
+    skills: tuple[Name, ...] = Field(
+        default=(), description="skills that tasks of this role always have", examples=[["python-style"]]
+    )
+    budget: BudgetLimit | None = Field(
+        default=None, description="what one task of this role may spend", examples=[{"usd": 2.0}]
+    )
     threshold: Threshold | None = Field(default=None, description="as in [context], for this role", examples=[0.7])
 
 
@@ -106,7 +126,9 @@ class BudgetConfig(Model):
         default=None, description="what one execution may spend", examples=[{"usd": 5.0, "tokens": 2_000_000}]
     )
     day: BudgetLimit | None = Field(default=None, description="what may be spent on a day", examples=[{"usd": 5.0}])
-    month: BudgetLimit | None = Field(default=None, description="what may be spent in a month", examples=[{"usd": 60.0}])
+    month: BudgetLimit | None = Field(
+        default=None, description="what may be spent in a month", examples=[{"usd": 60.0}]
+    )
     hard: bool = Field(default=False, description="whether what does not fit is refused over MCP too")
     timezone: str = Field(default="UTC", description="where days and months begin")
     reserve_usd: Annotated[float, Field(gt=0)] | None = Field(
@@ -140,7 +162,9 @@ class PriceConfig(Model):
     cache_read: Annotated[float, Field(ge=0)] | None = Field(
         default=None, description="tokens read from the provider's cache", examples=[0.3]
     )
-    cache_write: Annotated[float, Field(ge=0)] | None = Field(default=None, description="tokens written to it", examples=[3.75])
+    cache_write: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="tokens written to it", examples=[3.75]
+    )
 
 
 class RetentionConfig(Model):
@@ -148,7 +172,9 @@ class RetentionConfig(Model):
 
     keep: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many, the newest, are kept at the most")
     days: Annotated[float, Field(gt=0, le=36_500)] = Field(default=30, description="for how many days")
-    max_mb: Annotated[int, Field(ge=1, le=1 << 30)] = Field(default=2048, description="how much space they may take together, in MB")
+    max_mb: Annotated[int, Field(ge=1, le=1 << 30)] = Field(
+        default=2048, description="how much space they may take together, in MB"
+    )
     auto: bool = Field(default=True, description="whether the others are removed without being asked")
 
 
@@ -159,16 +185,22 @@ SUMMARIZER = r"^(deterministic|sampling|(runner|claude-code|open-code|cli|pydant
 class ContextConfig(Model):
     """How contexts are kept within their model's window: `[context]`."""
 
-    enabled: bool = Field(default=True, description="whether what came before is summarised; else it is cut in its middle")
+    enabled: bool = Field(
+        default=True, description="whether what came before is summarised; else it is cut in its middle"
+    )
     threshold: Threshold = Field(default=0.8, description="the share of the window beyond which it is")
-    reserve_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = Field(default=8_000, description="kept for the answer")
+    reserve_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = Field(
+        default=8_000, description="kept for the answer"
+    )
     pass_tokens: Annotated[int, Field(ge=200, le=MOST_TOKENS)] = Field(
         default=8_000, description="outputs longer than this are handed on as summaries"
     )
     default_window: Annotated[int, Field(ge=2_000, le=MOST_TOKENS)] = Field(
         default=128_000, description="the window of a model that nobody knows"
     )
-    windows: dict[str, Annotated[int, Field(ge=2_000, le=MOST_TOKENS)]] = Field(default_factory=dict, description="windows by model")
+    windows: dict[str, Annotated[int, Field(ge=2_000, le=MOST_TOKENS)]] = Field(
+        default_factory=dict, description="windows by model"
+    )
     summarizers: tuple[Annotated[str, Field(pattern=SUMMARIZER)], ...] = Field(
         default=("runner", "sampling", "deterministic"), description="who summarises, in this order, until one does"
     )
@@ -189,17 +221,26 @@ class ClientConfig(Model):
     token_file: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         default=None, description="the file that holds its token, from the project's folder"
     )
-    allow: tuple[str, ...] = Field(default=(), description="tools, of those that the project grants: `*` is all of them", examples=[["*"]])
+    allow: tuple[str, ...] = Field(
+        default=(), description="tools, of those that the project grants: `*` is all of them", examples=[["*"]]
+    )
     budget: BudgetLimit | None = Field(
-        default=None, description="what it may spend on a day; it holds even where [budget] only warns", examples=[{"usd": 1.0}]
+        default=None,
+        description="what it may spend on a day; it holds even where [budget] only warns",
+        examples=[{"usd": 1.0}],
     )
     compose: bool = Field(default=False, description="whether it may save, change and delete composed tools")
-    engine: bool = Field(default=False, description="whether it may start agents and commands, resume, and say what is approved")
+    engine: bool = Field(
+        default=False, description="whether it may start agents and commands, resume, and say what is approved"
+    )
 
     @model_validator(mode="after")
     def _one_token(self) -> ClientConfig:
         if (self.token_env is None) == (self.token_file is None):
-            raise ValueError('give either token_env (a variable: token_env = "CI_TOKEN") or token_file (a file that holds nothing else)')
+            raise ValueError(
+                'give either token_env (a variable: token_env = "CI_TOKEN") or token_file (a file that holds '
+                "nothing else)"
+            )
         return self
 
     @field_validator("allow")
@@ -219,12 +260,20 @@ class ServeConfig(Model):
     listed: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=30, description="composed tools listed under their own names; others are found by search"
     )
-    clients: dict[ClientName, ClientConfig] = Field(default_factory=dict, max_length=1000, description="who may call over HTTP, by a token")
-    hosts: tuple[HostName, ...] = Field(
-        default=(), description="names by which this server is reached, beside its own address", examples=[["tools.example.com"]]
+    clients: dict[ClientName, ClientConfig] = Field(
+        default_factory=dict, max_length=1000, description="who may call over HTTP, by a token"
     )
-    origins: tuple[Origin, ...] = Field(default=(), description="web pages that may call it", examples=[["https://example.com"]])
-    max_request_bytes: Annotated[int, Field(ge=1024, le=256 << 20)] = Field(default=4 << 20, description="what a request may have")
+    hosts: tuple[HostName, ...] = Field(
+        default=(),
+        description="names by which this server is reached, beside its own address",
+        examples=[["tools.example.com"]],
+    )
+    origins: tuple[Origin, ...] = Field(
+        default=(), description="web pages that may call it", examples=[["https://example.com"]]
+    )
+    max_request_bytes: Annotated[int, Field(ge=1024, le=256 << 20)] = Field(
+        default=4 << 20, description="what a request may have"
+    )
     read_timeout_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         default=20.0, description="seconds for a request's head, and for its body"
     )
@@ -246,11 +295,15 @@ class EngineSection(Model):
     strategy: StrategyName = Field(default="auto", description="how a task is run, where it says nothing")
     concurrency: Annotated[int, Field(ge=1, le=256)] = Field(default=4, description="tasks that run at the same time")
     timeout_s: Annotated[float, Field(gt=0)] = Field(default=1800.0, description="seconds that one task may take")
-    silence_s: Annotated[float, Field(gt=0)] = Field(default=300.0, description="seconds for which a program may say nothing")
+    silence_s: Annotated[float, Field(gt=0)] = Field(
+        default=300.0, description="seconds for which a program may say nothing"
+    )
     chain: tuple[Name, ...] = Field(
         default=(), description="the roles of a handoff, instead of the rule's", examples=[["architect", "developer"]]
     )
-    command: Name | None = Field(default=None, description="the command that answers tasks on the cli runtime", examples=["llm"])
+    command: Name | None = Field(
+        default=None, description="the command that answers tasks on the cli runtime", examples=["llm"]
+    )
     prompt_tokens: Annotated[int, Field(ge=1000, le=MOST_TOKENS)] = Field(
         default=60_000, description="what files and previous outputs may take of a prompt"
     )
@@ -280,7 +333,9 @@ class EngineConfig(Model):
 
 
 def read_engine_config(project: Path, layers: Layers | None = None) -> EngineConfig:
-    """The project's settings for the engine, of the file and the environment, or `ConfigError` with all that is wrong with them."""
+    """The project's settings for the engine, of the file and the environment, or `ConfigError` with all that is
+    wrong with them.
+    """
     layers = layers or read_engine_settings(project)
     known = SECTIONS | TOOL_SECTIONS
     wrong = [problem((name,), unknown((name,), known), layers.where) for name in sorted(layers.table.keys() - known)]
@@ -298,5 +353,7 @@ def read_engine_config(project: Path, layers: Layers | None = None) -> EngineCon
 
 
 def read_engine_settings(project: Path) -> Layers:
-    """The settings as they are written. `GO_ENT__RUNNERS__CLAUDE_CODE` is the runtime of that name, whether the file names it or not."""
+    """The settings as they are written. `GO_ENT__RUNNERS__CLAUDE_CODE` is the runtime of that name, whether the file
+    names it or not.
+    """
     return read_settings(project, {"runners": ("claude-code", "open-code")})

@@ -55,7 +55,9 @@ class BudgetExceeded(EngineError):
 
 
 class NoCap(BudgetExceeded):
-    """Raised before a command that a limit in dollars can't hold: nothing stops it at a price, and nobody declared its most."""
+    """Raised before a command that a limit in dollars can't hold: nothing stops it at a price, and nobody declared
+    its most.
+    """
 
     def __init__(self, scope: str, problem: str, limit: str) -> None:
         self._problem = problem
@@ -71,7 +73,8 @@ class Untrusted(EngineError):
 
     def __init__(self, what: str, project: str) -> None:
         super().__init__(
-            f"{what} would start what {project} names: look at its .go-ent/config.toml and the like, then say go-ent trust there"
+            f"{what} would start what {project} names: look at its .go-ent/config.toml and the like, then say "
+            "go-ent trust there"
         )
 
 
@@ -113,7 +116,9 @@ class Unborn(BadState):
 
 
 class LedgerError(EngineError):
-    """Raised when the record of what was spent can't be read or written. Without it nothing is started: no record is no permission."""
+    """Raised when the record of what was spent can't be read or written. Without it nothing is started: no record is
+    no permission.
+    """
 
 
 class ModelFailed(EngineError):
@@ -137,7 +142,8 @@ class PromptTooLarge(EngineError):
     def __init__(self, tokens: int, window: int, reserve: int, model: str | None) -> None:
         kept = f", {reserve} of which are kept for the answer" if reserve else ""
         super().__init__(
-            f"the prompt is {tokens} tokens long, and {model or 'the model'} takes {window}{kept}: the task, its role and its skills are "
+            f"the prompt is {tokens} tokens long, and {model or 'the model'} takes {window}{kept}: the task, "
+            "its role and its skills are "
             "never cut; make them shorter, give less as files, or name a model with a larger window"
         )
 

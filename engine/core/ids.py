@@ -21,5 +21,11 @@ def new_id() -> str:
         # 48 bits of milliseconds and 12 of their fraction, never the same twice.
         _last = max(_last + 1, (time.time_ns() << 12) // 1_000_000)
         stamp = _last
-    bits = (stamp >> 12 & (1 << 48) - 1) << 80 | 7 << 76 | (stamp & 0xFFF) << 64 | 2 << 62 | int.from_bytes(os.urandom(8)) >> 2
+    bits = (
+        (stamp >> 12 & (1 << 48) - 1) << 80
+        | 7 << 76
+        | (stamp & 0xFFF) << 64
+        | 2 << 62
+        | int.from_bytes(os.urandom(8)) >> 2
+    )
     return str(uuid.UUID(int=bits))

@@ -1,4 +1,5 @@
-"""What is logged may quote a client, a server or a file: it reaches no handler before it is one short line that a terminal can't obey.
+"""What is logged may quote a client, a server or a file: it reaches no handler before it is one short line that a
+terminal can't obey.
 
 This is done where records are made, so that it holds for every logger and every handler, those of libraries too.
 """
@@ -17,11 +18,15 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def shown(text: str, most: int = MOST, *, lines: bool = False) -> str:
-    """Text with everything escaped that is not printable, and its middle cut out where it is long. With *lines*, those stay."""
+    """Text with everything escaped that is not printable, and its middle cut out where it is long. With *lines*,
+    those stay.
+    """
     if len(text) > most:
         text = f"{text[: most // 2]} … [{len(text) - most} characters cut] … {text[len(text) - most // 2 :]}"
     keep = "\n" if lines else ""
-    return "".join(char if char.isprintable() or char in keep else char.encode("unicode_escape").decode() for char in text)
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def keep_plain() -> None:
@@ -47,7 +52,9 @@ def _plain_record(*args: Any, **options: Any) -> logging.LogRecord:
         message = f"{record.msg} ({type(error).__name__} in its arguments)"
     if record.exc_info and record.exc_info[0] is not None:
         if record.name.partition(".")[0] in OURS:
-            record.exc_text = shown("".join(traceback.format_exception(*record.exc_info)).rstrip(), MOST_TRACE, lines=True)
+            record.exc_text = shown(
+                "".join(traceback.format_exception(*record.exc_info)).rstrip(), MOST_TRACE, lines=True
+            )
         else:  # mostly a client's mistake; if it is not, the place is what helps
             message += _in_brief(record.exc_info)
         record.exc_info = None

@@ -57,7 +57,9 @@ class BudgetLimit(Model):
     def part(self, share: float) -> BudgetLimit:
         """A part of it."""
         usd, tokens = self.usd, self.tokens
-        return BudgetLimit(usd=None if usd is None else usd * share, tokens=None if tokens is None else max(1, int(tokens * share)))
+        return BudgetLimit(
+            usd=None if usd is None else usd * share, tokens=None if tokens is None else max(1, int(tokens * share))
+        )
 
 
 class Tokens(Model):
@@ -139,12 +141,18 @@ class Task(Model):
         if given and given[0] != "command" and self.description.strip():
             raise ValueError(f"a task is one of prompt and {given[0]}, not both of them")
         if self.max_cost_usd is not None and (self.tool or self.code or not (self.max_cost_usd or self.command)):
-            said = "a composed tool or code costs nothing by itself" if self.tool or self.code else "0 is for a command that costs nothing"
+            said = (
+                "a composed tool or code costs nothing by itself"
+                if self.tool or self.code
+                else "0 is for a command that costs nothing"
+            )
             raise ValueError(f"max_cost_usd is the most that a command or an agent costs: {said}")
         if not given and not self.description.strip():
             raise ValueError("a task needs a description (or a command, a tool or code)")
         if self.repeatable and (self.tool or self.code):
-            raise ValueError(f"repeatable is for a command or a prompt: of a task's {given[0]}, each call is decided for itself")
+            raise ValueError(
+                f"repeatable is for a command or a prompt: of a task's {given[0]}, each call is decided for itself"
+            )
         return self
 
     @property
@@ -193,10 +201,14 @@ class RunRequest(Model):
     timeout_s: float | None = None
     silence_s: float | None = None
     max_usd: float | None = None
-    max_tokens: int | None = None  # what the model may write; a runtime that can't cap that ends the run when it is passed
+    max_tokens: int | None = (
+        None  # what the model may write; a runtime that can't cap that ends the run when it is passed
+    )
     json_schema: dict[str, Any] | None = None
     session_id: str | None = None
-    session_cost_usd: float | None = None  # what the session had cost before: a runner that reports sums reports the increment
+    session_cost_usd: float | None = (
+        None  # what the session had cost before: a runner that reports sums reports the increment
+    )
     needs_session: bool = False  # an edit, a price or a resume is wanted: a way that has none will not do
     serve_tools: bool = False  # attach this project's MCP server, so that the agent can use and author composed tools
     command: tuple[str, ...] | str | None = None
@@ -204,7 +216,9 @@ class RunRequest(Model):
     code: str | None = None
     inputs: dict[str, Any] = Field(default_factory=dict)
     grants: tuple[str, ...] | None = None  # what a guest may call, at the most; None: all that the project grants
-    recording: SkipValidation[Any] = Field(default=None, exclude=True, repr=False)  # a `composer.Recording`, if it runs in a guest
+    recording: SkipValidation[Any] = Field(
+        default=None, exclude=True, repr=False
+    )  # a `composer.Recording`, if it runs in a guest
 
     @property
     def run_id(self) -> str:

@@ -40,10 +40,14 @@ OUTCOMES: MappingProxyType[Status, Outcome] = MappingProxyType(
         "interrupted": Outcome("PARTIAL", True, 130, "interrupted", "interrupted"),
     }
 )
-EXIT_CODES: MappingProxyType[Status, int] = MappingProxyType({status: outcome.exit_code for status, outcome in OUTCOMES.items()})
+EXIT_CODES: MappingProxyType[Status, int] = MappingProxyType(
+    {status: outcome.exit_code for status, outcome in OUTCOMES.items()}
+)
 
 # Of whole tasks: `go-ent run` and what is built on it.
-TASK_EXIT_CODES: MappingProxyType[TaskStatus, int] = MappingProxyType({"COMPLETE": 0, "BLOCKED": 1, "NEEDS_REPLAN": 3, "PARTIAL": 13})
+TASK_EXIT_CODES: MappingProxyType[TaskStatus, int] = MappingProxyType(
+    {"COMPLETE": 0, "BLOCKED": 1, "NEEDS_REPLAN": 3, "PARTIAL": 13}
+)
 
 
 def run_result(run: Run, execution_id: str, task_id: str, duration_ms: int) -> RunResult:

@@ -12,7 +12,9 @@ GRACE_S = 2.0
 
 
 async def drive(box: Sandbox, run_id: str, running: Coroutine[Any, Any, Run], stop: asyncio.Event) -> Run | None:
-    """A run that *stop* ends: gracefully, then by force. None if it had to be given up. Cancelling this ends it, too."""
+    """A run that *stop* ends: gracefully, then by force. None if it had to be given up. Cancelling this ends it,
+    too.
+    """
     task = asyncio.ensure_future(running)
     stopping = asyncio.ensure_future(stop.wait())
     try:

@@ -58,7 +58,9 @@ class ExecutionContext:
     may_start: bool = True  # whether whoever asked may start programs by argv
     ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
     adjustments: tuple[str, ...] = ()
-    decided: dict[str, Policy] = field(default_factory=dict)  # by step, of those of which nobody knows whether they were done
+    decided: dict[str, Policy] = field(
+        default_factory=dict
+    )  # by step, of those of which nobody knows whether they were done
     warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
     spending: set[str] = field(default_factory=set)  # the tries for which money is held now
     context: RecordedContext | None = None
@@ -89,7 +91,8 @@ class ExecutionContext:
         self.say("warning", step, text)
 
     async def write(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Do something to the execution's files, in a thread: what several steps want at once is written, and synced, at once.
+        """Do something to the execution's files, in a thread: what several steps want at once is written, and synced,
+        at once.
 
         Who is cancelled meanwhile waits for it.
         """
@@ -158,7 +161,8 @@ class Dispatcher:
         self._role(task)
         if isinstance(task.command, tuple) and not may_start:
             raise NeedsApproval(
-                f"{task.title!r:.120} would start a program of the caller's choice: name it under [commands.NAME] in .go-ent/config.toml "
+                f"{task.title!r:.120} would start a program of the caller's choice: name it under "
+                "[commands.NAME] in .go-ent/config.toml "
                 "and use that name, or have a person run it with go-ent run"
             )
         if isinstance(task.command, str) and task.command not in self._config.commands:
@@ -181,9 +185,16 @@ class Dispatcher:
             raise Untrusted(f"the command {self._config.engine.command}", str(self._project))
 
     async def prompt(self, step: Step, adjustments: tuple[str, ...] = ()) -> Prompt:
-        """What an agent would be sent, within the same room; but what is too long is cut here, where it would be summarised."""
+        """What an agent would be sent, within the same room; but what is too long is cut here, where it would be
+        summarised.
+        """
         role = self._role(step.task)
-        runtime = step.task.runtime or (role.runtime if role is not None else None) or self._config.engine.runtime or "claude-code"
+        runtime = (
+            step.task.runtime
+            or (role.runtime if role is not None else None)
+            or self._config.engine.runtime
+            or "claude-code"
+        )
         model = self._model(step.task, role, runtime, runtime)
         step, room, notes = await self._light(step, role, model)
         files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=room.material)
@@ -215,11 +226,18 @@ class Dispatcher:
         bare = replace(step, previous=(), dependencies=(), task=step.task.model_copy(update={"files": ()}))
         alone = (await asyncio.to_thread(self._prompt, Fitted(bare, ()), LEAST)).tokens
         config = self._config.roles.get(role.name) if role is not None else None
-        room = self._keeper.room(model, alone, step.task.threshold or (config.threshold if config is not None else None))
+        room = self._keeper.room(
+            model, alone, step.task.threshold or (config.threshold if config is not None else None)
+        )
         return replace(room, material=min(room.material, self._config.engine.prompt_tokens))
 
     async def _light(
-        self, step: Step, role: Role | None, model: str | None, context: RecordedContext | None = None, purse: Purse | None = None
+        self,
+        step: Step,
+        role: Role | None,
+        model: str | None,
+        context: RecordedContext | None = None,
+        purse: Purse | None = None,
     ) -> tuple[Step, Room, list[str]]:
         """The step with what it brings along in short, if it is too much; the room that is left; and what was done."""
         room = await self._room(step, role, model)
@@ -229,7 +247,9 @@ class Dispatcher:
         return step, await self._room(step, role, model), notes
 
     async def _prompt_within(self, step: Step, run: ExecutionContext, role: Role | None, model: str | None) -> Prompt:
-        """The prompt of a step, within the window of the model that it goes to: what would not fit is summarised first."""
+        """The prompt of a step, within the window of the model that it goes to: what would not fit is summarised
+        first.
+        """
         run.context = run.context or RecordedContext(run.held)
         limit = tighter(step.task.budget, role.budget if role is not None else None)
         purse = Purse(
@@ -240,7 +260,9 @@ class Dispatcher:
             warn=lambda text: run.warn(step.id, f"a summary for it: {text}"),
         )
         step, room, notes = await self._light(step, role, model, run.context, purse)
-        files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=max(room.material, MOST_READ))
+        files = await asyncio.to_thread(
+            read_files, self._project, step.task.files, budget_tokens=max(room.material, MOST_READ)
+        )
         fitted = await self._keeper.fit(run.context, step, run.adjustments, room, purse=purse, files=files)
         for note in (*notes, *fitted.notes):
             run.warn(step.id, note)
@@ -248,7 +270,9 @@ class Dispatcher:
         for note in prompt.notes:
             run.warn(step.id, note)
         self._check_size(prompt, room, model)
-        await run.write(run.held.append, "context", self._keeper.fill(step.id, model, self._keeper.counted(prompt.tokens, model)))
+        await run.write(
+            run.held.append, "context", self._keeper.fill(step.id, model, self._keeper.counted(prompt.tokens, model))
+        )
         return prompt
 
     def _check_size(self, prompt: Prompt, room: Room, model: str | None) -> None:
@@ -269,7 +293,9 @@ class Dispatcher:
         started = time.monotonic()
         policy = run.decided.pop(step.id, "retry")
         try:
-            result = await self._tries(step, run, before) if policy == "retry" else assumed(step.id, run.held.state, policy)
+            result = (
+                await self._tries(step, run, before) if policy == "retry" else assumed(step.id, run.held.state, policy)
+            )
         except EngineError as error:
             result = failed(run.id, step.id, error)
         if run.tapes.wrong is not None:  # what it came to is not to be believed, nor to be recorded
@@ -280,8 +306,12 @@ class Dispatcher:
             run.tapes.ended(step.id)
         took = round((time.monotonic() - started) * 1000)
         observations = (*result.observations, *run.warnings.pop(step.id, ()))
-        result = with_earlier(result.model_copy(update={"duration_ms": took, "observations": observations, "role": role}), before)
-        unknown = policy == "fail" or (run.broken is not None and result.status == "interrupted")  # it was not asked to stop
+        result = with_earlier(
+            result.model_copy(update={"duration_ms": took, "observations": observations, "role": role}), before
+        )
+        unknown = policy == "fail" or (
+            run.broken is not None and result.status == "interrupted"
+        )  # it was not asked to stop
         try:
             await run.write(partial(run.held.finish_step, step.id, result, unknown=unknown))
         except OSError as error:  # what can't be recorded must not be done again, nor anything after it be begun
@@ -294,7 +324,9 @@ class Dispatcher:
         task = step.task
         self.check(task, may_start=run.may_start)
         role = self._role(task)
-        choice = await choose_runtime(task, role, self._config.engine.runtime, self._config.engine.command, self._registry)
+        choice = await choose_runtime(
+            task, role, self._config.engine.runtime, self._config.engine.command, self._registry
+        )
         prompts: dict[str | None, Prompt | None] = {}  # by model: another may have a smaller window
         candidates = [choice.runtime, *(self._registry.family(choice.runtime) if task.needs_model else ())]
         attempts: list[Attempt] = []
@@ -308,7 +340,9 @@ class Dispatcher:
             model = self._model(task, role, name, choice.runtime)
             try:
                 if model not in prompts:
-                    prompts[model] = await unless(run.stop, self._prompt_within(step, run, role, model)) if task.has_prompt else None
+                    prompts[model] = (
+                        await unless(run.stop, self._prompt_within(step, run, role, model)) if task.has_prompt else None
+                    )
                 prompt = prompts[model]
                 result, settled = await self._try(step, run, name, role, model, prompt, session)
                 if session is not None and _never_began(result):
@@ -328,7 +362,9 @@ class Dispatcher:
         return _told(step, run, choice, attempts, result)
 
     def _model(self, task: Task, role: Role | None, name: str, chosen: str) -> str | None:
-        """The model as a runtime calls it. A stand-in has names of its own: what it can't know is left to its default."""
+        """The model as a runtime calls it. A stand-in has names of its own: what it can't know is left to its
+        default.
+        """
         config = self._config.runners.get(name)
         default = config.model if config is not None else None
         if name == "cli":
@@ -407,12 +443,15 @@ class Dispatcher:
         finally:
             if reservation is not None:
                 try:
-                    result = await asyncio.shield(self._paying.settle(reservation, run, step, role, name, model, result))
+                    result = await asyncio.shield(
+                        self._paying.settle(reservation, run, step, role, name, model, result)
+                    )
                 finally:
                     self._paying.settled(run, key)
         assert result is not None
         if prompt is not None and result.tokens is not None and session is None and name == "cli":
-            # An agent's figures are those of all its turns, and of what it says of itself: they tell nothing of the tokenizer.
+            # An agent's figures are those of all its turns, and of what it says of itself: they tell nothing of the
+            # tokenizer.
             reported = result.tokens.input + result.tokens.cache_read + result.tokens.cache_write
             self._keeper.counter.report(result.model or model or "", prompt.tokens, reported)
             if reported:  # what was counted there is what it was
@@ -425,7 +464,9 @@ class Dispatcher:
         return result, Attempt.of(result, name)
 
     def grants_of(self, client: str) -> tuple[str, ...] | None:
-        """What guests of a client with a token may call, at the most, as its grants are now. None: all that the project grants."""
+        """What guests of a client with a token may call, at the most, as its grants are now. None: all that the
+        project grants.
+        """
         if not client:
             return None
         rights = self._config.serve.clients.get(client)
@@ -486,7 +527,14 @@ class Dispatcher:
     def _blank(self, step: Step, run: ExecutionContext, status: RunStatus, error: str) -> RunResult:
         failure = "interrupted" if status == "interrupted" else "task"
         return RunResult.model_validate(
-            {"execution_id": run.id, "task_id": step.id, "status": status, "error": error, "failure": failure, "runtime": None}
+            {
+                "execution_id": run.id,
+                "task_id": step.id,
+                "status": status,
+                "error": error,
+                "failure": failure,
+                "runtime": None,
+            }
         )
 
 
@@ -502,7 +550,9 @@ def _session_of(run: ExecutionContext, step: Step, before: RunResult | None, run
 
 
 def _never_began(result: RunResult) -> bool:
-    """Whether a session could not be gone on with. A failure that has nothing to do with it keeps it for the next try."""
+    """Whether a session could not be gone on with. A failure that has nothing to do with it keeps it for the next
+    try.
+    """
     return result.failure == "task" and not result.output and not (result.tokens and result.tokens.total)
 
 
@@ -523,11 +573,18 @@ def with_earlier(result: RunResult, before: RunResult | None) -> RunResult:
     )
 
 
-def _told(step: Step, run: ExecutionContext, choice: Choice, attempts: list[Attempt], result: RunResult | None) -> RunResult:
+def _told(
+    step: Step, run: ExecutionContext, choice: Choice, attempts: list[Attempt], result: RunResult | None
+) -> RunResult:
     """A result that tells its whole story: who tried, why, and what all of it cost."""
     if result is None:
         said = "; ".join(f"{attempt.runtime}: {attempt.error}" for attempt in attempts)
-        made = {"status": "failed", "failure": "not_found", "error": f"no runtime could be used: {said}", "runtime": choice.runtime}
+        made = {
+            "status": "failed",
+            "failure": "not_found",
+            "error": f"no runtime could be used: {said}",
+            "runtime": choice.runtime,
+        }
         result = RunResult.model_validate({"execution_id": run.id, "task_id": step.id, **made})
     cost_usd, tokens = cost_of(attempts)
     error = result.error

@@ -1,4 +1,6 @@
-"""Executions from their beginning to their end: the steps of the strategy that was chosen, and a state that says how it went."""
+"""Executions from their beginning to their end: the steps of the strategy that was chosen, and a state that says how
+it went.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from go_ent.sandbox.worker.tape import Diverged
 class Carrier:
     """Of one engine. *over* hears of each execution that has ended, whatever came of it."""
 
-    def __init__(self, dispatcher: Dispatcher, config: EngineConfig, guests: Guests, over: Callable[[ExecutionContext], None]) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, config: EngineConfig, guests: Guests, over: Callable[[ExecutionContext], None]
+    ) -> None:
         self._dispatcher = dispatcher
         self._config = config
         self._guests = guests
@@ -45,15 +49,23 @@ class Carrier:
         started = time.monotonic()
         try:
             await run.write(run.held.move, "running")
-            run.say("status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason)
+            run.say(
+                "status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason
+            )
             try:
-                results = await self.steps(run.id, work, chosen, partial(self._dispatcher.run, run=run), concurrency, run.stop)
+                results = await self.steps(
+                    run.id, work, chosen, partial(self._dispatcher.run, run=run), concurrency, run.stop
+                )
                 if run.broken is not None:
                     if isinstance(run.tapes.wrong, Diverged):
-                        raise ExecutionConflict(f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}")
+                        raise ExecutionConflict(
+                            f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}"
+                        )
                     raise StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
                 for step in results:
-                    if step.task_id not in run.held.state.results:  # it never came to be run, and who watches should know
+                    if (
+                        step.task_id not in run.held.state.results
+                    ):  # it never came to be run, and who watches should know
                         run.say("step", step.task_id, step.error or "", status=step.status)
                 leaves = parallel.leaves(work, results) if isinstance(work, Plan) else ()
                 took = round((time.monotonic() - started) * 1000)
@@ -67,7 +79,11 @@ class Carrier:
                 raise
             paused = any(step.status == "paused" for step in result.steps)
             interrupted = run.stop.is_set() and not result.ok
-            await self._end(run, result, "completed" if result.ok else "interrupted" if interrupted else "paused" if paused else "failed")
+            await self._end(
+                run,
+                result,
+                "completed" if result.ok else "interrupted" if interrupted else "paused" if paused else "failed",
+            )
             return result
         finally:
             self._over(run)
@@ -85,18 +101,28 @@ class Carrier:
         run.say("result", text=result.output, result=result.model_dump(mode="json"))
 
     async def steps(
-        self, execution_id: str, work: Work, chosen: Chosen, step: RunStep, concurrency: int | None, stop: asyncio.Event | None = None
+        self,
+        execution_id: str,
+        work: Work,
+        chosen: Chosen,
+        step: RunStep,
+        concurrency: int | None,
+        stop: asyncio.Event | None = None,
     ) -> tuple[RunResult, ...]:
         """What the steps come to, each of them run by *step*, as the strategy has them."""
         if isinstance(work, Plan):
-            most = next(one for one in (concurrency, work.concurrency, self._config.engine.concurrency) if one is not None)
+            most = next(
+                one for one in (concurrency, work.concurrency, self._config.engine.concurrency) if one is not None
+            )
             return await parallel.run(work, step, execution_id=execution_id, concurrency=most, stop=stop)
         if chosen.strategy == "multi":
             assert isinstance(work, Task)
             return await multi.run(work, step, execution_id=execution_id, chain=self._config.engine.chain, stop=stop)
         return await single.run(as_tasks(work), step, execution_id=execution_id, stop=stop)
 
-    async def rehearse(self, work: Work, chosen: Chosen, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
+    async def rehearse(
+        self, work: Work, chosen: Chosen, adjustments: Sequence[str] = ()
+    ) -> list[tuple[str, Prompt | str]]:
         """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
         seen: list[tuple[str, Prompt | str]] = []
 
@@ -120,9 +146,17 @@ class Carrier:
             if problems:
                 raise problems[0]
             return seen
-        for task, referred in zip(work.task, work.referred, strict=True):  # as they are: what is referred to is not there yet
+        for task, referred in zip(
+            work.task, work.referred, strict=True
+        ):  # as they are: what is referred to is not there yet
             others = [one for one in dict.fromkeys(task.depends_on) if one not in referred]
-            await look(Step(task.id, work.with_threshold(task), dependencies=tuple(Output(one, f"[what {one} answers]") for one in others)))
+            await look(
+                Step(
+                    task.id,
+                    work.with_threshold(task),
+                    dependencies=tuple(Output(one, f"[what {one} answers]") for one in others),
+                )
+            )
         return seen
 
 

@@ -1,4 +1,6 @@
-"""Models that are asked outside of a step: a question, a summary. Within the budget, and on the account, whoever answers."""
+"""Models that are asked outside of a step: a question, a summary. Within the budget, and on the account, whoever
+answers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ Answer = Callable[[float | None], Awaitable[tuple[ModelReply, RunResult | None]]
 
 
 class Asking:
-    """Of one engine. *check* refuses a runtime that a folder which nobody trusts must not start; *client_of* is who began an execution,
+    """Of one engine. *check* refuses a runtime that a folder which nobody trusts must not start; *client_of* is who
+    began an execution,
     *window_of* what a model takes."""
 
     def __init__(
@@ -61,19 +64,32 @@ class Asking:
         self.sample: Sample | None = None  # asks the connected client's model, where there is one
 
     async def model(
-        self, system: str, user: str, options: ModelOptions, *, purse: Purse, runtime: str | None = None, may_ask: bool = True
+        self,
+        system: str,
+        user: str,
+        options: ModelOptions,
+        *,
+        purse: Purse,
+        runtime: str | None = None,
+        may_ask: bool = True,
     ) -> ModelReply:
         """Ask through a runtime; by default the one that a task would go to."""
         task = Task(description="a question", access="none", runtime=runtime)
-        choice = await choose_runtime(task, None, self._config.engine.runtime, self._config.engine.command, self._registry)
+        choice = await choose_runtime(
+            task, None, self._config.engine.runtime, self._config.engine.command, self._registry
+        )
         self._check(choice.runtime, task)
 
         async def answer(cap: float | None) -> tuple[ModelReply, RunResult | None]:
-            return await RunnerCaller(self._registry.get(choice.runtime), self._project, max_usd=cap).ask(system, user, options)
+            return await RunnerCaller(self._registry.get(choice.runtime), self._project, max_usd=cap).ask(
+                system, user, options
+            )
 
         return await self._paid(answer, choice.runtime, system + user, options, purse, may_ask=may_ask)
 
-    async def _summary(self, system: str, user: str, options: ModelOptions, *, purse: Purse, runtime: str) -> ModelReply:
+    async def _summary(
+        self, system: str, user: str, options: ModelOptions, *, purse: Purse, runtime: str
+    ) -> ModelReply:
         """An answer that is a summary: nobody is asked for more money, and what a failure cost is told."""
 
         async def answer(_: float | None) -> tuple[ModelReply, RunResult | None]:
@@ -82,7 +98,9 @@ class Asking:
         try:
             if runtime == PYDANTIC_AI:
                 return await self._paid(answer, runtime, system + user, options, purse, may_ask=False)
-            return await self.model(system, user, options, purse=purse, runtime=None if runtime == RUNNER else runtime, may_ask=False)
+            return await self.model(
+                system, user, options, purse=purse, runtime=None if runtime == RUNNER else runtime, may_ask=False
+            )
         except ModelFailed as error:
             result = error.result
             raise SummaryFailed(str(error), 0.0 if result is None or never_asked(result) else result.cost_usd) from None
@@ -91,9 +109,13 @@ class Asking:
         except SummaryFailed as error:
             raise SummaryFailed(str(error), 0.0) from None
         except Exception as error:  # of a library: what it says may repeat the key that it was given
-            raise SummaryFailed(f"{type(error).__name__}: {_scrubbed(str(error))}", 0.0 if _refused(error) else None) from None
+            raise SummaryFailed(
+                f"{type(error).__name__}: {_scrubbed(str(error))}", 0.0 if _refused(error) else None
+            ) from None
 
-    async def _paid(self, answer: Answer, runtime: str, prompt: str, options: ModelOptions, purse: Purse, *, may_ask: bool) -> ModelReply:
+    async def _paid(
+        self, answer: Answer, runtime: str, prompt: str, options: ModelOptions, purse: Purse, *, may_ask: bool
+    ) -> ModelReply:
         """Hold what an answer may cost, have it, and count what it came to, however it ended."""
         key, limit = f"{new_id()}/model/1", purse.task_limit
         client = await self._client_of(purse.execution_id) if purse.is_execution else ""
@@ -142,7 +164,9 @@ class Asking:
             raise
         model = (result.model if result is not None else None) or options.model
         settled = await asyncio.shield(
-            self._budget.settle(reservation, runtime=runtime, model=model, role=None, tokens=reply.usage, usd=reply.cost_usd)
+            self._budget.settle(
+                reservation, runtime=runtime, model=model, role=None, tokens=reply.usage, usd=reply.cost_usd
+            )
         )
         _tell(purse, settled)
         if model and reply.usage is not None and runtime in PLAIN:
@@ -153,7 +177,8 @@ class Asking:
     def summarizers(self, purse: Purse, model: str | None) -> list[Summarizer]:
         """Those that the configuration names, in its order; one that needs no model is always behind them.
 
-        `open-code:openai/gpt-5-mini` is a runtime and the model to ask there; without one it is *model*, or the configuration's.
+        `open-code:openai/gpt-5-mini` is a runtime and the model to ask there; without one it is *model*, or the
+        configuration's.
         """
         config, made = self._config.context, list[Summarizer]()
         for given in config.summarizers:
@@ -163,11 +188,17 @@ class Asking:
                 made.append(Deterministic(self._counter))
             elif name == "sampling":
                 if self.sample is not None:
-                    made.append(SamplingSummarizer(self.sample, self._templates, timeout_s=config.timeout_s, counter=self._counter))
+                    made.append(
+                        SamplingSummarizer(
+                            self.sample, self._templates, timeout_s=config.timeout_s, counter=self._counter
+                        )
+                    )
             elif name != PYDANTIC_AI or (chosen is not None and self._trusted):
                 call = partial(self._summary, purse=purse, runtime=name)
                 window = min(map(self._window_of, self._may_answer(name, chosen)), default=None)
-                made.append(ModelSummarizer(call, self._templates, name, chosen, config.timeout_s, self._counter, window))
+                made.append(
+                    ModelSummarizer(call, self._templates, name, chosen, config.timeout_s, self._counter, window)
+                )
         return made
 
     def _may_answer(self, runtime: str, model: str | None) -> set[str]:

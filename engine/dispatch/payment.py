@@ -1,4 +1,6 @@
-"""What the tries of steps cost: held before, counted after. Of steps that run at once, one waits for what another has left."""
+"""What the tries of steps cost: held before, counted after. Of steps that run at once, one waits for what another
+has left.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,23 @@ class Paying:
     def __init__(self, config: EngineConfig, budget: Budget) -> None:
         self._config, self._budget = config, budget
 
-    def may_cost(self, step: Step, run: ExecutionContext, role: Role | None, runtime: str, prompt: Prompt | None) -> bool:
+    def may_cost(
+        self, step: Step, run: ExecutionContext, role: Role | None, runtime: str, prompt: Prompt | None
+    ) -> bool:
         """Whether anything has to be held for a try."""
         if runtime != "cli":
             return prompt is not None
         return self._spender(step.task, _limit(step.task, role), run) is not None
 
     async def reserve(
-        self, step: Step, run: ExecutionContext, role: Role | None, runtime: str, model: str | None, prompt: Prompt | None, key: str
+        self,
+        step: Step,
+        run: ExecutionContext,
+        role: Role | None,
+        runtime: str,
+        model: str | None,
+        prompt: Prompt | None,
+        key: str,
     ) -> Reservation:
         """Hold what a try that may cost something is to cost."""
         task = step.task
@@ -74,7 +85,9 @@ class Paying:
         return reservation
 
     def _spender(self, task: Task, limit: BudgetLimit | None, run: ExecutionContext) -> Spender | None:
-        """The command that a task runs. What the task declares of its cost counts if whoever asked may start any program."""
+        """The command that a task runs. What the task declares of its cost counts if whoever asked may start any
+        program.
+        """
         if task.tool or task.code:
             return None
         own = (task.max_cost_usd, limit.usd if limit is not None else None) if run.may_start else ()

@@ -15,7 +15,9 @@ TIMEOUT_S = 300.0
 class RunnerCaller:
     """A `ModelCaller` over one runner: no tools, no files, no session. It keeps no account: the engine's own does."""
 
-    def __init__(self, runner: Runner, cwd: Path, *, timeout_s: float = TIMEOUT_S, max_usd: float | None = None) -> None:
+    def __init__(
+        self, runner: Runner, cwd: Path, *, timeout_s: float = TIMEOUT_S, max_usd: float | None = None
+    ) -> None:
         self._runner = runner
         self._cwd = cwd
         self._timeout_s = timeout_s
@@ -45,6 +47,10 @@ class RunnerCaller:
         if options.json_schema is not None and result.structured is None:
             raise ModelFailed(f"{self._runner.name} answered in text where a JSON value was asked for", result)
         reply = ModelReply(
-            text=result.output, structured=result.structured, usage=result.tokens, cost_usd=result.cost_usd, model=result.model
+            text=result.output,
+            structured=result.structured,
+            usage=result.tokens,
+            cost_usd=result.cost_usd,
+            model=result.model,
         )
         return reply, result

@@ -25,7 +25,9 @@ class Choice:
     reason: str
 
 
-async def choose_runtime(task: Task, role: Role | None, preferred: str | None, answers: str | None, registry: Registry) -> Choice:
+async def choose_runtime(
+    task: Task, role: Role | None, preferred: str | None, answers: str | None, registry: Registry
+) -> Choice:
     """The runtime for a task, and why. *answers* is the command that answers prompts on `cli`."""
     if not task.needs_model:
         if task.runtime not in (None, "cli"):
@@ -39,7 +41,9 @@ async def choose_runtime(task: Task, role: Role | None, preferred: str | None, a
         if name is not None:
             registry.get(name)
             if name == "cli" and answers is None:
-                raise NoRuntime("cli answers prompts only with a command: name one in [commands.NAME], and it in [engine] command")
+                raise NoRuntime(
+                    "cli answers prompts only with a command: name one in [commands.NAME], and it in [engine] command"
+                )
             return Choice(name, reason)
     reasons = []
     for name in registry.names:
@@ -50,4 +54,6 @@ async def choose_runtime(task: Task, role: Role | None, preferred: str | None, a
         if found.ok:
             return Choice(name, "it is the first that is available")
         reasons.append(f"{name}: {found.reason}")
-    raise NoRuntime(f"no runtime is available for a task with a prompt (go-ent doctor says what to do): {'; '.join(reasons)}")
+    raise NoRuntime(
+        f"no runtime is available for a task with a prompt (go-ent doctor says what to do): {'; '.join(reasons)}"
+    )

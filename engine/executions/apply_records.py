@@ -31,14 +31,18 @@ FIXED = frozenset({"version", "id", "seq", "offset", "damage"})  # no record of 
 
 
 def applied(state: ExecutionState, record: Record) -> ExecutionState:
-    """The state after a record of its journal, in a time that does not depend on how large it is. `BadState` if it can't be used.
+    """The state after a record of its journal, in a time that does not depend on how large it is. `BadState` if it
+    can't be used.
 
-    Results, tries and the like are changed in place: there may be thousands, and a copy for each record would take for ever.
+    Results, tries and the like are changed in place: there may be thousands, and a copy for each record would take for
+    ever.
     """
     try:
         changes = _CHANGES[record["kind"]](state, record) if record["kind"] in APPLIED else {}
     except (ValidationError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise BadState(f"record {record['seq']} of execution {state.id} can't be used: {str(error).splitlines()[0]}") from None
+        raise BadState(
+            f"record {record['seq']} of execution {state.id} can't be used: {str(error).splitlines()[0]}"
+        ) from None
     return state.model_copy(update={"seq": record["seq"], **changes})
 
 
@@ -78,7 +82,9 @@ def with_result(state: ExecutionState, step: str, result: RunResult) -> dict[str
     if result.ok:
         state.sessions.pop(step, None)
     elif result.session_id is not None and result.runtime is not None:
-        state.sessions[step] = AgentSession(runtime=result.runtime, id=result.session_id, cost_usd=result.session_cost_usd)
+        state.sessions[step] = AgentSession(
+            runtime=result.runtime, id=result.session_id, cost_usd=result.session_cost_usd
+        )
     (usd, tokens), (old_usd, old_tokens) = _cost(result), _cost(before)
     spent = state.spent_usd if usd is None else (state.spent_usd or 0.0) + usd - (old_usd or 0.0)
     return {"spent_usd": spent, "spent_tokens": state.spent_tokens + tokens - old_tokens}
@@ -126,7 +132,9 @@ def _asked(state: ExecutionState, record: Record) -> dict[str, Any]:
 
 def _decided(state: ExecutionState, record: Record) -> dict[str, Any]:
     path = _text(record["path"])
-    state.decisions[path] = Decision.model_validate({name: record[name] for name in ("approved", "seal") if name in record}, strict=True)
+    state.decisions[path] = Decision.model_validate(
+        {name: record[name] for name in ("approved", "seal") if name in record}, strict=True
+    )
     state.requests.pop(path, None)
     return {}
 

@@ -1,4 +1,6 @@
-"""Approvals: what somebody has decided about calls that wait for it. A decision is sealed, so that a folder can't decide for its user."""
+"""Approvals: what somebody has decided about calls that wait for it. A decision is sealed, so that a folder can't
+decide for its user.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,13 @@ def check_request(path: str, request: Request, *, named: bool) -> None:
     if request.arguments is None:
         if not named:
             raise ExecutionConflict(
-                f"the arguments of call {path}, {request.tool[:200]}, are too long to be shown: name the call to approve it"
+                f"the arguments of call {path}, {request.tool[:200]}, are too long to be shown: name the call "
+                "to approve it"
             )
     elif arguments_digest(request.arguments) != request.digest:
-        raise ExecutionConflict(f"what is shown of call {path}, {request.tool[:200]}, is not what it would do: it can only be rejected")
+        raise ExecutionConflict(
+            f"what is shown of call {path}, {request.tool[:200]}, is not what it would do: it can only be rejected"
+        )
 
 
 def arguments_digest(arguments: dict[str, Any]) -> str:

@@ -25,7 +25,9 @@ class Ending:
         self._retention: Retention | None = None
 
     def note(self, held: OwnedExecution, tally: Tally | None = None) -> None:
-        """Add up what an execution, which this process still holds, has come to so far. Calls that were not counted are in its journal."""
+        """Add up what an execution, which this process still holds, has come to so far. Calls that were not counted
+        are in its journal.
+        """
         try:
             state = held.state
             calls = tally.totals() if tally is not None else calls_from(held.records()) if state.calls else {}

@@ -51,7 +51,10 @@ class CallTotals:
 
     def plus(self, other: CallTotals) -> CallTotals:
         return CallTotals(
-            self.calls + other.calls, self.failures + other.failures, self.ms + other.ms, other.at if other.at > self.at else self.at
+            self.calls + other.calls,
+            self.failures + other.failures,
+            self.ms + other.ms,
+            other.at if other.at > self.at else self.at,
         )
 
 
@@ -83,7 +86,9 @@ class ExecutionHistory(Model):
         return _totals(self.records)
 
     def by(self, field: Grouping) -> dict[str, Totals]:
-        """The totals of each runtime, model, role, strategy, tool or day (in UTC); of what has none, under `unknown`."""
+        """The totals of each runtime, model, role, strategy, tool or day (in UTC); of what has none, under
+        `unknown`.
+        """
         check_grouping(field)
         groups: dict[str, list[ExecutionRecord]] = {}
         for record in self.records:
@@ -121,9 +126,9 @@ def records_of(
 ) -> list[ExecutionRecord]:
     """The records of a result: one for each try of each step, so that a runtime that failed is there with its cost.
 
-    They are under *task_id*, and with the step's own id behind it where there are several. What was skipped or passed over
-    was not executed. A result without steps was refused before it ran: it is one record. *tools* are the composed tools that
-    steps ran.
+    They are under *task_id*, and with the step's own id behind it where there are several. What was skipped or passed
+    over was not executed. A result without steps was refused before it ran: it is one record. *tools* are the composed
+    tools that steps ran.
     """
     at = time.time() if at is None else at
     made = []

@@ -1,7 +1,8 @@
 """The index of a project's executions: found by id, prefix, status, kind, parent and time, and summed up.
 
-A cache of the folders beside it, in `index.db`. It fills itself from them when it is missing, damaged or of another version; what it
-could not be told makes it fill itself again; and where there can be none, answers come from the folders.
+A cache of the folders beside it, in `index.db`. It fills itself from them when it is missing, damaged or of another
+version; what it could not be told makes it fill itself again; and where there can be none, answers come from the
+folders.
 """
 
 from __future__ import annotations
@@ -54,11 +55,14 @@ MOST_TOLD = 20  # executions that can't be read
 
 SCHEMA = MappingProxyType(
     {
-        "filled": "CREATE TABLE filled (id INTEGER PRIMARY KEY CHECK (id = 0), whole INTEGER NOT NULL, by TEXT NOT NULL) STRICT",
+        "filled": "CREATE TABLE filled (id INTEGER PRIMARY KEY CHECK (id = 0), whole INTEGER NOT NULL, by TEXT NOT NULL) "  # noqa: E501
+        "STRICT",
         "executions": (
-            "CREATE TABLE executions (id TEXT PRIMARY KEY, parent TEXT, kind TEXT NOT NULL, status TEXT NOT NULL, title TEXT NOT NULL, "
+            "CREATE TABLE executions (id TEXT PRIMARY KEY, parent TEXT, kind TEXT NOT NULL, status TEXT NOT "
+            "NULL, title TEXT NOT NULL, "
             "strategy TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, finished REAL, spent_usd REAL, "
-            "spent_tokens INTEGER NOT NULL, image TEXT NOT NULL, resumable INTEGER NOT NULL, client TEXT NOT NULL, size INTEGER NOT NULL, "
+            "spent_tokens INTEGER NOT NULL, image TEXT NOT NULL, resumable INTEGER NOT NULL, client TEXT NOT "
+            "NULL, size INTEGER NOT NULL, "
             "seq INTEGER NOT NULL) STRICT, WITHOUT ROWID"
         ),
         "by_status": "CREATE INDEX by_status ON executions (status, id)",
@@ -71,7 +75,10 @@ SCHEMA = MappingProxyType(
         **marks.TABLES,
     }
 )
-COLUMNS = "id, parent, kind, status, title, strategy, created, updated, finished, spent_usd, spent_tokens, image, resumable, client, size"
+COLUMNS = (
+    "id, parent, kind, status, title, strategy, created, updated, finished, spent_usd, spent_tokens, image, "
+    "resumable, client, size"
+)
 # Who comes late with an older state changes nothing; a size is that of the state it was measured with.
 PUT = f"""
 INSERT INTO executions ({COLUMNS}, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
@@ -80,7 +87,7 @@ ON CONFLICT (id) DO UPDATE SET parent = excluded.parent, kind = excluded.kind, s
   spent_usd = excluded.spent_usd, spent_tokens = excluded.spent_tokens, image = excluded.image, resumable = excluded.resumable,
   client = excluded.client, size = CASE WHEN excluded.seq = seq THEN size ELSE 0 END, seq = excluded.seq
 WHERE excluded.seq >= seq
-"""  # noqa: S608
+"""  # noqa: E501, S608
 
 
 class Row(Model):
@@ -108,7 +115,9 @@ class Index:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file = IndexFile(folder / FILE, VERSION, SCHEMA, lambda database: _begin(database, whole=not _names(folder)))
+        self._file = IndexFile(
+            folder / FILE, VERSION, SCHEMA, lambda database: _begin(database, whole=not _names(folder))
+        )
         self._said = False
         self._rests = 0.0  # until when it is told no marks, because it could not take one
 
@@ -134,7 +143,11 @@ class Index:
 
     def measured(self, sizes: Mapping[str, int]) -> None:
         """Tell it how large folders are. Never fails."""
-        self._tell(lambda database: database.executemany("UPDATE executions SET size = ? WHERE id = ?", [(b, a) for a, b in sizes.items()]))
+        self._tell(
+            lambda database: database.executemany(
+                "UPDATE executions SET size = ? WHERE id = ?", [(b, a) for a, b in sizes.items()]
+            )
+        )
 
     def keep(self, execution_id: str, mark: marks.Mark) -> None:
         """Tell it how far a journal is on disk. Never fails, and never keeps the journal waiting again and again."""
@@ -142,7 +155,10 @@ class Index:
             return
         try:
             self._check_folder()
-            self._file.run(lambda database: database.execute(marks.PUT, (execution_id, mark.seq, mark.size, mark.digest)), write=True)
+            self._file.run(
+                lambda database: database.execute(marks.PUT, (execution_id, mark.seq, mark.size, mark.digest)),
+                write=True,
+            )
         except FAILURES as error:
             self._rests = time.monotonic() + REST_S
             self._warn(error)
@@ -155,7 +171,9 @@ class Index:
             return None
         try:
             self._check_folder()
-            return marks.Mark.of(self._file.run(lambda database: database.execute(marks.GET, (execution_id,)).fetchone(), write=False))
+            return marks.Mark.of(
+                self._file.run(lambda database: database.execute(marks.GET, (execution_id,)).fetchone(), write=False)
+            )
         except FAILURES as error:
             self._warn(error)
             return None
@@ -184,7 +202,11 @@ class Index:
 
     def counts(self) -> dict[str, int]:
         """How many executions there are of each status."""
-        return dict(self._ask(lambda database: database.execute("SELECT status, count(*) FROM executions GROUP BY status").fetchall()))
+        return dict(
+            self._ask(
+                lambda database: database.execute("SELECT status, count(*) FROM executions GROUP BY status").fetchall()
+            )
+        )
 
     def oldest(self) -> Iterator[Row]:
         """All executions, the oldest first, read a part at a time."""
@@ -201,7 +223,9 @@ class Index:
         from go_ent.engine.core.errors import Unborn
 
         names, left_out = _names(self.folder), dict[str, str]()
-        known = {name for (name,) in self._ask(lambda database: database.execute("SELECT id FROM executions").fetchall())}
+        known = {
+            name for (name,) in self._ask(lambda database: database.execute("SELECT id FROM executions").fetchall())
+        }
         for name in (name for name in reversed(names) if name not in known):
             with apart(name, left_out), contextlib.suppress(Unborn):  # of those, nothing was done
                 self._check_readable(name)
@@ -214,7 +238,8 @@ class Index:
         return self._ask(_images)
 
     def totals(self, by: Grouping, *, since: float | None = None) -> dict[str, Totals]:
-        """What executions came to, of each runtime, model, role, strategy, tool or day (in UTC); what has none is `unknown`.
+        """What executions came to, of each runtime, model, role, strategy, tool or day (in UTC); what has none is
+        `unknown`.
 
         By tool, the calls that guests made count too; they have no cost of their own.
         """
@@ -227,7 +252,9 @@ class Index:
             return 0
         self._check_folder()
         self._fill(always=True)
-        (count,) = self._file.run(lambda database: database.execute("SELECT count(*) FROM executions").fetchone(), write=False)
+        (count,) = self._file.run(
+            lambda database: database.execute("SELECT count(*) FROM executions").fetchone(), write=False
+        )
         return int(count)
 
     # -- how
@@ -241,7 +268,13 @@ class Index:
                     ignore_state(self.folder.parent)
                 self._file.run(work, write=True)
             except FAILURES:
-                os.close(os.open(self.folder / STALE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
+                os.close(
+                    os.open(
+                        self.folder / STALE,
+                        os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
+                        0o600,
+                    )
+                )
                 raise
         except FAILURES as error:
             self._warn(error)
@@ -340,7 +373,10 @@ class Index:
 
 
 def find_query(prefix: str) -> tuple[str, tuple[Any, ...]]:
-    return "SELECT id FROM executions WHERE id >= ? AND id < ? ORDER BY id LIMIT 4", (prefix, f"{prefix}g")  # g: after all of an id
+    return "SELECT id FROM executions WHERE id >= ? AND id < ? ORDER BY id LIMIT 4", (
+        prefix,
+        f"{prefix}g",
+    )  # g: after all of an id
 
 
 def rows_query(
@@ -357,7 +393,10 @@ def rows_query(
     wanted: list[tuple[str, Any]] = [("status = ?", status), ("kind = ?", kind), ("parent = ?", parent)]
     if client:  # said in so many words, so that its index is used
         wanted += [("client != '' AND client = ?", client)]
-    wanted += [("id >= ?", None if since is None else _first_id(since)), ("id < ?", None if before is None else _first_id(before))]
+    wanted += [
+        ("id >= ?", None if since is None else _first_id(since)),
+        ("id < ?", None if before is None else _first_id(before)),
+    ]
     given = [(term, value) for term, value in wanted if value is not None]
     where = f" WHERE {' AND '.join(term for term, _ in given)}" if given else ""
     query = f"SELECT {COLUMNS} FROM executions{where} ORDER BY id DESC LIMIT ?"  # noqa: S608
@@ -392,7 +431,9 @@ def _images(database: sqlite3.Connection) -> set[str]:
     found: set[str] = set()
     last = ""
     while True:
-        (image,) = database.execute("SELECT min(image) FROM executions WHERE resumable AND image > ?", (last,)).fetchone()
+        (image,) = database.execute(
+            "SELECT min(image) FROM executions WHERE resumable AND image > ?", (last,)
+        ).fetchone()
         if not isinstance(image, str) or image <= last:
             return found
         found.add(image)

@@ -1,4 +1,6 @@
-"""A database that is only a cache: used by many processes, believed only if it is ours to the letter, thrown away when damaged."""
+"""A database that is only a cache: used by many processes, believed only if it is ours to the letter, thrown away
+when damaged.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,15 @@ class Damaged(Exception):
 
 
 class IndexFile:
-    """One file, opened when it is first needed and again whenever it was replaced. Thread-safe; a transaction at a time.
+    """One file, opened when it is first needed and again whenever it was replaced. Thread-safe; a transaction at a
+    time.
 
     *ready* is called in the transaction that makes a new one.
     """
 
-    def __init__(self, path: Path, version: int, schema: Mapping[str, str], ready: Callable[[sqlite3.Connection], object]) -> None:
+    def __init__(
+        self, path: Path, version: int, schema: Mapping[str, str], ready: Callable[[sqlite3.Connection], object]
+    ) -> None:
         self.path = path
         self._version, self._schema, self._ready = version, schema, ready
         self._lock = threading.Lock()
@@ -102,7 +107,11 @@ class IndexFile:
     def _make(self) -> None:
         """Made aside and put in place whole."""
         fresh = self.path.with_name(f".{self.path.name}.new")
-        for leftover in (fresh, *_beside(fresh), *_beside(self.path)):  # a log without its database would be replayed into the new one
+        for leftover in (
+            fresh,
+            *_beside(fresh),
+            *_beside(self.path),
+        ):  # a log without its database would be replayed into the new one
             leftover.unlink(missing_ok=True)
         os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as database:

@@ -1,4 +1,6 @@
-"""An execution that this process owns: what happens goes to its journal at once, and to its state's file now and then."""
+"""An execution that this process owns: what happens goes to its journal at once, and to its state's file now and
+then.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,21 @@ from go_ent.engine.storage.claims import Claim
 from go_ent.engine.storage.journal import Journal
 from go_ent.engine.storage.records import Record, Scan
 
-STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE, MARK_FILE = "state.json", "journal.jsonl", "lock", "interrupt", "mark"
+STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE, MARK_FILE = (
+    "state.json",
+    "journal.jsonl",
+    "lock",
+    "interrupt",
+    "mark",
+)
 MAX_MARK, MAX_LABEL = 1 << 20, 200
 log = logging.getLogger(__name__)
 
 
 class OwnedExecution:
-    """An execution that this process owns: nobody else changes it until `release`. Thread-safe; only `append` does not block."""
+    """An execution that this process owns: nobody else changes it until `release`. Thread-safe; only `append` does
+    not block.
+    """
 
     def __init__(self, folder: Path, claim: Claim, state: ExecutionState, journal: Journal, index: Index) -> None:
         self.folder = folder
@@ -68,7 +78,9 @@ class OwnedExecution:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def append(self, kind: str, data: Mapping[str, Any], *, raw: Mapping[str, bytes] | None = None, sync: bool = False) -> int:
+    def append(
+        self, kind: str, data: Mapping[str, Any], *, raw: Mapping[str, bytes] | None = None, sync: bool = False
+    ) -> int:
         """A record, in the journal when this returns, and in the state; with *sync* it is on disk. Its number."""
         with self._changing:
             seq = self._journal.append(kind, data, raw=raw)
@@ -108,7 +120,9 @@ class OwnedExecution:
     def go_back(self, back: Undoing) -> None:
         """To a checkpoint. It is on record once it is running: who finds before that it can't has changed nothing."""
         with self._changing:
-            self.state = applied(_still(self.state), {"at": time.time(), "seq": self._journal.seq, "kind": "undone", **back.record})
+            self.state = applied(
+                _still(self.state), {"at": time.time(), "seq": self._journal.seq, "kind": "undone", **back.record}
+            )
             self._back = back
 
     def move(self, status: ExecutionStatus, *, sync: bool = True, **changes: Any) -> None:
@@ -135,7 +149,9 @@ class OwnedExecution:
         One that is not *begun* has to wait first: `started` says when it is.
         """
         number = self.state.tries.get(step, 0) + 1
-        self.append("try", {"step": step, "runtime": runtime, "version": version, "try": number, "begun": begun}, sync=True)
+        self.append(
+            "try", {"step": step, "runtime": runtime, "version": version, "try": number, "begun": begun}, sync=True
+        )
         return number
 
     def started(self, step: str, runtime: str) -> None:
@@ -231,7 +247,14 @@ class OwnedExecution:
             removed = str(said.get("remove", ""))[:MAX_LABEL]
         except FileNotFoundError:
             return False
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the first: a link, a pipe, a folder
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ):  # the first: a link, a pipe, a folder
             label, value, removed = "", None, ""
         try:
             if label:
@@ -250,7 +273,9 @@ class OwnedExecution:
 
 def _still(state: ExecutionState) -> ExecutionState:
     """The state, with copies of what is changed in place."""
-    changed = {name: dict(getattr(state, name)) for name in ("results", "tries", "begun", "sessions", "requests", "decisions")}
+    changed = {
+        name: dict(getattr(state, name)) for name in ("results", "tries", "begun", "sessions", "requests", "decisions")
+    }
     environment = state.environment.model_copy(update={"runners": dict(state.environment.runners)})
     return state.model_copy(update={**changed, "environment": environment})
 
@@ -260,7 +285,9 @@ def _replace(path: Path, data: bytes) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(new)  # of an owner that was killed
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb") as file:
+        with os.fdopen(
+            os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb"
+        ) as file:
             file.write(data)
         crash_points.point("state-before-rename")
         os.replace(new, path)

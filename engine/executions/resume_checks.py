@@ -77,7 +77,9 @@ async def guest_changes(
     if state.unresumable is not None:
         found.append(Changed(state.unresumable, "impossible"))
     if state.final:
-        found.append(Changed(f"it failed by its own doing, and would again: {state.error or ''}".rstrip(": "), "impossible"))
+        found.append(
+            Changed(f"it failed by its own doing, and would again: {state.error or ''}".rstrip(": "), "impossible")
+        )
     image = state.environment.image
     if image and image != composer.box.image.digest and find_image(image) is None:
         found.append(Changed(f"the image that ran it ({image[:16]}) is not there any more", "impossible"))
@@ -94,14 +96,18 @@ async def guest_changes(
 async def _tool_changes(composer: Composer, tool: str, begun: Composed | None, digest: str) -> list[Changed]:
     now, there = await _version_now(composer, tool)
     if begun is None:
-        return [Changed(f"{tool} was other code ({digest[:16]}), which is not in its history, and {there}", "impossible")]
+        return [
+            Changed(f"{tool} was other code ({digest[:16]}), which is not in its history, and {there}", "impossible")
+        ]
     problems = await requires_problems(begun.interface.requires, composer.catalogue, composer.grants, tool)
     found = [Changed(problem, "refused") for problem in problems]
     return found if now == digest else [_other_version(tool, begun, there), *found]
 
 
 async def version_changes(composer: Callable[[], Composer], tapes: Tapes, work: Work | None = None) -> list[Changed]:
-    """The composed tools under way, of calls and of steps of *work*, that have another version now than the one they go on with."""
+    """The composed tools under way, of calls and of steps of *work*, that have another version now than the one they
+    go on with.
+    """
     found: dict[Changed, None] = {}
     for path, run in tapes.tracks.runs.items():
         name = _tool_under_way(path, tapes, work)
@@ -177,21 +183,27 @@ def _is_repeatable(task: Task, runtime: str, config: EngineConfig) -> bool:
 
 
 def go_back(held: OwnedExecution, name: str, work: Work | None, config: EngineConfig, *, anyway: bool) -> list[Changed]:
-    """Go back to a checkpoint of an execution: what is done again. `ExecutionConflict` if that may have effects, and nobody insists.
+    """Go back to a checkpoint of an execution: what is done again. `ExecutionConflict` if that may have effects, and
+    nobody insists.
 
     Reads the journal: call it in a thread.
     """
     back = held.undoing(name)
     after = f"after checkpoint {short_of(back.checkpoint.label)}"
     found = [
-        Changed(f"{shown_call(path, record.get('tool'), record.get('arguments'))} was made {after}, and may be made again", "refused")
+        Changed(
+            f"{shown_call(path, record.get('tool'), record.get('arguments'))} was made {after}, and may be made again",
+            "refused",
+        )
         for path, record in back.effects.items()
     ]
     for step in sorted(back.steps):
         task = None if work is None else task_of(work, step)
         if task is None or task.tool or task.code:
             continue  # what it called is told for itself
-        runtime = held.state.begun.get(step) or (result.runtime or "" if (result := held.state.results.get(step)) is not None else "")
+        runtime = held.state.begun.get(step) or (
+            result.runtime or "" if (result := held.state.results.get(step)) is not None else ""
+        )
         again = _is_repeatable(task, runtime, config)
         said = f"step {step}, {short_of(task.title)}, was run {after}, and is run again"
         found.append(Changed(said, "told" if again else "refused"))
@@ -230,11 +242,14 @@ def refuse(state: ExecutionState, found: list[Changed], *, anyway: bool) -> None
     hints = []
     if against == unknown:
         hints.append(
-            "look whether it was done; then --unfinished retry makes it again, skip takes it as done, fail lets it fail; "
+            "look whether it was done; then --unfinished retry makes it again, skip takes it as done, fail "
+            "lets it fail; "
             "NAME=skip is for one call or step"
         )
     elif all(one.weight == "refused" for one in against):
         hints.append("resume with --anyway to go on all the same")
-    said = "; ".join(one.text for one in against[:MOST_TOLD]) + (f"; and {more} more" if (more := len(against) - MOST_TOLD) > 0 else "")
+    said = "; ".join(one.text for one in against[:MOST_TOLD]) + (
+        f"; and {more} more" if (more := len(against) - MOST_TOLD) > 0 else ""
+    )
     how = "can't be resumed" if against != unknown else "can't be resumed without a decision"
     raise ExecutionConflict(f"execution {state.id} {how}: {said}" + (f"\n{hints[0]}" if hints else ""))

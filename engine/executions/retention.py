@@ -1,4 +1,6 @@
-"""Which executions are kept, and how the others are removed: safely, also while other processes work in the same folder."""
+"""Which executions are kept, and how the others are removed: safely, also while other processes work in the same
+folder.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ def prune(
     spare_s: float = 0.0,
     dry_run: bool = False,
 ) -> Pruned:
-    """Remove executions, the oldest first: all but the *keep* newest, those not changed for *older_than_s*, and those beyond the
-    newest *max_bytes*. What changed within *spare_s* stays.
+    """Remove executions, the oldest first: all but the *keep* newest, those not changed for *older_than_s*, and those
+    beyond the newest *max_bytes*. What changed within *spare_s* stays.
 
     What can be resumed goes only with *resumable*, and never while a process owns it or its child can be resumed.
     """
@@ -79,7 +81,9 @@ def prune(
 
 
 class Retention:
-    """Prunes by itself, as the project's `[executions]` says: now and then, in a thread, and without failing anybody."""
+    """Prunes by itself, as the project's `[executions]` says: now and then, in a thread, and without failing
+    anybody.
+    """
 
     def __init__(self, store: ExecutionStore, config: RetentionConfig) -> None:
         self._store, self._config = store, config
@@ -120,7 +124,9 @@ class Retention:
 
 @contextlib.contextmanager
 def _turn(stamp: Path) -> Iterator[bool]:
-    """Whether it is this process's turn: nobody else is at it, and nobody finished within the hour. Stamped at the end."""
+    """Whether it is this process's turn: nobody else is at it, and nobody finished within the hour. Stamped at the
+    end.
+    """
     try:
         handle = os.open(stamp, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except FileNotFoundError:  # no executions at all
@@ -128,7 +134,9 @@ def _turn(stamp: Path) -> Iterator[bool]:
         return
     try:
         status = os.fstat(handle)
-        mine = stat.S_ISREG(status.st_mode) and (status.st_size == 0 or not 0 <= time.time() - status.st_mtime < EVERY_S)
+        mine = stat.S_ISREG(status.st_mode) and (
+            status.st_size == 0 or not 0 <= time.time() - status.st_mtime < EVERY_S
+        )
         if mine:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -143,9 +151,17 @@ def _turn(stamp: Path) -> Iterator[bool]:
 
 
 def _due(
-    rows: list[Row], sizes: dict[str, int], *, keep: int | None, older_than_s: float | None, max_bytes: int | None, spare_s: float
+    rows: list[Row],
+    sizes: dict[str, int],
+    *,
+    keep: int | None,
+    older_than_s: float | None,
+    max_bytes: int | None,
+    spare_s: float,
 ) -> set[str]:
-    """Those that a limit is against. Counted from the newest: what is new never makes room for what is old and must stay."""
+    """Those that a limit is against. Counted from the newest: what is new never makes room for what is old and must
+    stay.
+    """
     now = time.time()
     total = 0
     due = set()
@@ -202,7 +218,9 @@ def _size(folder: Path) -> int:
 
 
 def _remove(store: ExecutionStore, execution_id: str, *, resumable: bool) -> bool:
-    """Remove one, unless somebody has it or, by its own state, it must stay. In one step it is no execution any more."""
+    """Remove one, unless somebody has it or, by its own state, it must stay. In one step it is no execution any
+    more.
+    """
     folder = store.folder / execution_id
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):

@@ -117,7 +117,9 @@ class Fill(Model):
 
 
 class ExecutionState(Model):
-    """One execution. `work` is what was asked (a task, a list or a plan); results are by step, each complete in itself."""
+    """One execution. `work` is what was asked (a task, a list or a plan); results are by step, each complete in
+    itself.
+    """
 
     version: Literal[3] = 3
     id: str
@@ -147,12 +149,16 @@ class ExecutionState(Model):
     finished: float | None = None
     source: str | None = None  # the SHA-256 of its code
     calls: Count = 0  # tool calls that its guests have made
-    requests: dict[str, Request] = Field(default_factory=dict)  # by the path of the call: those that wait for a decision
+    requests: dict[str, Request] = Field(
+        default_factory=dict
+    )  # by the path of the call: those that wait for a decision
     decisions: dict[str, Decision] = Field(default_factory=dict)
     context: tuple[Summarized, ...] = ()  # the chain: the last of its summaries
     fill: Fill | None = None
     checkpoints: tuple[Checkpoint, ...] = ()  # the last ones
-    undone: tuple[tuple[Count, Count], ...] = ()  # what came after checkpoints that were gone back to: after a record, up to another
+    undone: tuple[
+        tuple[Count, Count], ...
+    ] = ()  # what came after checkpoints that were gone back to: after a record, up to another
     lines: Lines | None = None
     final: bool = False  # it has failed by its own doing: run again, it would again
     unresumable: str | None = None  # why it can't be resumed
@@ -204,7 +210,9 @@ def unpack(data: bytes, where: str) -> ExecutionState:
     if not between or head != b'{"checksum":"' + hashlib.sha256(text).hexdigest().encode() + b'"':
         raise BadState(f"{where} is damaged: its checksum does not fit")
     try:
-        return ExecutionState.model_validate_json(text) if text.startswith(_NOW) else state_from(json.loads(text), where)
+        return (
+            ExecutionState.model_validate_json(text) if text.startswith(_NOW) else state_from(json.loads(text), where)
+        )
     except (ValidationError, ValueError, RecursionError) as error:
         raise BadState(f"{where} can't be read: {str(error).splitlines()[0]}") from None
 
@@ -215,7 +223,9 @@ def state_from(found: Any, where: str) -> ExecutionState:
     if type(version) is not int:
         raise ValueError("it has no version")
     if version > SCHEMA_VERSION:
-        raise TooNew(f"{where} has version {version}, and this go-ent reads versions up to {SCHEMA_VERSION}: update go-ent")
+        raise TooNew(
+            f"{where} has version {version}, and this go-ent reads versions up to {SCHEMA_VERSION}: update go-ent"
+        )
     while version != SCHEMA_VERSION:
         if version not in MIGRATIONS:
             raise ValueError(f"there never was a version {version}")
@@ -237,4 +247,6 @@ def _from_2(found: dict[str, Any]) -> dict[str, Any]:
 
 _NOW = b'{"version":%d,' % SCHEMA_VERSION
 # From each older version to the next; a state's file and a journal's first record go through it alike.
-MIGRATIONS: MappingProxyType[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType({1: _from_1, 2: _from_2})
+MIGRATIONS: MappingProxyType[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType(
+    {1: _from_1, 2: _from_2}
+)

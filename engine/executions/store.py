@@ -1,4 +1,6 @@
-"""Executions on disk: `.go-ent/executions/<id>/` with a state, a journal, and a lock that dies with the process that holds it."""
+"""Executions on disk: `.go-ent/executions/<id>/` with a state, a journal, and a lock that dies with the process that
+holds it.
+"""
 
 from __future__ import annotations
 
@@ -95,13 +97,17 @@ class ExecutionStore:
         return held
 
     def hold(self, execution_id: str) -> OwnedExecution:
-        """Own an execution that is there, and mend its journal if that is needed. `ExecutionConflict` names the process that has it."""
+        """Own an execution that is there, and mend its journal if that is needed. `ExecutionConflict` names the
+        process that has it.
+        """
         folder = self._there(execution_id)
         claim = _claim(folder).take()
         journal = self._journal(folder)
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(folder / INTERRUPT_FILE)  # meant for who had it before; what comes from now on is meant for us
+                os.unlink(
+                    folder / INTERRUPT_FILE
+                )  # meant for who had it before; what comes from now on is meant for us
             building, mark = _Building(folder), self.index.kept(execution_id)
             try:
                 changed = mark is not None and is_changed(journal.path, mark)
@@ -125,7 +131,9 @@ class ExecutionStore:
         if ID.fullmatch(text) and (self.folder / text).is_dir():
             return text
         if not PREFIX.fullmatch(text):
-            raise ExecutionNotFound(f"{text[:80]!r} is no id of an execution, nor four characters of its beginning; {LISTS}")
+            raise ExecutionNotFound(
+                f"{text[:80]!r} is no id of an execution, nor four characters of its beginning; {LISTS}"
+            )
         found = [name for name in self.index.find(text) if (self.folder / name).is_dir()]
         found = found or [name for name in self._names() if name.startswith(text)]  # the index may not know it yet
         if len(found) == 1:
@@ -192,7 +200,9 @@ class ExecutionStore:
             return row.model_copy(update={"status": "interrupted"})
 
     def _forget_unborn(self, row: Row) -> None:
-        """A process was killed before its first record: once that can't be another one's that is just beginning, it goes."""
+        """A process was killed before its first record: once that can't be another one's that is just beginning, it
+        goes.
+        """
         if row.created < time.time() - NEW_S and self.index.kept(row.id) is None:
             with contextlib.suppress(ExecutionConflict, OSError), _claim(self.folder / row.id):
                 shutil.rmtree(self.folder / row.id)
@@ -203,7 +213,9 @@ class ExecutionStore:
         return iter(Scan(self._there(execution_id) / JOURNAL_FILE))
 
     def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
-        """The records from *offset* on, not more than some at once, and where to read on. A mended journal is read from its beginning."""
+        """The records from *offset* on, not more than some at once, and where to read on. A mended journal is read
+        from its beginning.
+        """
         path = self._there(execution_id) / JOURNAL_FILE
         if offset and not fits(path, offset, None):
             offset = 0
@@ -216,7 +228,11 @@ class ExecutionStore:
         return records, scan.size
 
     def decide(
-        self, execution_id: str, path: str | None, approved: bool, check: Callable[[ExecutionState], None] = lambda _: None
+        self,
+        execution_id: str,
+        path: str | None,
+        approved: bool,
+        check: Callable[[ExecutionState], None] = lambda _: None,
     ) -> ExecutionState:
         """Approve or reject a call that waits for it, or all that do. `resume` then goes on.
 
@@ -230,10 +246,14 @@ class ExecutionStore:
             elif state.status not in ("paused", "interrupted"):
                 raise ExecutionConflict(f"execution {execution_id} does not wait for a decision: it is {state.status}")
             if path is None and not state.requests:
-                raise ExecutionConflict(f"execution {execution_id} does not wait for a decision: all its calls have one")
+                raise ExecutionConflict(
+                    f"execution {execution_id} does not wait for a decision: all its calls have one"
+                )
             if path is not None and path not in state.requests:
                 there = ", ".join(list(state.requests)[:10]) or "none"
-                raise ExecutionConflict(f"execution {execution_id} has no call {path[:80]!r} that waits for a decision; there are: {there}")
+                raise ExecutionConflict(
+                    f"execution {execution_id} has no call {path[:80]!r} that waits for a decision; there are: {there}"
+                )
             for one in [path] if path is not None else list(state.requests):
                 request = state.requests[one]
                 if approved:
@@ -269,7 +289,9 @@ class ExecutionStore:
             mark(held)
             return held.state
 
-    def _ask_for_mark(self, execution_id: str, wanted: dict[str, Any], mark: Callable[[OwnedExecution], None]) -> ExecutionState:
+    def _ask_for_mark(
+        self, execution_id: str, wanted: dict[str, Any], mark: Callable[[OwnedExecution], None]
+    ) -> ExecutionState:
         folder = self.folder / execution_id
         data = json.dumps(wanted).encode()
         if len(data) > MAX_MARK:
@@ -297,7 +319,8 @@ class ExecutionStore:
         return owner(self.folder / execution_id) is not None
 
     def ask_to_interrupt(self, execution_id: str) -> ExecutionState | None:
-        """Ask the process that owns an execution to stop it. One that no process has, and that waits for approval, waits no longer.
+        """Ask the process that owns an execution to stop it. One that no process has, and that waits for approval,
+        waits no longer.
 
         Its state, if that is so already. `ExecutionConflict` if there is nothing to stop.
         """
@@ -310,8 +333,14 @@ class ExecutionStore:
                 held.move("interrupted")
                 return held.state
         if owner(folder) is None:
-            raise ExecutionConflict(f"execution {execution_id} is not running: it is {state.status}; go-ent resume {execution_id} goes on")
-        os.close(os.open(folder / INTERRUPT_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
+            raise ExecutionConflict(
+                f"execution {execution_id} is not running: it is {state.status}; go-ent resume {execution_id} goes on"
+            )
+        os.close(
+            os.open(
+                folder / INTERRUPT_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
+            )
+        )
         return None
 
     def _there(self, execution_id: str) -> Path:
@@ -394,7 +423,9 @@ class _Building:
             self._check(self.state)
 
     def known(self, mark: Mark | None) -> int:
-        """The number of the last record that was there, as far as the state's file and the index know: before any is added."""
+        """The number of the last record that was there, as far as the state's file and the index know: before any is
+        added.
+        """
         return max(0 if self.state is None else self.state.seq, 0 if mark is None else mark.seq)
 
     def add(self, record: Record) -> None:

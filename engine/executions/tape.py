@@ -1,7 +1,7 @@
 """The tapes of an execution's guest runs: written to its journal as they run, and read from it when they are run again.
 
-A guest run has a path, its step's name; the calls that it makes have the path and a number; what a call starts in a guest
-of its own has the call's path.
+A guest run has a path, its step's name; the calls that it makes have the path and a number; what a call starts in a
+guest of its own has the call's path.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ SPENT = (b"Spent",)  # of calls that the limits of their own run ended
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What to do about calls of which nobody knows whether they were done: one for all, and others for some by their path."""
+    """What to do about calls of which nobody knows whether they were done: one for all, and others for some by their
+    path.
+    """
 
     others: Policy | None = None
     calls: Mapping[str, Policy] = field(default_factory=dict)
@@ -56,7 +58,10 @@ class Unfinished:
         for word in words:
             path, _, policy = word.rpartition("=")
             if policy not in get_args(Policy):
-                raise BadTask(f"{word[:80]!r} is not what to do about an unfinished call: retry, skip or fail, or CALL=retry for one call")
+                raise BadTask(
+                    f"{word[:80]!r} is not what to do about an unfinished call: retry, skip or fail, or "
+                    "CALL=retry for one call"
+                )
             if path:
                 calls[path] = cast(Policy, policy)
             else:
@@ -101,7 +106,9 @@ class GuestTrack:
 
 @dataclass(slots=True)
 class Tracks:
-    """What is on record of all guest runs: runs and calls by path, and how often each step has come to an end of its own."""
+    """What is on record of all guest runs: runs and calls by path, and how often each step has come to an end of its
+    own.
+    """
 
     runs: dict[str, GuestTrack] = field(default_factory=dict)
     calls: dict[str, TapeCall] = field(default_factory=dict)
@@ -132,7 +139,9 @@ def read_tapes(records: Iterable[dict[str, Any]]) -> Tracks:
             calls[path].begun, calls[path].retry = True, record["retry"]
         elif kind == "answer":
             calls[path].answer = _answer(calls[path].number, record["answer"])
-        elif kind == "checkpoint" and path in runs:  # that is what its call is for, whether or not the answer was recorded
+        elif (
+            kind == "checkpoint" and path in runs
+        ):  # that is what its call is for, whether or not the answer was recorded
             marks = [said for said in runs[path].said if isinstance(said, TapeCall) and said.tool == CHECKPOINT]
             marks[-1].answer = marks[-1].answer or b"[%d,1,null]" % marks[-1].number
         elif kind == "step_finished" and record["result"].get("failure") == "task":
@@ -142,7 +151,8 @@ def read_tapes(records: Iterable[dict[str, Any]]) -> Tracks:
 
 
 def _take_back(made: Tracks) -> None:
-    """Answers of calls that never reached their tool, or had no time for it, if the guest has made nothing of them: made again, they may.
+    """Answers of calls that never reached their tool, or had no time for it, if the guest has made nothing of them:
+    made again, they may.
 
     With such a call, the failure of the call that it was made for is taken back, too.
     """
@@ -186,7 +196,9 @@ def _of(kinds: tuple[bytes, ...], answer: bytes) -> bool:
 
 
 def _start(record: dict[str, Any]) -> Start:
-    seed, wall_ns, compiled, image, source = (record[name] for name in ("seed", "wall_ns", "compiled", "image", "source"))
+    seed, wall_ns, compiled, image, source = (
+        record[name] for name in ("seed", "wall_ns", "compiled", "image", "source")
+    )
     if not (type(wall_ns) is int and type(compiled) is bool and type(image) is str and type(source) is str):
         raise TypeError("a guest run does not begin like that")
     made = Start(bytes.fromhex(seed), wall_ns, compiled, image, source)
@@ -245,7 +257,9 @@ class Tally:
 
 
 class Tapes:
-    """All tapes of an execution that this process owns. Thread-safe, but for `commit`, which belongs to the event loop."""
+    """All tapes of an execution that this process owns. Thread-safe, but for `commit`, which belongs to the event
+    loop.
+    """
 
     def __init__(self, held: OwnedExecution, *, unfinished: Unfinished = NOT_SAID, replay: bool) -> None:
         """*unfinished* is what to do about calls of which nobody knows whether they were done."""
@@ -263,7 +277,9 @@ class Tapes:
         return GuestTape(self, path)
 
     def of_step(self, step: str) -> GuestTape:
-        """The tape of a step. One that failed by its own doing would do so again on the same tape: it gets a new one."""
+        """The tape of a step. One that failed by its own doing would do so again on the same tape: it gets a new
+        one.
+        """
         ends = self.tracks.ends.get(step, 0)
         path = f"{step}#{ends + 1}" if ends else step
         if path in self._used:  # tried again by this process, before its end was told
@@ -300,7 +316,9 @@ class Tapes:
         return Diverged(said)
 
     async def commit(self) -> None:
-        """All that was appended is on disk when this returns. Who asks while that is being done shares the next time."""
+        """All that was appended is on disk when this returns. Who asks while that is being done shares the next
+        time.
+        """
         if self._queued is None:
             self._queued = asyncio.ensure_future(self._sync(self._syncing))
         await asyncio.shield(self._queued)
@@ -316,7 +334,9 @@ class Tapes:
             raise
 
     def undecided(self) -> list[tuple[str, TapeCall]]:
-        """Calls that were begun, and of which nobody knows whether they were done; those that may be made again are not among them."""
+        """Calls that were begun, and of which nobody knows whether they were done; those that may be made again are
+        not among them.
+        """
         unknown = [(path, call) for path, call in self.left() if call.begun and not call.retry]
         return [(path, call) for path, call in unknown if self.unfinished.of(path) is None]
 
@@ -350,15 +370,25 @@ class GuestTape:
     def begin(self, start: Start) -> None:
         before = self.start
         if before is None:
-            data = {"path": self._path, "wall_ns": start.wall_ns, "compiled": start.compiled, "image": start.image, "source": start.source}
+            data = {
+                "path": self._path,
+                "wall_ns": start.wall_ns,
+                "compiled": start.compiled,
+                "image": start.image,
+                "source": start.source,
+            }
             self._tapes.append("guest", {**data, "seed": start.seed.hex()})
             return
         self._tapes.check()
         for what, then, now in (("code", before.source, start.source), ("image", before.image, start.image)):
             if then != now:
-                raise self._tapes.diverged(f"{self._path}: its {what} has changed: it was {then[:16]}, and is {now[:16]}")
+                raise self._tapes.diverged(
+                    f"{self._path}: its {what} has changed: it was {then[:16]}, and is {now[:16]}"
+                )
 
-    def calls(self, calls: list[tuple[int, str, list[Any], dict[str, Any]]], cancelled: list[int], heard: bytes) -> list[bytes | None]:
+    def calls(
+        self, calls: list[tuple[int, str, list[Any], dict[str, Any]]], cancelled: list[int], heard: bytes
+    ) -> list[bytes | None]:
         with self._lock:
             self._tapes.check()
             answers = []
@@ -376,7 +406,11 @@ class GuestTape:
         said = self._recorded.said
         if said:
             before = said[0]
-            if not isinstance(before, TapeCall) or (before.number, before.tool, before.digest) != (number, tool, digest):
+            if not isinstance(before, TapeCall) or (before.number, before.tool, before.digest) != (
+                number,
+                tool,
+                digest,
+            ):
                 now = f"{tool}{_shown(arguments)} as call {number}"
                 raise self._tapes.diverged(f"{self._path}: it now makes {now}, and the journal has {_told(before)}")
             said.popleft()
@@ -393,7 +427,9 @@ class GuestTape:
         if said:
             before = said[0]
             if not isinstance(before, Cancel) or before.numbers != numbers:
-                raise self._tapes.diverged(f"{self._path}: it now has {_told(Cancel(numbers))}, and the journal has {_told(before)}")
+                raise self._tapes.diverged(
+                    f"{self._path}: it now has {_told(Cancel(numbers))}, and the journal has {_told(before)}"
+                )
             said.popleft()
             return
         self._tapes.append("cancel", {"path": self._path, "calls": list(numbers), "heard": heard.decode("ascii")})

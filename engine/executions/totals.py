@@ -1,4 +1,6 @@
-"""Totals: what each execution came to (its tries from its state, its guests' calls from its journal), kept in tables and summed up."""
+"""Totals: what each execution came to (its tries from its state, its guests' calls from its journal), kept in tables
+and summed up.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,16 @@ LATEST = 1e11  # seconds; a time beyond it is none
 TABLES = MappingProxyType(
     {
         "tries": (
-            "CREATE TABLE tries (execution TEXT NOT NULL, number INTEGER NOT NULL, runtime TEXT, model TEXT, role TEXT, strategy TEXT, "
-            "tool TEXT, day TEXT NOT NULL, success INTEGER NOT NULL, tokens INTEGER, cost_usd REAL, duration_ms INTEGER NOT NULL, "
+            "CREATE TABLE tries (execution TEXT NOT NULL, number INTEGER NOT NULL, runtime TEXT, model TEXT, "
+            "role TEXT, strategy TEXT, "
+            "tool TEXT, day TEXT NOT NULL, success INTEGER NOT NULL, tokens INTEGER, cost_usd REAL, "
+            "duration_ms INTEGER NOT NULL, "
             "at REAL NOT NULL, PRIMARY KEY (execution, number)) STRICT, WITHOUT ROWID"
         ),
         "tries_at": "CREATE INDEX tries_at ON tries (at)",
         "tool_calls": (
-            "CREATE TABLE tool_calls (execution TEXT NOT NULL, tool TEXT NOT NULL, calls INTEGER NOT NULL, failures INTEGER NOT NULL, "
+            "CREATE TABLE tool_calls (execution TEXT NOT NULL, tool TEXT NOT NULL, calls INTEGER NOT NULL, "
+            "failures INTEGER NOT NULL, "
             "ms REAL NOT NULL, at REAL NOT NULL, PRIMARY KEY (execution, tool)) STRICT, WITHOUT ROWID"
         ),
         "tool_calls_at": "CREATE INDEX tool_calls_at ON tool_calls (at)",
@@ -35,7 +40,9 @@ SUMS = "count(*), sum(success), coalesce(sum(tokens), 0), sum(cost_usd), count(c
 
 
 def records_from(state: ExecutionState) -> list[ExecutionRecord]:
-    """One record for each try of each step that has a result, and for each summary; also of an execution that has not ended."""
+    """One record for each try of each step that has a result, and for each summary; also of an execution that has
+    not ended.
+    """
     return [*_tries(state), *_summaries(state)]
 
 
@@ -95,7 +102,9 @@ def calls_from(records: Iterable[Mapping[str, Any]]) -> dict[str, CallTotals]:
             open_calls = {one: (tool, float(at)) for one, (tool, _) in open_calls.items()}
         if not isinstance(path, str) or not isinstance(at, int | float) or not 0 <= at < LATEST:
             continue
-        if record.get("kind") in ("begun", "decided") and path in open_calls:  # what it waited for before is not its own time
+        if (
+            record.get("kind") in ("begun", "decided") and path in open_calls
+        ):  # what it waited for before is not its own time
             open_calls[path] = (open_calls[path][0], at)
         elif record.get("kind") == "call" and isinstance(tool := record.get("tool"), str) and tool != CHECKPOINT:
             tool = tool[:LONGEST_TEXT]
@@ -110,7 +119,9 @@ def calls_from(records: Iterable[Mapping[str, Any]]) -> dict[str, CallTotals]:
     return totals
 
 
-def note(database: sqlite3.Connection, execution_id: str, records: Iterable[ExecutionRecord], calls: Mapping[str, CallTotals]) -> None:
+def note(
+    database: sqlite3.Connection, execution_id: str, records: Iterable[ExecutionRecord], calls: Mapping[str, CallTotals]
+) -> None:
     """Keep what an execution came to, instead of what was kept of it."""
     database.execute("DELETE FROM tries WHERE execution = ?", (execution_id,))
     database.execute("DELETE FROM tool_calls WHERE execution = ?", (execution_id,))
@@ -145,7 +156,11 @@ def totals(database: sqlite3.Connection, by: Grouping, since: float | None) -> d
     for name, made, failures, ms in database.execute(query, given) if by == "tool" else ():
         with apart(f"the calls of {str(name)[:80]}", wrong):
             one = found.get(name, Totals())
-            changes = {"count": one.count + made, "successes": one.successes + made - failures, "duration_ms": one.duration_ms + round(ms)}
+            changes = {
+                "count": one.count + made,
+                "successes": one.successes + made - failures,
+                "duration_ms": one.duration_ms + round(ms),
+            }
             found[str(name)] = one.model_copy(update=changes)
     return dict(sorted(found.items()))
 

@@ -35,7 +35,9 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[TreeN
     """The steps of an execution, each with its calls; those of a run that is its only step are its own children."""
     nodes = {step: _step(step, result) for step, result in state.results.items()}
     for step in state.tries:
-        nodes.setdefault(step, TreeNode(name=step, path=step, status="running" if state.status == "running" else "interrupted"))
+        nodes.setdefault(
+            step, TreeNode(name=step, path=step, status="running" if state.status == "running" else "interrupted")
+        )
     tops = list(nodes)
     begun: dict[str, float] = {}
     skipped: set[str] = set()
@@ -48,15 +50,23 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[TreeN
                 made.pop(undone), begun.pop(undone, None)
         if kind == "line" and (line := nodes.get(str(record.get("n")))) is not None:
             line.status = str(record.get("status"))
-        if kind == "status" and isinstance(changes := record.get("changes"), dict) and changes.get("status") == "running":
-            begun |= {one: float(record.get("at", 0.0)) for one in begun if nodes[one].ms is None}  # it rested until now
+        if (
+            kind == "status"
+            and isinstance(changes := record.get("changes"), dict)
+            and changes.get("status") == "running"
+        ):
+            begun |= {
+                one: float(record.get("at", 0.0)) for one in begun if nodes[one].ms is None
+            }  # it rested until now
         if not isinstance(path, str):
             continue
         if path.count("/") > MAX_DEPTH:
             continue
         at = float(record.get("at", 0.0))
         if kind == "guest" and path not in nodes:  # a run that was interrupted before it came to anything, or a line
-            nodes[path] = TreeNode(name=path, path=path, status="running" if state.status == "running" else "interrupted")
+            nodes[path] = TreeNode(
+                name=path, path=path, status="running" if state.status == "running" else "interrupted"
+            )
             tops.append(path)
         elif kind == "call" and record.get("tool") != CHECKPOINT:
             parent = nodes.get(path.rpartition("/")[0])
@@ -67,7 +77,10 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[TreeN
                 continue
             begun[path], made[path] = at, record["seq"]
             nodes[path] = TreeNode(
-                name=str(record.get("tool", "")), path=path, status="running", detail=_arguments(record.get("arguments"))
+                name=str(record.get("tool", "")),
+                path=path,
+                status="running",
+                detail=_arguments(record.get("arguments")),
             )
             parent.children.append(nodes[path])
         elif kind == "begun" and path in nodes:  # what it waited for before is not its own time
@@ -118,7 +131,12 @@ def _answer(node: TreeNode, answer: Any, seconds: float) -> None:
 
 def _arguments(found: Any) -> str:
     """Arguments for people, on one line."""
-    if not isinstance(found, list) or len(found) != 2 or not isinstance(found[1], dict) or not isinstance(found[0], list):
+    if (
+        not isinstance(found, list)
+        or len(found) != 2
+        or not isinstance(found[1], dict)
+        or not isinstance(found[0], list)
+    ):
         return ""
     given = [repr(value) for value in found[0]] + [f"{name}={value!r}" for name, value in found[1].items()]
     text = ", ".join(given)

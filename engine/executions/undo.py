@@ -24,12 +24,16 @@ def find_checkpoint(state: ExecutionState, name: str) -> Checkpoint:
         return fitting[0]
     there = ", ".join(f"{one.seq} ({one.label})" for one in (fitting or kept)[-MOST_NAMED:]) or "none"
     if fitting:
-        raise ExecutionConflict(f"several checkpoints of execution {state.id} are called {name[:80]!r}: give the number of one: {there}")
+        raise ExecutionConflict(
+            f"several checkpoints of execution {state.id} are called {name[:80]!r}: give the number of one: {there}"
+        )
     raise ExecutionConflict(f"execution {state.id} has no checkpoint {name[:80]!r}; there are: {there}")
 
 
 def standing(records: Iterable[Record], undone: Ranges) -> Iterator[Record]:
-    """The records that count. What became of a call that code had made before the checkpoint does: that call is not made again."""
+    """The records that count. What became of a call that code had made before the checkpoint does: that call is not
+    made again.
+    """
     made: set[str] = set()
     for record in records:
         kind, path = record["kind"], str(record.get("path"))
@@ -42,7 +46,9 @@ def standing(records: Iterable[Record], undone: Ranges) -> Iterator[Record]:
 
 @dataclass(slots=True)
 class Undoing:
-    """What going back to a checkpoint undoes: steps, lines, requests and decisions, and calls that may have had effects."""
+    """What going back to a checkpoint undoes: steps, lines, requests and decisions, and calls that may have had
+    effects.
+    """
 
     checkpoint: Checkpoint
     until: int
@@ -64,7 +70,10 @@ class Undoing:
             elif kind == "call":
                 before.add(path)
             elif kind == "line" and not after:
-                done, failed = done + (record.get("status") == "completed"), failed + (record.get("status") != "completed")
+                done, failed = (
+                    done + (record.get("status") == "completed"),
+                    failed + (record.get("status") != "completed"),
+                )
             if not after:
                 continue
             if kind in ("step_finished", "try", "started"):

@@ -30,7 +30,14 @@ class Batch:
     """Lines under way. `line` runs one, or answers from the record; `end` closes the execution."""
 
     def __init__(
-        self, held: OwnedExecution, order: GuestOrder, tool: Composed, composer: Composer, box: Sandbox, tapes: Tapes, guests: Guests
+        self,
+        held: OwnedExecution,
+        order: GuestOrder,
+        tool: Composed,
+        composer: Composer,
+        box: Sandbox,
+        tapes: Tapes,
+        guests: Guests,
     ) -> None:
         self.held = held
         self.tool = tool
@@ -41,7 +48,9 @@ class Batch:
         self._guests = guests
         self._before: dict[int, tuple[str, Run]] = {}
         self.known: frozenset[int] = frozenset()  # lines that have come to their end before
-        self._begun = {line for path in tapes.tracks.runs if (line := whole(path)) is not None}  # lines that were under way before
+        self._begun = {
+            line for path in tapes.tracks.runs if (line := whole(path)) is not None
+        }  # lines that were under way before
         self.left = 0  # lines that were not brought to their end, and can be
         self._running: set[str] = set()
         self.stopping = asyncio.Event()
@@ -55,7 +64,9 @@ class Batch:
         return cls(held, order, tool, composer, composer.box, Tapes(held, replay=False), guests)
 
     @classmethod
-    async def resume(cls, guests: Guests, held: OwnedExecution, *, unfinished: Unfinished, anyway: bool) -> tuple[Self, list[Changed]]:
+    async def resume(
+        cls, guests: Guests, held: OwnedExecution, *, unfinished: Unfinished, anyway: bool
+    ) -> tuple[Self, list[Changed]]:
         """Go on with one that this process holds now. It is released if it can't."""
         try:
             ready = await guests.prepare(held, unfinished, anyway=anyway)
@@ -99,7 +110,9 @@ class Batch:
         finally:
             self._running.discard(run_id)
         if isinstance(self._tapes.wrong, Diverged):
-            raise ExecutionConflict(f"execution {self.held.id} can't go on, for it is not what was recorded: {self._tapes.wrong}")
+            raise ExecutionConflict(
+                f"execution {self.held.id} can't go on, for it is not what was recorded: {self._tapes.wrong}"
+            )
         if run.status in GOES_ON:
             self.left += 1
         else:
@@ -118,7 +131,9 @@ class Batch:
         self._begun.discard(number)
         digest, run = self._before.pop(number, (None, None))
         if digest is not None and digest != _digest(line):
-            raise ExecutionConflict(f"line {number} of stdin is not the one that execution {self.held.id} has run: give it the same lines")
+            raise ExecutionConflict(
+                f"line {number} of stdin is not the one that execution {self.held.id} has run: give it the same lines"
+            )
         return run
 
     def _record(self, number: int, line: bytes, run: Run) -> None:
@@ -133,7 +148,10 @@ class Batch:
     async def end(self, status: ExecutionStatus, said: str, error: str | None = None) -> None:
         """The execution is over, or rests: what is *said* of its lines, and why it has failed if it has."""
         result = TaskResult(
-            execution_id=self.held.id, status="COMPLETE" if status == "completed" else "PARTIAL", strategy="single", output=said
+            execution_id=self.held.id,
+            status="COMPLETE" if status == "completed" else "PARTIAL",
+            strategy="single",
+            output=said,
         )
         try:
             await to_the_end(partial(self.held.move, status, result=result, error=error))

@@ -1,7 +1,8 @@
-"""The engine's own tools for guest code: `tools.engine.execute(...)`, where a project grants `engine.*`, and `tools.summarize(...)`.
+"""The engine's own tools for guest code: `tools.engine.execute(...)`, where a project grants `engine.*`, and
+`tools.summarize(...)`.
 
-Guest code may ask an agent or a command that the configuration names; it can't name a program, and it runs composed tools
-by calling them, not by way of the engine: so nothing here can call itself for ever.
+Guest code may ask an agent or a command that the configuration names; it can't name a program, and it runs composed
+tools by calling them, not by way of the engine: so nothing here can call itself for ever.
 """
 
 from __future__ import annotations
@@ -62,7 +63,13 @@ SUMMARIZE: dict[str, Any] = {
     "type": "object",
     "properties": {
         "text": TEXT,
-        "max_tokens": {"type": "integer", "minimum": 100, "maximum": 100_000, "default": 1000, "description": "the summary has no more"},
+        "max_tokens": {
+            "type": "integer",
+            "minimum": 100,
+            "maximum": 100_000,
+            "default": 1000,
+            "description": "the summary has no more",
+        },
     },
     "required": ["text"],
     "additionalProperties": False,
@@ -85,7 +92,9 @@ class EngineHost(Protocol):
     trusted: bool
     store: ExecutionStore
 
-    async def execute(self, work: Task, *, parent: str | None, parent_call: str | None, may_start: bool) -> TaskResult: ...
+    async def execute(
+        self, work: Task, *, parent: str | None, parent_call: str | None, may_start: bool
+    ) -> TaskResult: ...
 
     async def wait(self, execution_id: str) -> TaskResult: ...
 
@@ -119,7 +128,14 @@ class EngineSource:
                 self.origin,
                 resumes=True,
             ),
-            ToolSpec("engine.budget", "What was spent, and what the limits are.", BUDGET, None, Hints(read_only=True), self.origin),
+            ToolSpec(
+                "engine.budget",
+                "What was spent, and what the limits are.",
+                BUDGET,
+                None,
+                Hints(read_only=True),
+                self.origin,
+            ),
         ]
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
@@ -129,7 +145,9 @@ class EngineSource:
                 return await self._budget(execution)
             given = dict(arguments)
             usd = given.pop("budget_usd", None)
-            task = Task(description=given.pop("task", ""), budget=None if usd is None else BudgetLimit(usd=usd), **given)
+            task = Task(
+                description=given.pop("task", ""), budget=None if usd is None else BudgetLimit(usd=usd), **given
+            )
             if task.tool or task.code:
                 raise CallError("call a composed tool as tools.NAME(...), not by way of the engine")
             result = await self._execute(task, execution, context.call)
@@ -178,7 +196,10 @@ class SummarySource:
 
     def __init__(self, engine: EngineHost) -> None:
         self._engine = engine
-        said = "A summary of a text: by a model where the configuration has one for that, and never longer than max_tokens."
+        said = (
+            "A summary of a text: by a model where the configuration has one for that, and never longer than "
+            "max_tokens."
+        )
         self._tools = [ToolSpec(self.name, said, SUMMARIZE, TEXT, Hints(read_only=True), self.origin)]
 
     async def tools(self) -> list[ToolSpec]:
@@ -186,7 +207,9 @@ class SummarySource:
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         try:
-            return await self._engine.shorten(arguments["text"], arguments.get("max_tokens", 1000), parent=context.execution)
+            return await self._engine.shorten(
+                arguments["text"], arguments.get("max_tokens", 1000), parent=context.execution
+            )
         except EngineError as error:
             raise CallError(str(error)) from None
 
@@ -197,8 +220,8 @@ class SummarySource:
 def offer_summaries(engine: EngineHost, composer: Composer) -> None:
     """Have `tools.summarize` in a composer, where its project names it under `[grants] allow`.
 
-    What has no namespace is granted by default, and `*` grants everything: but a summary may cost money, so that neither will do.
-    Nor is it there in a folder that nobody trusts, or for an agent that an engine has started.
+    What has no namespace is granted by default, and `*` grants everything: but a summary may cost money, so that
+    neither will do. Nor is it there in a folder that nobody trusts, or for an agent that an engine has started.
     """
     offered = any(isinstance(source, SummarySource) for source in composer.catalogue.sources)
     if SummarySource.name in composer.config.allow and engine.trusted and TAG not in os.environ and not offered:

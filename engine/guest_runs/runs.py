@@ -1,4 +1,6 @@
-"""Runs of code and of composed tools as executions: on record from their first call, interrupted and gone on with like any other."""
+"""Runs of code and of composed tools as executions: on record from their first call, interrupted and gone on with
+like any other.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from go_ent.sandbox import Run, RunError, Sandbox, SandboxError
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.worker.tape import Diverged
 
-UNDER_WAY: ContextVar[str | None] = ContextVar("UNDER_WAY", default=None)  # the execution that what runs here belongs to
+UNDER_WAY: ContextVar[str | None] = ContextVar(
+    "UNDER_WAY", default=None
+)  # the execution that what runs here belongs to
 STEP = "run"
 REASON = "it runs in a guest"
 MAX_PRINTED = 1 << 20
@@ -116,7 +120,12 @@ class Guests:
         await asyncio.to_thread(self.ending.close)
 
     async def run(
-        self, order: GuestOrder, *, approver: Approver | None = None, begun: Callable[[str], None] | None = None, client: str = ""
+        self,
+        order: GuestOrder,
+        *,
+        approver: Approver | None = None,
+        begun: Callable[[str], None] | None = None,
+        client: str = "",
     ) -> Run:
         """Run an order, on record; the run's id is the execution's. Whatever the code does is a run with a status.
 
@@ -221,9 +230,13 @@ class Guests:
         done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self.watch.add(held, flight.stop.set, done)
         started = time.monotonic()
-        interrupted = Run(id=held.id, status="interrupted", error=RunError(kind="interrupted", message="the run was interrupted"))
+        interrupted = Run(
+            id=held.id, status="interrupted", error=RunError(kind="interrupted", message="the run was interrupted")
+        )
         try:
-            running = guest_run(composer, order, tapes, STEP, box=flight.box, approver=flight.approver, run_id=held.id, tool=flight.tool)
+            running = guest_run(
+                composer, order, tapes, STEP, box=flight.box, approver=flight.approver, run_id=held.id, tool=flight.tool
+            )
             try:
                 run = await drive(flight.box, held.id, running, flight.stop) or interrupted
             except asyncio.CancelledError:
@@ -231,7 +244,10 @@ class Guests:
                 raise
             except (ComposerError, SandboxError) as error:  # it never began
                 await self._end(
-                    held, Run(id=held.id, status="error", error=RunError(kind=type(error).__name__, message=str(error))), started, tapes
+                    held,
+                    Run(id=held.id, status="error", error=RunError(kind=type(error).__name__, message=str(error))),
+                    started,
+                    tapes,
                 )
                 raise
             await self._end(held, run, started, tapes)
@@ -249,7 +265,10 @@ class Guests:
     async def _end(self, held: OwnedExecution, run: Run, started: float, tapes: Tapes) -> None:
         """How it ended, on disk when this returns."""
         if isinstance(tapes.wrong, Diverged) or _diverged(run):
-            said = f"execution {held.id} can't go on, for it is not what was recorded: {tapes.wrong or (run.error and run.error.message)}"
+            said = (
+                f"execution {held.id} can't go on, for it is not what was recorded: "
+                f"{tapes.wrong or (run.error and run.error.message)}"
+            )
             await to_the_end(held.move, "interrupted")
             raise ExecutionConflict(said)
         result = run_result(run, held.id, STEP, round((time.monotonic() - started) * 1000))
@@ -266,7 +285,9 @@ class Guests:
                 "look, then resume with --unfinished retry, skip or fail"
             )
         whole = aggregate(held.id, "single", REASON, (result,), duration_ms=result.duration_ms)
-        short = whole.model_copy(update={"steps": (RunResult(execution_id=held.id, task_id=STEP, status=result.status),)})
+        short = whole.model_copy(
+            update={"steps": (RunResult(execution_id=held.id, task_id=STEP, status=result.status),)}
+        )
 
         def end() -> None:
             if run.stdout:
@@ -279,7 +300,9 @@ class Guests:
                 if isinstance(outcome, Exception):
                     raise outcome
         except OSError as error:
-            raise StorageFailed(f"how execution {held.id} ended can't be recorded: {error.strerror or error}; it can be resumed") from None
+            raise StorageFailed(
+                f"how execution {held.id} ended can't be recorded: {error.strerror or error}; it can be resumed"
+            ) from None
 
 
 async def guest_run(
@@ -295,13 +318,23 @@ async def guest_run(
     inputs: Mapping[str, Any] | None = None,
     batch: str | None = None,
 ) -> Run:
-    """One run of an order, on the tape of that path; of that version of its tool, and over those inputs, if they are given."""
+    """One run of an order, on the tape of that path; of that version of its tool, and over those inputs, if they are
+    given.
+    """
     given = order.inputs if inputs is None else inputs
-    options: dict[str, Any] = {"grants": order.grants, "limits": order.limits, "approver": approver, "run_id": run_id, "box": box}
+    options: dict[str, Any] = {
+        "grants": order.grants,
+        "limits": order.limits,
+        "approver": approver,
+        "run_id": run_id,
+        "box": box,
+    }
     if order.tool is not None:
         return await composer.run(tool or order.tool, given, recording=tapes.tape(path), batch=batch, **options)
     recording = None if order.session is not None else tapes.tape(path)
-    return await composer.code.execute(order.code or "", given, session=order.session, cut=order.cut, recording=recording, **options)
+    return await composer.code.execute(
+        order.code or "", given, session=order.session, cut=order.cut, recording=recording, **options
+    )
 
 
 def make_tapes(held: OwnedExecution, unfinished: Unfinished) -> Tapes:
@@ -309,12 +342,19 @@ def make_tapes(held: OwnedExecution, unfinished: Unfinished) -> Tapes:
     try:
         return Tapes(held, unfinished=unfinished, replay=True)
     except (ValueError, TypeError, KeyError) as error:
-        raise BadState(f"the journal of execution {held.id} can't be replayed: {type(error).__name__}: {str(error)[:200]}") from None
+        raise BadState(
+            f"the journal of execution {held.id} can't be replayed: {type(error).__name__}: {str(error)[:200]}"
+        ) from None
 
 
 def _diverged(run: Run) -> bool:
     """Whether the sandbox itself says so; code may call an exception what it likes, but that one has a line."""
-    return run.error is not None and run.error.kind == "Diverged" and run.error.line is None and run.error.traceback is None
+    return (
+        run.error is not None
+        and run.error.kind == "Diverged"
+        and run.error.line is None
+        and run.error.traceback is None
+    )
 
 
 def guest_status(run: Run) -> tuple[ExecutionStatus, bool]:

@@ -36,7 +36,9 @@ EndedBy = Literal["exit", "interrupted", "timeout", "silence", "output"]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start. `env` is the whole environment of the child; `stdin` is written, then closed (empty: /dev/null)."""
+    """What to start. `env` is the whole environment of the child; `stdin` is written, then closed (empty:
+    /dev/null).
+    """
 
     argv: tuple[str, ...]
     cwd: Path
@@ -76,12 +78,17 @@ class NotStarted(Exception):
 
 
 async def run_child(
-    command: Command, on_line: Callable[[bytes], None], *, limits: ChildLimits, stop: asyncio.Event | None = None, tag: str
+    command: Command,
+    on_line: Callable[[bytes], None],
+    *,
+    limits: ChildLimits,
+    stop: asyncio.Event | None = None,
+    tag: str,
 ) -> Ended:
     """Runs a program to its end, and ends all that it started.
 
-    `on_line` gets each line of stdout without its newline, on the event loop; also a last line that has none, which may be
-    cut where the child was. If it raises, the child is ended and the error goes on to the caller.
+    `on_line` gets each line of stdout without its newline, on the event loop; also a last line that has none, which may
+    be cut where the child was. If it raises, the child is ended and the error goes on to the caller.
     `stop`, the time limit and the silence limit end the child with SIGINT, SIGTERM and SIGKILL, a grace between them;
     its output is read meanwhile. What is over the caps ends it too, but then no more is read.
     Cancelling ends the whole tree within `QUICK_GRACE_S`, then raises.
@@ -144,11 +151,14 @@ def _not_started(command: Command, error: OSError) -> NotStarted:
         return NotStarted(f"the folder {command.cwd} can't be entered: {error.strerror}")
     if error.errno == errno.E2BIG:
         return NotStarted(
-            f"{program!r} can't be started: its arguments and environment are longer than the system allows; long text can go over stdin"
+            f"{program!r} can't be started: its arguments and environment are longer than the system allows; "
+            "long text can go over stdin"
         )
     if error.errno == errno.ENOENT:
         if "/" in program and os.path.exists(command.cwd / program):
-            return NotStarted(f"{program!r} can't be started: the interpreter that its first line names is not there", missing=True)
+            return NotStarted(
+                f"{program!r} can't be started: the interpreter that its first line names is not there", missing=True
+            )
         return NotStarted(f"there is no program {program!r}" + ("" if "/" in program else " on the PATH"), missing=True)
     if error.errno in {errno.EACCES, errno.ENOEXEC, errno.ENOTDIR}:
         return NotStarted(f"{program!r} is not a program that can be executed: {error.strerror}", missing=True)
@@ -158,11 +168,17 @@ def _not_started(command: Command, error: OSError) -> NotStarted:
 class _Child:
     """A started child, its pipes and its clocks, all on the event loop it was made on.
 
-    The child is not waited for before the rest of its tree is dead: until then its pid, and so its group, can be nobody else's.
+    The child is not waited for before the rest of its tree is dead: until then its pid, and so its group, can be nobody
+    else's.
     """
 
     def __init__(
-        self, popen: subprocess.Popen[bytes], stdin: bytes, on_line: Callable[[bytes], None], limits: ChildLimits, tag: str
+        self,
+        popen: subprocess.Popen[bytes],
+        stdin: bytes,
+        on_line: Callable[[bytes], None],
+        limits: ChildLimits,
+        tag: str,
     ) -> None:
         self._popen, self._limits, self._tag = popen, limits, tag
         self._handle = -1
@@ -395,7 +411,8 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 async def _to_the_end(work: Callable[[], T]) -> T:
     """Runs `work` in a thread of its own and waits for it, however often this task is cancelled meanwhile.
 
-    Neither a task nor the loop's pool: the one can be cancelled on its own, the other can be busy, and children would be left.
+    Neither a task nor the loop's pool: the one can be cancelled on its own, the other can be busy, and children would
+    be left.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -9,7 +9,8 @@ from go_ent.composer.sources.server_config import Scrubber
 from go_ent.sandbox.children.programs import with_safe_path
 
 USUAL = frozenset(
-    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR COLORTERM NO_COLOR SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS".split()
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR COLORTERM NO_COLOR SSL_CERT_FILE SSL_CERT_DIR "
+    "NODE_EXTRA_CA_CERTS".split()
 )
 USUAL_PREFIXES = ("LC_", "XDG_")
 PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"})
@@ -18,11 +19,13 @@ LEAST_SECRET = 8  # shorter values are words of any message
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def child_environment(host: Mapping[str, str], *, allow: Iterable[str] = (), set: Mapping[str, str] = NOTHING) -> dict[str, str]:
+def child_environment(
+    host: Mapping[str, str], *, allow: Iterable[str] = (), set: Mapping[str, str] = NOTHING
+) -> dict[str, str]:
     """The whole environment of a child: what any program needs of the host's, what `allow` names, and `set`.
 
-    A name in `allow` that ends in `*` is a prefix. A proxy with a password in its address is not passed on by itself, and
-    variables of go-ent's own never are: `set` is the way to give one. Of PATH relative elements are left out.
+    A name in `allow` that ends in `*` is a prefix. A proxy with a password in its address is not passed on by itself,
+    and variables of go-ent's own never are: `set` is the way to give one. Of PATH relative elements are left out.
     `ValueError` for a name that can't be one.
     """
     allow = tuple(allow)
@@ -36,10 +39,14 @@ def child_environment(host: Mapping[str, str], *, allow: Iterable[str] = (), set
     return with_safe_path(passed | dict(set))
 
 
-def secrets_of(host: Mapping[str, str], *, allow: Iterable[str] = (), set: Mapping[str, str] = NOTHING) -> frozenset[str]:
+def secrets_of(
+    host: Mapping[str, str], *, allow: Iterable[str] = (), set: Mapping[str, str] = NOTHING
+) -> frozenset[str]:
     """The values in a child's environment that nobody should read in a message: all but the usual ones."""
     allow = tuple(allow)
-    return frozenset(set.values()) | {value for name, value in host.items() if _allowed(name, allow) and not _usual(name, value)}
+    return frozenset(set.values()) | {
+        value for name, value in host.items() if _allowed(name, allow) and not _usual(name, value)
+    }
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
@@ -64,4 +71,6 @@ def _allowed(name: str, allow: tuple[str, ...]) -> bool:
 
 def _check(name: str, written: str) -> None:
     if not name or any(bad in name for bad in "=\0*"):
-        raise ValueError(f"{written!r} is not the name of an environment variable (a * at its end stands for any ending)")
+        raise ValueError(
+            f"{written!r} is not the name of an environment variable (a * at its end stands for any ending)"
+        )

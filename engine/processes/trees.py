@@ -1,8 +1,8 @@
 """Finding and ending all processes of a run, also those that left its group, its session or its parent.
 
-Every child carries `GO_ENT_RUN=<tag>` in its environment, and so does what it starts. A process belongs to the run if it
-has that tag, is in the group or session of the run's first child, or descends from one that belongs. What escapes is a
-process that dropped the variable, left the session and lost its parent, all before anybody looked.
+Every child carries `GO_ENT_RUN=<tag>` in its environment, and so does what it starts. A process belongs to the run if
+it has that tag, is in the group or session of the run's first child, or descends from one that belongs. What escapes is
+a process that dropped the variable, left the session and lost its parent, all before anybody looked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ KERNEL_THREAD = 0x200000
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as it was seen. Its pid may be another's later, its parent and group may change: pid and start time say who it is."""
+    """A process as it was seen. Its pid may be another's later, its parent and group may change: pid and start time
+    say who it is.
+    """
 
     pid: int
     started: int
@@ -92,7 +94,9 @@ class _Watch:
             pass
 
     def _look(self) -> bool:
-        """Whether that was all: no new member, and nothing new that could not be judged or ended before, leaving a child perhaps."""
+        """Whether that was all: no new member, and nothing new that could not be judged or ended before, leaving a
+        child perhaps.
+        """
         before, missed = len(self.members), False
         there = _pids()
         self._table = {pid: self._table[pid] for pid in self._table.keys() & there}
@@ -166,7 +170,9 @@ def _look(pid: int) -> Process | None:
 
 
 def _shown(pid: int) -> bool:
-    """Whether the kernel shows us this process: of others it gives no addresses, and they would seem unready for ever."""
+    """Whether the kernel shows us this process: of others it gives no addresses, and they would seem unready for
+    ever.
+    """
     try:
         os.close(os.open(f"/proc/{pid}/environ", os.O_RDONLY))
     except OSError:

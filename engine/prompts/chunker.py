@@ -18,14 +18,18 @@ ROOM = 24  # tokens of text that a chunk must have room for beside a heading
 _AHEAD = 16  # characters that a place to split may look at behind itself
 # The best place first: an empty line before something new, any empty line.
 _PLACES = (
-    re.compile(r"\n[ \t]*\r?\n(?=@|#{1,6} |(?:async|def|class|func|fn|pub|impl|export|function|interface|struct|type)\b)"),
+    re.compile(
+        r"\n[ \t]*\r?\n(?=@|#{1,6} |(?:async|def|class|func|fn|pub|impl|export|function|interface|struct|type)\b)"
+    ),
     re.compile(r"\n[ \t]*\r?\n(?=[^\r\n])"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file, or some of it: the lines from `start_line` to `end_line`, counted from 1. An empty file ends at line 0."""
+    """A file, or some of it: the lines from `start_line` to `end_line`, counted from 1. An empty file ends at line
+    0.
+    """
 
     path: str
     text: str
@@ -68,7 +72,9 @@ def pack(files: Iterable[tuple[str, str]], *, max_tokens: int) -> list[Chunk]:
 
 
 def _parts(path: str, text: str, most: int) -> Iterator[tuple[Part, int]]:
-    """The file in parts that fit into a chunk each, with the tokens they take there. A block's tokens do not depend on its neighbours."""
+    """The file in parts that fit into a chunk each, with the tokens they take there. A block's tokens do not depend
+    on its neighbours.
+    """
     heading = count(Part(path, "", 1, 0).block())
     if heading + ROOM > most:
         raise BadTask(f"a chunk of {most} tokens has no room for {one_line(path)}: its heading alone takes {heading}")
@@ -112,7 +118,11 @@ def _reach(text: str, start: int, room: int) -> int:
 def _place(text: str, start: int, end: int) -> int:
     """The best place to split between *start* and *end*, or *end*."""
     for place in _PLACES:
-        found = [match.end() for match in place.finditer(text, start + (end - start) // 2, end + _AHEAD) if match.end() <= end]
+        found = [
+            match.end()
+            for match in place.finditer(text, start + (end - start) // 2, end + _AHEAD)
+            if match.end() <= end
+        ]
         if found:
             return found[-1]
     newline = text.rfind("\n", start, end)

@@ -15,7 +15,9 @@ LEAST = 120  # tokens of a text below which showing it is no use
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A text that may be cut. `text` is its beginning and `tail` its end if `missing` characters between them were never read."""
+    """A text that may be cut. `text` is its beginning and `tail` its end if `missing` characters between them were
+    never read.
+    """
 
     name: str  # for notes, on one line
     text: str
@@ -34,7 +36,9 @@ class Cut:
 
 
 def share(wants: Sequence[int], total: int, weights: Sequence[float] | None = None) -> list[int]:
-    """*total* among *wants*: by weight, nobody more than wanted, what one leaves goes to the others, the first ones first."""
+    """*total* among *wants*: by weight, nobody more than wanted, what one leaves goes to the others, the first ones
+    first.
+    """
     weights = weights or [1.0] * len(wants)
     largest_first = sorted(range(len(wants)), key=lambda at: wants[at] / weights[at], reverse=True)
     rests = list(accumulate(weights[at] for at in largest_first))
@@ -68,7 +72,9 @@ class Fitting:
             if one.least <= left:
                 kept.append(at)
                 left -= one.least
-        extra = share([sized[at].want - sized[at].least for at in kept], left, [sized[at].material.weight for at in kept])
+        extra = share(
+            [sized[at].want - sized[at].least for at in kept], left, [sized[at].material.weight for at in kept]
+        )
         room = {at: sized[at].least + more for at, more in zip(kept, extra, strict=True)}
         return [one.cut(room.get(at)) for at, one in enumerate(sized)]
 

@@ -33,7 +33,9 @@ def label(name: str) -> str:
 
 
 def one_line(name: str) -> str:
-    line = "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in name[: MAX_LABEL + 1])
+    line = "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in name[: MAX_LABEL + 1]
+    )
     return line if len(name) <= MAX_LABEL else line[:MAX_LABEL] + "…"
 
 

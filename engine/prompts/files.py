@@ -122,7 +122,9 @@ def _walk(project: Path, start: str) -> list[str]:
                 for entry in entries:
                     seen += 1
                     if seen > MAX_SEEN:
-                        raise BadTask(f"{start or '.'}: there are more than {MAX_SEEN} files in that folder; name fewer")
+                        raise BadTask(
+                            f"{start or '.'}: there are more than {MAX_SEEN} files in that folder; name fewer"
+                        )
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if entry.name.startswith(".") or entry.name in SKIPPED:
                         continue
@@ -169,7 +171,9 @@ def _looked_at(project: Path, path: str, *, named: bool) -> FilePart | int:
 
 @contextlib.contextmanager
 def _opened(project: Path, path: str) -> Iterator[BinaryIO]:
-    """A file of the project, open for reading. It is asked where it is once it is open: till then a name can change its meaning."""
+    """A file of the project, open for reading. It is asked where it is once it is open: till then a name can change
+    its meaning.
+    """
     real = os.path.realpath(project / path)
     if not inside(real, project):
         raise _NotShown("it is a link that leads out of the project")

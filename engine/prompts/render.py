@@ -83,15 +83,18 @@ class Prompts:
     ) -> Prompt:
         """The prompt of a step. It blocks: call it in a thread.
 
-        The task, the role and the skills are never cut. What comes with them (files, outputs, the summary, feedback, and
-        the headings of these) adds *budget_tokens* at the most to what the prompt would be without them. So each text
-        gets its share, larger ones lose their middle, and what has no room at all is only named: `notes` has every one.
+        The task, the role and the skills are never cut. What comes with them (files, outputs, the summary, feedback,
+        and the headings of these) adds *budget_tokens* at the most to what the prompt would be without them. So each
+        text gets its share, larger ones lose their middle, and what has no room at all is only named: `notes` has every
+        one.
         """
         told = {
             "task": _task(step.task),
             "constraints": _constraints(step.task),
             "role": {"name": role.name, "prompt": role.prompt.strip()} if role else None,
-            "skills": [{"name": one.name, "description": one.description, "content": one.content.strip("\n")} for one in skills],
+            "skills": [
+                {"name": one.name, "description": one.description, "content": one.content.strip("\n")} for one in skills
+            ],
         }
         notes = self._templates.notes()
         items = _items(step, files, adjustments, summary)
@@ -106,7 +109,9 @@ class Prompts:
         room = budget_tokens - FRAME - SECTION * len({one.kind for one in items})
         for attempt in range(TRIES):
             cuts = fitting.within(room)
-            prompt = self._prompt(told, _sections(items, cuts, never), [*notes, *(cut.note for cut in cuts if cut.note)])
+            prompt = self._prompt(
+                told, _sections(items, cuts, never), [*notes, *(cut.note for cut in cuts if cut.note)]
+            )
             if prompt.tokens <= budget_tokens:
                 return prompt
             alone = self._prompt(told, {}, ()).tokens if alone is None else alone
@@ -123,7 +128,10 @@ class Prompts:
         empty = {kind: {"shown": [], "unseen": [], "more": 0} for kind in KINDS}
         data = {**told, **empty, **sections, "material": bool(sections)}
         most = 2 * _length(data) + (1 << 20)
-        system, user = (printable(self._templates.render(f"{name}.j2", data, characters=most)).strip("\n") for name in ("system", "user"))
+        system, user = (
+            printable(self._templates.render(f"{name}.j2", data, characters=most)).strip("\n")
+            for name in ("system", "user")
+        )
         return Prompt(system, user, count(system) + count(user), tuple(notes))
 
 
@@ -141,7 +149,10 @@ def _task(task: Task) -> dict[str, Any]:
 def _constraints(task: Task) -> list[str]:
     """What the task's access and its metadata's `constraints` (a text or a list of them) demand."""
     given = task.metadata.get("constraints", [])
-    texts = [ACCESS[task.access], *([given] if isinstance(given, str) else given if isinstance(given, list | tuple) else [])]
+    texts = [
+        ACCESS[task.access],
+        *([given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []),
+    ]
     return [str(text).strip().replace("\n", "\n  ") for text in texts if str(text).strip()]
 
 
@@ -155,11 +166,19 @@ def _items(step: Step, files: Sequence[FilePart], adjustments: Sequence[str], su
     for age, output in enumerate(reversed(step.previous)):
         source = one_line(output.source)
         for what, info, text in _texts(output):
-            items.append(_Item("previous", f"From the {source}{what}", _aged(f"the output of {source}{what}", text, age), age, info))
+            items.append(
+                _Item(
+                    "previous", f"From the {source}{what}", _aged(f"the output of {source}{what}", text, age), age, info
+                )
+            )
     for age, output in enumerate(step.dependencies):
         name = f"the result of {one_line(output.source)}"
         for what, info, text in _texts(output):
-            items.append(_Item("dependencies", f"From {label(output.source)}{what}", Material(name + what, text, KEPT), age, info))
+            items.append(
+                _Item(
+                    "dependencies", f"From {label(output.source)}{what}", Material(name + what, text, KEPT), age, info
+                )
+            )
     if summary.strip():
         items.append(_Item("summary", "", Material("the summary", summary, KEPT), 0))
     shown = [one for one in files if not one.note]
@@ -201,7 +220,12 @@ def _deeper(value: Any, most: int) -> bool:
     """Whether data is nested deeper than *most*."""
     level = [value]
     for _ in range(most):
-        level = [inner for one in level if isinstance(one, list | dict) for inner in (one.values() if isinstance(one, dict) else one)]
+        level = [
+            inner
+            for one in level
+            if isinstance(one, list | dict)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
         if not level:
             return False
     return True

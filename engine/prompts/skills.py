@@ -65,7 +65,10 @@ def all_skills(project: Path) -> list[Skill]:
                     with apart(name, wrong):
                         found[name] = _read(name, folder, scope, project)
         for name, why in wrong.items():
-            found.setdefault(name, Skill(name, path=folder if name == folder.name else folder / name / FILE, scope=scope, problem=why))
+            found.setdefault(
+                name,
+                Skill(name, path=folder if name == folder.name else folder / name / FILE, scope=scope, problem=why),
+            )
     return [found[name] for name in sorted(found)]
 
 
@@ -95,7 +98,11 @@ def _folders(project: Path) -> tuple[tuple[SkillScope, Path], ...]:
 def _names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if NAME.fullmatch(entry.name) and not entry.is_file(follow_symlinks=False)]
+            return [
+                entry.name
+                for entry in entries
+                if NAME.fullmatch(entry.name) and not entry.is_file(follow_symlinks=False)
+            ]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

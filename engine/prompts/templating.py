@@ -17,7 +17,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FunctionLoader, StrictUndefined, Template, TemplateError, TemplateNotFound, TemplateSyntaxError, nodes
+from jinja2 import (
+    FunctionLoader,
+    StrictUndefined,
+    Template,
+    TemplateError,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    nodes,
+)
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -31,11 +39,13 @@ FOLDER = Path(STATE) / "prompts"
 MAX_BYTES = 64 << 10
 MAX_ROUNDS = 20_000
 FILTERS = (
-    "abs capitalize count d default dictsort first int items last length list lower map max min reject rejectattr reverse "
+    "abs capitalize count d default dictsort first int items last length list lower map max min reject "
+    "rejectattr reverse "
     "select selectattr sort title trim truncate unique upper wordcount"
 ).split()
 METHODS = frozenset(
-    "changed cycle endswith get items keys lower lstrip rstrip split splitlines startswith strip title upper values".split()
+    "changed cycle endswith get items keys lower lstrip rstrip split "
+    "splitlines startswith strip title upper values".split()
 )
 NEVER = frozenset({"*", "**", "%"})
 
@@ -76,7 +86,9 @@ class Templates:
         except TemplateSyntaxError as error:
             raise BadTask(f"{error.filename or error.name}, line {error.lineno}: {error.message}") from None
         except TemplateNotFound as error:
-            raise BadTask(f"{self._where(error, name)}: there is no template {error.name}; there are: {', '.join(names())}") from None
+            raise BadTask(
+                f"{self._where(error, name)}: there is no template {error.name}; there are: {', '.join(names())}"
+            ) from None
         except RecursionError as error:
             raise BadTask(f"{self._where(error, name)}: it goes on into itself without an end") from None
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
@@ -92,7 +104,11 @@ class Templates:
             return []
         if found and not self.trusted:
             return [f"{FOLDER}: not used, the project is not trusted"]
-        return [f"{FOLDER / name}: not used, the templates are {', '.join(names())}" for name in found if name not in names()]
+        return [
+            f"{FOLDER / name}: not used, the templates are {', '.join(names())}"
+            for name in found
+            if name not in names()
+        ]
 
     def check(self) -> list[str]:
         """What is wrong with the project's own templates, as far as can be seen without data."""
@@ -155,7 +171,11 @@ class Templates:
 @cache
 def names() -> Mapping[str, str]:
     """The templates of the package, by name."""
-    files = [file for file in resources.files("go_ent.engine.prompts").joinpath("templates").iterdir() if file.name.endswith(".j2")]
+    files = [
+        file
+        for file in resources.files("go_ent.engine.prompts").joinpath("templates").iterdir()
+        if file.name.endswith(".j2")
+    ]
     return {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
 
 
@@ -211,7 +231,9 @@ def _one_more() -> None:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with a smaller language: no filter, method or operator by which a short template makes a huge text."""
+    """Jinja's sandbox with a smaller language: no filter, method or operator by which a short template makes a huge
+    text.
+    """
 
     intercepted_binops = NEVER | {"+"}
     concat = staticmethod(_concat)

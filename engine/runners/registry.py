@@ -98,5 +98,9 @@ class Registry:
 
 def _check(name: str, runner: object) -> None:
     if not isinstance(runner, Runner):
-        wanted = [part for part in ("name", "family", "available", "execute", "interrupt", "close") if not hasattr(runner, part)]
+        wanted = [
+            part
+            for part in ("name", "family", "available", "execute", "interrupt", "close")
+            if not hasattr(runner, part)
+        ]
         raise BadTask(f"the runtime {name} is no runner: it has no {', '.join(wanted)}")

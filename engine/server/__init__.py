@@ -49,4 +49,4 @@ Write Python over the granted tools instead of calling them one by one. tool_sea
 typed stubs, code_execute runs code that calls them as `await tools.namespace.name(...)`: whole Python and its standard
 library, in a sandbox without network or files. The value of the last expression is the result. Code that worked can be
 saved with tool_compose, and is a tool from then on. engine_execute has another agent, a command or a graph of both do work,
-within the project's budget."""
+within the project's budget."""  # noqa: E501

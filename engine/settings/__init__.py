@@ -1,1 +1,3 @@
-"""A project's settings as a whole: their schema, what is in force and where it comes from, what is wrong, and a first project."""
+"""A project's settings as a whole: their schema, what is in force and where it comes from, what is wrong, and a
+first project.
+"""

@@ -44,7 +44,9 @@ class Checked:
 
 
 async def check_project(project: Path) -> Checked:
-    """Look at everything that a project has written down. Nothing that it names is started; its tools are looked at in the sandbox."""
+    """Look at everything that a project has written down. Nothing that it names is started; its tools are looked at
+    in the sandbox.
+    """
     checked = Checked()
     tools, _ = await asyncio.to_thread(_settings, project, checked)
     wrong: dict[str, str] = {}
@@ -84,9 +86,15 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
         checked.notes += [*_variables(engine, layers), *_caps(engine, layers)]
     except ConfigError as error:
         checked.problems += error.problems
-    starts = tools.servers or tools.apis or (engine and (engine.commands or any(runner.starts for runner in engine.runners.values())))
+    starts = (
+        tools.servers
+        or tools.apis
+        or (engine and (engine.commands or any(runner.starts for runner in engine.runners.values())))
+    )
     if starts and not is_trusted(project):
-        checked.notes.append("nobody has trusted this folder: nothing that it names is started until go-ent trust is said")
+        checked.notes.append(
+            "nobody has trusted this folder: nothing that it names is started until go-ent trust is said"
+        )
     return tools, engine
 
 
@@ -95,7 +103,9 @@ def _servers(config: Config, layers: Layers, project: Path) -> Iterator[str]:
         path = _path(layers, "servers", name)
         yield from _references(path, server, layers)
         if server.command and not REFERENCE.search(server.command):
-            yield from _program((*path, "command"), server.command, project / (server.cwd or "."), _path_of(server), layers)
+            yield from _program(
+                (*path, "command"), server.command, project / (server.cwd or "."), _path_of(server), layers
+            )
 
 
 def _others_secrets(config: Config, layers: Layers) -> Iterator[str]:
@@ -129,7 +139,12 @@ def _apis(config: Config, layers: Layers) -> Iterator[str]:
 def _path(layers: Layers, section: str, namespace: str) -> tuple[str, ...]:
     """How the file spells a namespace; one of an mcpServers file is not in it."""
     table = layers.table.get(section, {})
-    return (section, next((name for name in table if "".join(c if c.isalnum() else "_" for c in name.lower()) == namespace), namespace))
+    return (
+        section,
+        next(
+            (name for name in table if "".join(c if c.isalnum() else "_" for c in name.lower()) == namespace), namespace
+        ),
+    )
 
 
 def _references(path: Setting, source: SourceOptions, layers: Layers) -> Iterator[str]:
@@ -161,7 +176,9 @@ def _programs(config: EngineConfig, layers: Layers, project: Path) -> Iterator[s
         yield from _program(("commands", name, "argv"), command.argv[0], project, command.set.get("PATH"), layers)
     for name, runner in config.runners.items():
         if runner.command:
-            yield from _program(("runners", name, "command"), runner.command[0], project, runner.set.get("PATH"), layers)
+            yield from _program(
+                ("runners", name, "command"), runner.command[0], project, runner.set.get("PATH"), layers
+            )
 
 
 def _program(path: Setting, program: str, folder: Path, search: str | None, layers: Layers) -> Iterator[str]:
@@ -211,10 +228,16 @@ def _variables(config: EngineConfig, layers: Layers) -> Iterator[str]:
         for name, one in found.items():
             for variable in one.env:
                 if not variable.endswith("*") and variable not in os.environ:
-                    yield problem((section, name, "env"), f"the environment variable {variable} is not set", layers.where)
+                    yield problem(
+                        (section, name, "env"), f"the environment variable {variable} is not set", layers.where
+                    )
     for name, client in config.serve.clients.items():
         if client.token_env is not None and not os.environ.get(client.token_env):
-            yield problem(("serve", "clients", name, "token_env"), f"the environment variable {client.token_env} is not set", layers.where)
+            yield problem(
+                ("serve", "clients", name, "token_env"),
+                f"the environment variable {client.token_env} is not set",
+                layers.where,
+            )
 
 
 def _caps(config: EngineConfig, layers: Layers) -> Iterator[str]:
@@ -237,7 +260,11 @@ def _texts(project: Path, checked: Checked) -> None:
         checked.problems.append(str(error))
         skills = []
     checked.counts["skills"] = len(skills)
-    checked.problems += [f"{shown(skill.path)}: the skill {skill.name} can't be used: {skill.problem}" for skill in skills if skill.problem]
+    checked.problems += [
+        f"{shown(skill.path)}: the skill {skill.name} can't be used: {skill.problem}"
+        for skill in skills
+        if skill.problem
+    ]
     templates = Templates(project, trusted=True)
     checked.problems += templates.check()
     checked.notes += templates.notes()
@@ -272,7 +299,8 @@ async def _tools(project: Path, config: Config, checked: Checked) -> None:
     checked.problems += [f"{folder}: {why}" for folder, why in wrong.items()]
     for store in stores:
         checked.notes += [
-            f"{shown(store.folder / name)}: it is no composed tool: a tool can't be called that" for name in store.strangers()
+            f"{shown(store.folder / name)}: it is no composed tool: a tool can't be called that"
+            for name in store.strangers()
         ]
         with apart(str(store.folder), wrong):
             checked.problems += ignored_versions(store)
@@ -293,5 +321,7 @@ async def _tools(project: Path, config: Config, checked: Checked) -> None:
                 )
                 checked.problems.append(f"{shown(store.folder / f'{name}.py')}: {broken.reason}{last}")
     except SandboxError as error:
-        if not set(str(error).splitlines()) <= set(checked.problems):  # else they are the settings' own, which were told
+        if not set(str(error).splitlines()) <= set(
+            checked.problems
+        ):  # else they are the settings' own, which were told
             checked.problems.append(f"composed tools can't be looked at: {error}")

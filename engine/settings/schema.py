@@ -44,7 +44,12 @@ def schema() -> dict[str, Any]:
     made = whole().model_json_schema()
     _tidy(made)
     about = "Settings of a go-ent project. An environment variable GO_ENT__SECTION__SETTING comes before what is here."
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": str(CONFIG), "description": about, **made}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": str(CONFIG),
+        "description": about,
+        **made,
+    }
 
 
 def _tidy(node: Any) -> None:

@@ -1,4 +1,6 @@
-"""What is in force, setting by setting, and where each comes from. Of secrets, only the names of what they stand for."""
+"""What is in force, setting by setting, and where each comes from. Of secrets, only the names of what they stand
+for.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ WITHHELD = "default, until go-ent trust"
 HIDDEN = "(hidden)"
 # Lengths are bounded: a file of somebody else's must not make looking take long.
 _SECRET_FLAG = re.compile(
-    r"(-{1,2}[\w-]{0,60}(?:token|key|secret|passw|auth|header|credential|cookie)[\w-]{0,60})(=.*)?", re.IGNORECASE | re.DOTALL
+    r"(-{1,2}[\w-]{0,60}(?:token|key|secret|passw|auth|header|credential|cookie)[\w-]{0,60})(=.*)?",
+    re.IGNORECASE | re.DOTALL,
 )
 _PAIR_FLAG = re.compile(r"-[uHb]|--(?:proxy-)?user")  # as of curl: user:password, or a header, or name=value follows
 _JOINED = re.compile(r"(?:-[uHb]|--(?:proxy-)?user=)(?=[^\s:=]+[:=])")  # the same in one word
@@ -35,7 +38,9 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://\S+")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its name, its value as it may be shown, and its source: `default`, a file and line, or a variable."""
+    """One setting: its name, its value as it may be shown, and its source: `default`, a file and line, or a
+    variable.
+    """
 
     name: str
     value: Any
@@ -48,7 +53,9 @@ def settings_in_force(project: Path) -> list[Setting]:
     tools = read_config(project, layers=layers, look=True)
     read_engine_config(project, layers=layers)
     defaults = {one.name: one.value for one in _walk((), whole()(), layers)} if tools.withheld else {}
-    withheld = {dotted(path) for path in tools.withheld} - {"mcp_json"}  # whose servers are shown, as are others that are not started
+    withheld = {dotted(path) for path in tools.withheld} - {
+        "mcp_json"
+    }  # whose servers are shown, as are others that are not started
     found = [
         Setting(one.name, defaults[one.name], WITHHELD) if one.name in withheld else one
         for one in _walk((), whole().model_validate(layers.table), layers)

@@ -26,7 +26,7 @@ HEAD = f"""\
 # An environment variable comes before what is here: GO_ENT__BUDGET__DAY__USD=5 sets budget.day.usd.
 # A secret is never written here: ${{env:NAME}} stands for a variable's value.
 # `go-ent config check` looks whether all is well, `go-ent config show` says what is in force and why.
-"""
+"""  # noqa: E501
 # What the examples of named tables are called.
 NAMES = {
     "servers": "files",
@@ -44,7 +44,9 @@ def first_config() -> str:
     """The whole file."""
     sections = whole().model_fields
     # What is no table comes first: in TOML it would be the last table's otherwise.
-    order = sorted(sections.items(), key=lambda item: is_model(bare(item[1].annotation)) or named(item[1].annotation) is not None)
+    order = sorted(
+        sections.items(), key=lambda item: is_model(bare(item[1].annotation)) or named(item[1].annotation) is not None
+    )
     return "\n".join([HEAD, *("\n".join([*_section((name,), field), ""]) for name, field in order)])
 
 
@@ -108,7 +110,11 @@ def toml(value: Any) -> str:
     if isinstance(value, BaseModel):
         return toml(value.model_dump(exclude_none=True))
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{dotted((name,))} = {toml(one)}" for name, one in value.items()) + " }" if value else "{}"
+        return (
+            "{ " + ", ".join(f"{dotted((name,))} = {toml(one)}" for name, one in value.items()) + " }"
+            if value
+            else "{}"
+        )
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml, value))}]"
     return repr(value) if isinstance(value, int | float) else json.dumps(str(value), ensure_ascii=False)

@@ -49,7 +49,8 @@ MOST_FILES = 200_000
 MOST_NAMED = 3
 MOST_COMPARED = 200  # executions that can be resumed, whose journals are looked at
 RAISE = {
-    "landlock": "use a kernel of 5.13 or newer, with landlock among those that /sys/kernel/security/lsm names (lsm=landlock,… at boot)",
+    "landlock": "use a kernel of 5.13 or newer, with landlock among those that /sys/kernel/security/lsm names "
+    "(lsm=landlock,… at boot)",
     "seccomp": "use a kernel with CONFIG_SECCOMP_FILTER, or have the container's own filter allow seccomp(2)",
 }
 
@@ -91,7 +92,9 @@ async def _runtimes(engine: Engine) -> list[Check]:
 
 
 async def _composed(engine: Engine) -> list[Check]:
-    """Composed tools: those that can't be called, and what in their histories is no version. Needs an image to look at them."""
+    """Composed tools: those that can't be called, and what in their histories is no version. Needs an image to look
+    at them.
+    """
     stores = composed_stores(engine.project)
     checks: list[Check] = []
     there = 0
@@ -110,23 +113,36 @@ async def _composed(engine: Engine) -> list[Check]:
     if await asyncio.to_thread(ready_image, engine.project, trusted=False) is None:
         said = f"{there}, which are looked at once there is an image"
         return [*checks, Check("composed tools", True, said, needed=False)]
-    async with await asyncio.to_thread(Composer, engine.project, config=Config(), trusted=False, workers=1, build=False) as composer:
+    async with await asyncio.to_thread(
+        Composer, engine.project, config=Config(), trusted=False, workers=1, build=False
+    ) as composer:
         await composer.composed.load()
-        broken = [*composer.composed.broken.values(), *(tool for tool in composer.composed.shadowed if isinstance(tool, Broken))]
+        broken = [
+            *composer.composed.broken.values(),
+            *(tool for tool in composer.composed.shadowed if isinstance(tool, Broken)),
+        ]
         count = len(composer.composed.found)
         checks.append(Check("composed tools", True, f"{count} can be called", needed=False))
         for tool in broken:
             back = (
-                f"edit it, or go-ent tool rollback {tool.name} {tool.last_version}" if tool.last_version else "edit its file, or remove it"
+                f"edit it, or go-ent tool rollback {tool.name} {tool.last_version}"
+                if tool.last_version
+                else "edit its file, or remove it"
             )
-            checks.append(Check("composed tool", False, f"{tool.name} ({tool.scope}) is broken: {tool.reason}", back, needed=False))
+            checks.append(
+                Check(
+                    "composed tool", False, f"{tool.name} ({tool.scope}) is broken: {tool.reason}", back, needed=False
+                )
+            )
     return checks
 
 
 def _runtime(name: str, found: Availability) -> Check:
     if found.ok:
         return Check(name, True, found.version or "ready", needed=False)
-    return Check(name, False, found.reason, found.fix or f"mend it, or name another in [runners.{name}] command", needed=False)
+    return Check(
+        name, False, found.reason, found.fix or f"mend it, or name another in [runners.{name}] command", needed=False
+    )
 
 
 def machine(project: Path) -> list[Check]:
@@ -136,11 +152,22 @@ def machine(project: Path) -> list[Check]:
     fits = sys.version_info >= (3, 11) and made == "CPython"
     checks = [
         Check("go-ent", True, version("go-ent")),
-        Check("platform", linux, f"{platform.system()} {platform.machine()}", None if linux else "use Linux: nothing else is supported"),
+        Check(
+            "platform",
+            linux,
+            f"{platform.system()} {platform.machine()}",
+            None if linux else "use Linux: nothing else is supported",
+        ),
         Check("python", fits, f"{made} {platform.python_version()}", None if fits else "install CPython 3.11 or newer"),
     ]
     cache = cache_path()
-    return [*checks, *_folder("cache", cache, size=True), *_folder("user data", user_data()), *_disk(cache, project), _isolation()]
+    return [
+        *checks,
+        *_folder("cache", cache, size=True),
+        *_folder("user data", user_data()),
+        *_disk(cache, project),
+        _isolation(),
+    ]
 
 
 def _folder(name: str, folder: Path, *, size: bool = False) -> Iterator[Check]:
@@ -209,7 +236,8 @@ def _isolation() -> Check:
         found = "no"
     seccomp = "yes" if Path("/proc/sys/kernel/seccomp/actions_avail").exists() else "no"
     said = (
-        f"code runs in WebAssembly, in worker processes without rights of their own; this kernel has seccomp: {seccomp}, landlock: {found}"
+        "code runs in WebAssembly, in worker processes without rights of their own; this kernel has seccomp: "
+        f"{seccomp}, landlock: {found}"
     )
     return Check("isolation", True, said, needed=False)
 
@@ -221,7 +249,10 @@ def _shut_in(walls: Iterable[Wall]) -> Check:
     if not missing:
         return Check("workers", True, f"shut in: {standing}", needed=False)
     lacking = ", ".join(f"{wall.name} ({wall.said})" for wall in missing)
-    fix = next((RAISE[wall.name] for wall in missing if wall.name in RAISE), "see what keeps this process from giving up rights")
+    fix = next(
+        (RAISE[wall.name] for wall in missing if wall.name in RAISE),
+        "see what keeps this process from giving up rights",
+    )
     return Check("workers", False, f"run without {lacking}; in force: {standing or 'nothing'}", fix, needed=False)
 
 
@@ -238,7 +269,9 @@ def settings(project: Path) -> list[Check]:
         )
     checks = [Check("project", writable, said, mend)]
     config = read_config(project)
-    checks.append(Check("configuration", True, "valid" if (project / STATE / "config.toml").exists() else "none: the defaults"))
+    checks.append(
+        Check("configuration", True, "valid" if (project / STATE / "config.toml").exists() else "none: the defaults")
+    )
     checks += [Check("withheld", False, line, "go-ent trust", needed=False) for line in config.withheld.values()]
     granted = ", ".join(config.allow) or "composed tools and functions only"
     asked = f"; approval is asked for {', '.join(config.approve)}" if config.approve else ""
@@ -251,7 +284,9 @@ def settings(project: Path) -> list[Check]:
     if things := wants(project, look=trusted):
         by = f" by {VARIABLE}" if os.environ.get(VARIABLE) else ""
         said = f"trusted{by}" if trusted else f"not trusted, so {len(things)} things are not started or used"
-        checks.append(Check("trust", trusted, said, None if trusted else "go-ent trust (it lists them, and asks)", needed=False))
+        checks.append(
+            Check("trust", trusted, said, None if trusted else "go-ent trust (it lists them, and asks)", needed=False)
+        )
     return checks
 
 
@@ -281,9 +316,17 @@ def _index(folder: Path) -> Iterator[Check]:
         yield Check("executions", False, f"the index {path} is damaged: {problem[:200]}", fix, needed=False)
     elif unreadable := ExecutionStore(folder.parent.parent).index.missing():
         for name, why in unreadable.items():
-            yield Check("execution", False, f"{name} can't be used: {why}", f"mend or remove {folder / name}", needed=False)
+            yield Check(
+                "execution", False, f"{name} can't be used: {why}", f"mend or remove {folder / name}", needed=False
+            )
     elif (folder / STALE).exists() or known != there:
-        yield Check("executions", False, f"the index has {known} of {there} executions; the next look mends it", fix, needed=False)
+        yield Check(
+            "executions",
+            False,
+            f"the index has {known} of {there} executions; the next look mends it",
+            fix,
+            needed=False,
+        )
     else:
         yield Check("executions", True, f"{there}, all in the index")
         store = ExecutionStore(folder.parent.parent)
@@ -312,7 +355,13 @@ def _locks(project: Path) -> Iterator[Check]:
     """A lock dies with its process, so one that is held is held by a process that lives."""
     held = []
     folders = [project / STATE, project / STATE / "executions", cache_path() / "images"]
-    for path in (one for folder in folders if folder.is_dir() for one in folder.iterdir() if one.name.endswith((".lock", ".filling"))):
+    for path in (
+        one
+        for folder in folders
+        if folder.is_dir()
+        for one in folder.iterdir()
+        if one.name.endswith((".lock", ".filling"))
+    ):
         with contextlib.suppress(OSError), open(path, "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -338,7 +387,15 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
     except SandboxError as error:
         return [Check("image", False, str(error), "mend [image] in .go-ent/config.toml")]
     if image is None:
-        return [Check("image", False, "not built yet: the first run builds it, in about half a minute", "go-ent image build", needed=False)]
+        return [
+            Check(
+                "image",
+                False,
+                "not built yet: the first run builds it, in about half a minute",
+                "go-ent image build",
+                needed=False,
+            )
+        ]
     compiled = cache_path() / "compiled" / image.digest / f"plain-{target()}.cwasm"
     size = sum(path.stat().st_size for path in (image.component, compiled) if path.exists()) / 1e6
     packages = ", ".join(image.packages) or "standard library only"
@@ -356,7 +413,10 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
         return [*checks, Check("sandbox", False, str(error), "go-ent image prune --all; go-ent image build")]
     if run.status != "completed":
         why = run.status if run.error is None else str(run.error.message)
-        return [*checks, Check("sandbox", False, f"code does not run: {why}", "go-ent image prune --all; go-ent image build")]
+        return [
+            *checks,
+            Check("sandbox", False, f"code does not run: {why}", "go-ent image prune --all; go-ent image build"),
+        ]
     return [*checks, Check("sandbox", True, f"Python {run.result}, ran code in {took:.0f} ms"), _shut_in(walls)]
 
 
@@ -370,7 +430,10 @@ def _age(built: str) -> str:
 async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
     config = await asyncio.to_thread(read_config, engine.project)
     names = [*config.servers, *config.apis]
-    unusable = [Check(f"server {name}", False, why, "mend it where it says", needed=False) for name, why in config.unusable.items()]
+    unusable = [
+        Check(f"server {name}", False, why, "mend it where it says", needed=False)
+        for name, why in config.unusable.items()
+    ]
     if not names:
         return unusable
     if not deep:
@@ -389,8 +452,12 @@ async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
                     fix = f"start it, or mend [{section}.{name}] in .go-ent/config.toml"
                     checks.append(Check(f"server {name}", False, problem, fix, needed=False))
                 else:
-                    checks.append(Check(f"server {name}", True, f"answers, {len(await source.tools())} tools", needed=False))
-                    checks += [Check(f"server {name}", False, note, needed=False) for note in getattr(source, "notes", [])]
+                    checks.append(
+                        Check(f"server {name}", True, f"answers, {len(await source.tools())} tools", needed=False)
+                    )
+                    checks += [
+                        Check(f"server {name}", False, note, needed=False) for note in getattr(source, "notes", [])
+                    ]
     except (ComposerError, SandboxError) as error:
         return [Check("servers", False, str(error), "go-ent image build", needed=False)]
     return checks

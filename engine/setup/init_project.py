@@ -55,7 +55,7 @@ def count_words(text: str, top: int = 10) -> list[WordCount]:
     counts = Counter(re.findall(r"[^\\W_]+(?:'[^\\W_]+)*", text.lower()))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [{"word": word, "count": count} for word, count in ranked[: max(top, 0)]]
-'''
+'''  # noqa: E501
 
 
 @dataclass(slots=True)
@@ -88,12 +88,16 @@ def begin_files(folder: Path) -> Begun:
             _create(state / SCHEMA_FILE, schema_text().encode(), begun)
     if f"{STATE}/{SCHEMA_FILE}" in begun.kept and _differs(state / SCHEMA_FILE):
         renew = f"go-ent config schema > {STATE}/{SCHEMA_FILE}"
-        begun.notes.append(f"{STATE}/{SCHEMA_FILE} is of another version of go-ent, or was changed: `{renew}` makes it anew")
+        begun.notes.append(
+            f"{STATE}/{SCHEMA_FILE} is of another version of go-ent, or was changed: `{renew}` makes it anew"
+        )
     return begun
 
 
 async def begin_tools(begun: Begun) -> None:
-    """Save a first composed tool, as anybody would: checked, its examples run. A project that has or had tools needs none."""
+    """Save a first composed tool, as anybody would: checked, its examples run. A project that has or had tools needs
+    none.
+    """
     store = Store(begun.project / STATE / TOOLS, "project")
     path = f"{STATE}/{TOOLS}/{FIRST}.py"
     if store.folder.is_symlink():
@@ -122,7 +126,8 @@ def _explained(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"{error.filename or folder} can't be written: {error.strerror or error}; choose another folder, or change its mode"
+            f"{error.filename or folder} can't be written: {error.strerror or error}; choose another folder, "
+            "or change its mode"
         ) from None
 
 
@@ -132,7 +137,9 @@ def _make_state(state: Path) -> None:
         state.mkdir()
     mode = state.lstat().st_mode
     if stat.S_ISLNK(mode):
-        raise StoreError(f"{state} is a link: init writes into a folder only; remove it, or go to where it leads and start there")
+        raise StoreError(
+            f"{state} is a link: init writes into a folder only; remove it, or go to where it leads and start there"
+        )
     if not stat.S_ISDIR(mode):
         raise StoreError(f"{state} is a file, and a folder is needed there: move it away")
 
@@ -153,7 +160,10 @@ def _add_ignored(path: Path, begun: Begun) -> None:
         return
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "ab") as file:
-        file.write(("" if not there or there.endswith("\n") else "\n").encode() + "".join(f"{line}\n" for line in missing).encode())
+        file.write(
+            ("" if not there or there.endswith("\n") else "\n").encode()
+            + "".join(f"{line}\n" for line in missing).encode()
+        )
     begun.made.append(name)
 
 

@@ -1,4 +1,6 @@
-"""This project's server in the configuration of an MCP client: what to write where, and writing it so that nothing is lost."""
+"""This project's server in the configuration of an MCP client: what to write where, and writing it so that nothing
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ def command() -> Path:
         return beside
     found = find_program("go-ent", os.environ.get("PATH"), beside.parent)
     if found is None:
-        raise CannotInstall(f"there is no go-ent command in {beside.parent} or on PATH: install the package first (pip install go-ent)")
+        raise CannotInstall(
+            f"there is no go-ent command in {beside.parent} or on PATH: install the package first (pip install go-ent)"
+        )
     return Path(found)
 
 
@@ -107,7 +111,9 @@ def entry_for(client: Client, program: Path, project: Path) -> Json:
     """What a client needs to start the server of *project*."""
     for path in (program, project):
         if EXPANDED.search(str(path)):
-            raise CannotInstall(f"clients would replace a part of {path}: move it to a folder without $, {{ or % in its name")
+            raise CannotInstall(
+                f"clients would replace a part of {path}: move it to a folder without $, {{ or % in its name"
+            )
     arguments = ["serve", "--project", str(project)]
     if client == "opencode":
         return {"type": "local", "command": [str(program), *arguments]}
@@ -126,11 +132,13 @@ def plan(
 ) -> InstallPlan:
     """What installing (or removing) would change. Nothing is written.
 
-    Raises `CannotInstall` for a file that can't be changed with care: its `plan` has the entry to put in by hand. So it does
-    for an entry of the project's own file that would decide what the server runs or trusts.
+    Raises `CannotInstall` for a file that can't be changed with care: its `plan` has the entry to put in by hand. So it
+    does for an entry of the project's own file that would decide what the server runs or trusts.
     """
     if not NAME.fullmatch(name):
-        raise BadServerName(f"a server can't be called {name[:80]!r}: letters, digits, - and _, at most 32, the first no - or _")
+        raise BadServerName(
+            f"a server can't be called {name[:80]!r}: letters, digits, - and _, at most 32, the first no - or _"
+        )
     place = _place(client, scope, project, os.environ if environment is None else environment)
     entry = entry_for(client, program or command(), project)
     file = Path(os.path.realpath(place.file))  # which is no error for a link to itself
@@ -146,7 +154,9 @@ def plan(
 
 
 def write(plan: InstallPlan) -> Path | None:
-    """Make the change; the backup's path, if there was a file. A file that is no longer what *plan* saw is left as it is."""
+    """Make the change; the backup's path, if there was a file. A file that is no longer what *plan* saw is left as
+    it is.
+    """
     assert plan.after is not None
     try:
         plan.file.parent.mkdir(parents=True, exist_ok=True)
@@ -231,12 +241,17 @@ def _edited(plan: InstallPlan, *, remove: bool) -> InstallPlan:
 
 def _check(plan: InstallPlan, wanted: Json) -> None:
     """A project's file comes with the project: whoever wrote it must not get the person's word for what is in it."""
-    found = [path for path in _others(wanted) if path[0] == "envFile" or (path[0] in ENVIRONMENT and NOT_KEPT.fullmatch(path[-1]))]
+    found = [
+        path
+        for path in _others(wanted)
+        if path[0] == "envFile" or (path[0] in ENVIRONMENT and NOT_KEPT.fullmatch(path[-1]))
+    ]
     if found:
         names = ", ".join(map(_name, found[:10])) + (", …" if len(found) > 10 else "")
         raise CannotInstall(
             f"{plan.file} has an entry {plan.name} already, which sets what the server runs or trusts: {names}. "
-            "Remove that from it if it is not yours (--remove takes out the whole entry), or give another name with --name"
+            "Remove that from it if it is not yours (--remove takes out the whole entry), or give another name "
+            "with --name"
         )
 
 

@@ -47,7 +47,9 @@ class Spot:
 
 
 def read(text: str) -> tuple[Json, bool]:
-    """What is in a text, and whether it has what only JSON with comments may: comments, or commas before a closing bracket."""
+    """What is in a text, and whether it has what only JSON with comments may: comments, or commas before a closing
+    bracket.
+    """
     text = text.removeprefix(BOM)
     if not text.strip():
         return {}, False
@@ -135,7 +137,13 @@ def _no_constant(name: str) -> NoReturn:
 
 def _strict(text: str) -> str:
     def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else " " * len(found[0]) if found[0] == "," else re.sub(r"[^\n]", " ", found[0])
+        return (
+            found[0]
+            if found[0].startswith('"')
+            else " " * len(found[0])
+            if found[0] == ","
+            else re.sub(r"[^\n]", " ", found[0])
+        )
 
     return TRAILING.sub(blank, COMMENT.sub(blank, text))
 
@@ -174,7 +182,10 @@ def _add(text: str, spot: Spot, key: str, value: Json) -> str:
         last = spot.members[-1]
         # Below the first, which is where a reader looks for its indentation.
         lead = _lead(text, spot.members[0].key_start)
-        return f"{text[: last.end]},{newline}{lead}{name}: {_dump(value, text, spot.members[0].key_start)}{text[last.end :]}"
+        return (
+            f"{text[: last.end]},{newline}{lead}{name}: "
+            f"{_dump(value, text, spot.members[0].key_start)}{text[last.end :]}"
+        )
     outer = _lead(text, spot.start)
     made = json.dumps({key: value}, indent=unit, ensure_ascii=False).replace("\n", newline + outer)
     return text[: spot.start] + made + text[spot.end :]

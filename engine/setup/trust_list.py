@@ -20,8 +20,16 @@ def wants(project: Path, *, look: bool = True) -> list[str]:
     Without *look* the files that `mcp_json` names stay closed: nothing but the project's own state is read.
     """
     layers = read_engine_settings(project)
-    tools, engine = read_config(project, layers=layers, trusted=False, look=look), read_engine_config(project, layers=layers)
-    return [*_withheld(tools.withheld, layers, look=look), *_reached(tools), *_started(engine), *_said(tools, engine, project)]
+    tools, engine = (
+        read_config(project, layers=layers, trusted=False, look=look),
+        read_engine_config(project, layers=layers),
+    )
+    return [
+        *_withheld(tools.withheld, layers, look=look),
+        *_reached(tools),
+        *_started(engine),
+        *_said(tools, engine, project),
+    ]
 
 
 def _withheld(paths: Collection[tuple[str, ...]], layers: Layers, *, look: bool) -> Iterator[str]:

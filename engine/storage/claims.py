@@ -27,7 +27,9 @@ class Claim:
         self.before: str | None = None  # the identity of the process that had it, and died
 
     def take(self) -> Self:
-        """Take it, or `ExecutionConflict` with the process that has it. In a thread whose waiter has gone, it is not taken."""
+        """Take it, or `ExecutionConflict` with the process that has it. In a thread whose waiter has gone, it is not
+        taken.
+        """
         with self._lock:
             if self._released:
                 return self
@@ -44,8 +46,8 @@ class Claim:
             return self
 
     def _lock_file(self, handle: int) -> str:
-        """Lock it; who had it before. A look at who holds it takes the lock for a moment, and so does what a process that was
-        killed has forked, until it runs its own program."""
+        """Lock it; who had it before. A look at who holds it takes the lock for a moment, and so does what a process
+        that was killed has forked, until it runs its own program."""
         until = time.monotonic() + GLANCE_S
         while True:
             try:
@@ -54,7 +56,9 @@ class Claim:
             except BlockingIOError:
                 said = _said(handle)
                 if time.monotonic() > until + (DEAD_S if is_dead(said) else 0.0):
-                    raise ExecutionConflict(f"{self._what} is being run by process {pid_of(said) or 'unknown'}") from None
+                    raise ExecutionConflict(
+                        f"{self._what} is being run by process {pid_of(said) or 'unknown'}"
+                    ) from None
                 time.sleep(0.005)
 
     def release(self) -> None:
@@ -81,7 +85,9 @@ def held_by(path: Path) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         said = _said(handle)
-        return None if is_dead(said) else pid_of(said)  # what a dead one has forked may still have it open: that runs nothing
+        return (
+            None if is_dead(said) else pid_of(said)
+        )  # what a dead one has forked may still have it open: that runs nothing
     finally:
         os.close(handle)
     return None

@@ -71,7 +71,9 @@ def point(name: str) -> None:
 
 
 def writing(handle: int, line: bytes) -> None:
-    """A line is about to be written: half of it is, and the process dies or the disk is full, if a test has asked for it."""
+    """A line is about to be written: half of it is, and the process dies or the disk is full, if a test has asked
+    for it.
+    """
     if armed is not None and (_now("journal-mid-line") or _now(FULL)):
         os.write(handle, line[: len(line) // 2])
         if armed == FULL:

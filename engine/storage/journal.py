@@ -55,10 +55,12 @@ class Journal:
         return self._seq
 
     def open(self, each: Callable[[Record], None] | None = None, *, known: int = 0) -> bool:
-        """Begin to append, after giving *each* the records that there are. For the owner alone: what is wrong is mended, and noted.
+        """Begin to append, after giving *each* the records that there are. For the owner alone: what is wrong is
+        mended, and noted.
 
-        A torn last line, from a crash, is cut off. A file with damage is kept aside, under another name. *known* is the number
-        of a record that was there: if this ends before, the others are lost. Whether nothing was damaged, nor lost.
+        A torn last line, from a crash, is cut off. A file with damage is kept aside, under another name. *known* is the
+        number of a record that was there: if this ends before, the others are lost. Whether nothing was damaged, nor
+        lost.
         """
         handle = self._open()
         try:
@@ -92,10 +94,14 @@ class Journal:
         return missing is None and not scan.gaps
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        return os.open(
+            self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
+        )
 
     def _go_on_after(self, seq: int) -> Record | None:
-        """Number the next record above *seq*, if this ends before: a state may outlive records that never came to disk. The note of it."""
+        """Number the next record above *seq*, if this ends before: a state may outlive records that never came to
+        disk. The note of it.
+        """
         if self._seq >= seq:
             return None
         ended, data = self._seq, lost(self._seq + 1, seq)
@@ -111,8 +117,12 @@ class Journal:
         data = changed(seq)
         return {"seq": self.append("note", data, sync=True), "at": time.time(), "kind": "note", **data}
 
-    def append(self, kind: str, data: Mapping[str, Any], *, sync: bool = False, raw: Mapping[str, bytes] | None = None) -> int:
-        """Append a record, and give its number; with *sync* it is on disk when this returns. The *raw* members are JSON already."""
+    def append(
+        self, kind: str, data: Mapping[str, Any], *, sync: bool = False, raw: Mapping[str, bytes] | None = None
+    ) -> int:
+        """Append a record, and give its number; with *sync* it is on disk when this returns. The *raw* members are
+        JSON already.
+        """
         crash_points.point("journal-before-append")
         with self._lock:
             handle = self._usable()

@@ -1,4 +1,6 @@
-"""How far a journal was known to be on disk: kept in the index, so that one which was cut, or replaced by an older copy, is noticed."""
+"""How far a journal was known to be on disk: kept in the index, so that one which was cut, or replaced by an older
+copy, is noticed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ COLUMNS = ("seq", "size", "digest")
 TABLES = MappingProxyType(
     {
         "marks": (
-            "CREATE TABLE marks (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, size INTEGER NOT NULL, digest TEXT NOT NULL) "
+            "CREATE TABLE marks (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, size INTEGER NOT NULL, digest TEXT "
+            "NOT NULL) "
             "STRICT, WITHOUT ROWID"
         )
     }

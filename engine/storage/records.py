@@ -22,7 +22,8 @@ Record = dict[str, Any]
 
 _CRC = b',"crc":"'
 _TAIL = len(_CRC) + len(b'01234567"}\n')
-# An older go-ent wrote no checksums, and the number first. Ours never begin so: a damaged checksum is not taken for none.
+# An older go-ent wrote no checksums, and the number first. Ours never begin so: a damaged checksum is not taken for
+# none.
 _OLDER = re.compile(rb'\{"seq": ?\d')
 
 
@@ -62,7 +63,9 @@ def _decode(line: bytes) -> tuple[Record, bool] | None:
 
 
 class Gap(NamedTuple):
-    """A damaged place: so many bytes there, in which the records from *first* to *last* are lost; none if *last* is less."""
+    """A damaged place: so many bytes there, in which the records from *first* to *last* are lost; none if *last* is
+    less.
+    """
 
     first: int
     last: int
@@ -124,7 +127,8 @@ class Scan:
             return None
         record, checked = found
         missing = record["seq"] - self.seq - 1 if self.seq is not None else 0
-        # Without a checksum the number itself may be what is damaged: a jump is believed as far as damaged lines explain it.
+        # Without a checksum the number itself may be what is damaged: a jump is believed as far as damaged lines
+        # explain it.
         if missing < 0 or (missing > 2 * bad and not checked):
             return None
         return record
@@ -152,7 +156,9 @@ def lost(first: int, last: int) -> dict[str, Any]:
 
 
 class Reading(NamedTuple):
-    """The records of a journal, where the last whole one ends, and what is wrong: bytes of a torn last line, damaged places."""
+    """The records of a journal, where the last whole one ends, and what is wrong: bytes of a torn last line, damaged
+    places.
+    """
 
     records: list[Record]
     size: int
@@ -168,7 +174,9 @@ def read_records(path: Path, *, offset: int = 0) -> Reading:
 
 
 def fits(path: Path, offset: int, seq: int | None) -> bool:
-    """Whether a record, *seq* if that is given, of a journal ends at *offset*: what follows it, if anything, is the next one."""
+    """Whether a record, *seq* if that is given, of a journal ends at *offset*: what follows it, if anything, is the
+    next one.
+    """
     file = open_journal(path)
     if file is None:
         return False

@@ -1,4 +1,6 @@
-"""A journal with a damaged middle: the file is kept aside as it is, and the journal goes on with all records that are whole."""
+"""A journal with a damaged middle: the file is kept aside as it is, and the journal goes on with all records that
+are whole.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def quarantine(path: Path) -> str:
     mended = path.with_name(f"{TEMPORARY}{path.name}")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(mended)
-    with os.fdopen(os.open(mended, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb") as file:
+    with os.fdopen(
+        os.open(mended, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb"
+    ) as file:
         for _, line in Scan(path).lines():
             file.write(line)
         file.flush()

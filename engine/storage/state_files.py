@@ -33,7 +33,9 @@ class Listing(Generic[S]):
 
 
 class StateFiles(Generic[S]):
-    """States of one kind: `<name>.json` in a folder, each whole or not there. The methods block: call them in a thread."""
+    """States of one kind: `<name>.json` in a folder, each whole or not there. The methods block: call them in a
+    thread.
+    """
 
     def __init__(self, folder: Path, model: type[S], kind: str) -> None:
         self.folder, self.kind = folder, kind
@@ -41,7 +43,10 @@ class StateFiles(Generic[S]):
 
     def path(self, name: str) -> Path:
         if not NAME.fullmatch(name):
-            raise BadTask(f"a {self.kind} can't be called {name[:80]!r}: letters, digits, - and _, at most 64, the first no - or _")
+            raise BadTask(
+                f"a {self.kind} can't be called {name[:80]!r}: letters, digits, - and _, at most 64, the first "
+                "no - or _"
+            )
         return self.folder / f"{name}.json"
 
     def names(self) -> list[str]:
@@ -66,7 +71,9 @@ class StateFiles(Generic[S]):
         try:
             return self._model.model_validate_json(data)
         except ValidationError as error:
-            raise BadState(f"{path} is damaged, or of another go-ent: {explain(error)}; move it away to start anew") from None
+            raise BadState(
+                f"{path} is damaged, or of another go-ent: {explain(error)}; move it away to start anew"
+            ) from None
 
     def all(self) -> Listing[S]:
         """All of them, by name. One that can't be read hides none of the others."""

@@ -22,8 +22,8 @@ def aggregate(
 ) -> TaskResult:
     """The answer of an execution.
 
-    *leaves* are the ids whose outputs are a graph's (`parallel.leaves`). *duration_ms* is how long all of it took; without it,
-    the sum of the steps.
+    *leaves* are the ids whose outputs are a graph's (`parallel.leaves`). *duration_ms* is how long all of it took;
+    without it, the sum of the steps.
 
     - COMPLETE: every step completed.
     - NEEDS_REPLAN: a step failed so that no further try can help (`replan`).
@@ -37,7 +37,9 @@ def aggregate(
     if unknown and not cost:  # what the budget refused cost nothing, which says nothing of the others
         cost = None
     if cost is not None and unknown:
-        observations.append(f"the cost of {unknown} of {len(started)} steps is unknown: cost_usd is the sum of the others")
+        observations.append(
+            f"the cost of {unknown} of {len(started)} steps is unknown: cost_usd is the sum of the others"
+        )
     metrics = Metrics(
         tokens_used=sum(result.tokens.total for result in started if result.tokens is not None),
         duration_ms=sum(result.duration_ms for result in started) if duration_ms is None else duration_ms,
@@ -85,7 +87,11 @@ def _error(results: Sequence[RunResult]) -> str | None:
     """What kept it from being complete. What was merely not run because of that is counted."""
     if not results:
         return "there was nothing to run"
-    causes = [result for result in results if not result.ok and (has_run(result) or result.status not in {"skipped", "interrupted"})]
+    causes = [
+        result
+        for result in results
+        if not result.ok and (has_run(result) or result.status not in {"skipped", "interrupted"})
+    ]
     others = sum(not result.ok for result in results) - len(causes)
     if not causes and not others:
         return None

@@ -16,9 +16,11 @@ Complexity = Literal["low", "medium", "high"]
 LARGE = frozenset(
     """architecture asynchronous authentication backwards-compatible concurrency concurrent cross-cutting database distributed
     end-to-end framework infrastructure integrate integration migrate migration multi-tenant overhaul performance pipeline protocol
-    redesign rearchitect replace restructure rewrite scalability schema security subsystem throughout transaction""".split()
+    redesign rearchitect replace restructure rewrite scalability schema security subsystem throughout transaction""".split()  # noqa: E501
 )
-SMALL = frozenset("bump comment formatting log-message minor one-line rename simple small spelling tiny trivial typo wording".split())
+SMALL = frozenset(
+    "bump comment formatting log-message minor one-line rename simple small spelling tiny trivial typo wording".split()
+)
 WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 LONG = 2000
 
@@ -49,8 +51,8 @@ HANDOFF: dict[TaskType, frozenset[Complexity]] = {
 def complexity(task: Task) -> Complexity:
     """How large a task is, from its type, how many files it names, its words and its length.
 
-    Points: the type's (`BASE`); 1 from 2 files on, 2 from 5 on; 1 for each large word, 2 at most; 1 for a long description;
-    minus 1 for a small word. Up to 0 is low, up to 2 is medium, more is high.
+    Points: the type's (`BASE`); 1 from 2 files on, 2 from 5 on; 1 for each large word, 2 at most; 1 for a long
+    description; minus 1 for a small word. Up to 0 is low, up to 2 is medium, more is high.
     """
     words = set(WORD.findall(task.description.lower()))
     points = BASE[task.type]
@@ -94,7 +96,9 @@ def choose(task: Task | Plan | Sequence[Task], preferred: StrategyName = "auto")
 
 def _asked(task: Task) -> StrategyName:
     if task.strategy == "parallel":
-        raise BadTask("parallel runs the tasks of a plan, and this is a single task: give a plan, or use single or multi")
+        raise BadTask(
+            "parallel runs the tasks of a plan, and this is a single task: give a plan, or use single or multi"
+        )
     if task.strategy == "multi" and not task.needs_model:
         raise BadTask("multi hands a description from role to role: a command, a tool or code has none; use single")
     return task.strategy

@@ -1,7 +1,8 @@
 """The graph of a plan: who waits for whom, and what is most urgent.
 
-An edge either carries data (depends_on, a reference, reading what another wrote): if the one fails, the other is not run. Or it
-only orders (overwriting what another read or wrote, a shared mutex): whatever becomes of the one, the other is run after it.
+An edge either carries data (depends_on, a reference, reading what another wrote): if the one fails, the other is not
+run. Or it only orders (overwriting what another read or wrote, a shared mutex): whatever becomes of the one, the other
+is run after it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class GraphNode:
 class Graph:
     """Nodes below `size` are the tasks in plan order; the others are joints: they stand for many edges, and do nothing.
 
-    `needs` are the edges that carry data, `waits` counts all edges into a node, `followers` are all out of it, `order` is a
-    topological order, and `urgency` is the weight of the longest chain that begins with the node.
+    `needs` are the edges that carry data, `waits` counts all edges into a node, `followers` are all out of it, `order`
+    is a topological order, and `urgency` is the weight of the longest chain that begins with the node.
     """
 
     size: int

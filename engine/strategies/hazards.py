@@ -7,8 +7,9 @@
 | WAW | writes | writes | orders |
 | mutex | holds it | holds it | orders |
 
-A path contains all that is below it. Paths are kept in a tree, and each access is compared with what lies above and below it
-there: never with every other task. Where many edges would run from many tasks to many others, they meet in a joint.
+A path contains all that is below it. Paths are kept in a tree, and each access is compared with what lies above and
+below it there: never with every other task. Where many edges would run from many tasks to many others, they meet in a
+joint.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def path_parts(path: str) -> tuple[str, ...]:
 
 
 class _Place:
-    """One path: who wrote it last, who has read it since, and the last writers of what is below (`None`: joined ones)."""
+    """One path: who wrote it last, who has read it since, and the last writers of what is below (`None`: joined
+    ones).
+    """
 
     __slots__ = ("below", "children", "readers", "writer")
 
@@ -51,7 +54,9 @@ class Hazards:
         self._root = _Place()
         self._holders: dict[str, int] = {}
 
-    def of(self, task: int, reads: Sequence[str], writes: Sequence[str], mutex: Sequence[str]) -> tuple[set[int], set[int]]:
+    def of(
+        self, task: int, reads: Sequence[str], writes: Sequence[str], mutex: Sequence[str]
+    ) -> tuple[set[int], set[int]]:
         """What carries data to the task, and what merely comes before it."""
         read_paths, written_paths = [path_parts(path) for path in reads], [path_parts(path) for path in writes]
         # All is looked up before anything is noted: a task that reads what it writes must not wait for itself.

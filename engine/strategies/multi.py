@@ -21,8 +21,16 @@ CHAINS: dict[TaskType, dict[Complexity, tuple[str, ...]]] = {
     "bugfix": {"low": SHORT, "medium": SHORT, "high": TESTED},
     "refactor": {"low": SHORT, "medium": DEFAULT, "high": TESTED},
     "architecture": {"low": ("architect", "reviewer"), "medium": ("architect", "reviewer"), "high": DEFAULT},
-    "test": {"low": ("tester", "reviewer"), "medium": ("tester", "reviewer"), "high": ("architect", "tester", "reviewer")},
-    "docs": {"low": ("writer", "reviewer"), "medium": ("writer", "reviewer"), "high": ("architect", "writer", "reviewer")},
+    "test": {
+        "low": ("tester", "reviewer"),
+        "medium": ("tester", "reviewer"),
+        "high": ("architect", "tester", "reviewer"),
+    },
+    "docs": {
+        "low": ("writer", "reviewer"),
+        "medium": ("writer", "reviewer"),
+        "high": ("architect", "writer", "reviewer"),
+    },
     "review": {"low": ("reviewer",), "medium": ("reviewer",), "high": ("architect", "reviewer")},
     "other": {"low": SHORT, "medium": DEFAULT, "high": DEFAULT},
 }
@@ -43,8 +51,9 @@ async def run(
 ) -> tuple[RunResult, ...]:
     """Hand the task along the chain (*chain*, or the one for it), up to the first role that does not complete.
 
-    The steps are `1-architect`, `2-developer` and so on. The roles of the chain take the place of the task's own. The task's
-    budget is that of the whole chain, which is for whoever runs the steps to hold: each of them has none of its own.
+    The steps are `1-architect`, `2-developer` and so on. The roles of the chain take the place of the task's own. The
+    task's budget is that of the whole chain, which is for whoever runs the steps to hold: each of them has none of its
+    own.
     """
     if not task.needs_model:
         raise BadTask("multi hands a description from role to role: a command, a tool or code has none; use single")
@@ -52,7 +61,9 @@ async def run(
     previous: list[Output] = []
     for number, role in enumerate(chain or chain_for(task), 1):
         step = Step(
-            f"{number}-{role}", task.model_copy(update={"role": role, "strategy": "single", "budget": None}), previous=tuple(previous)
+            f"{number}-{role}",
+            task.model_copy(update={"role": role, "strategy": "single", "budget": None}),
+            previous=tuple(previous),
         )
         cause = next((result for result in results if not result.ok), None)
         if cause is not None or (stop is not None and stop.is_set()):

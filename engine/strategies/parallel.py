@@ -30,8 +30,8 @@ async def run(
 ) -> tuple[RunResult, ...]:
     """Run the graph and answer with one result for each task, in plan order.
 
-    A task that fails leaves what needs it `skipped`, with the cause named; the rest goes on. Once *stop* is set nothing more
-    is started, and what never was is `interrupted`.
+    A task that fails leaves what needs it `skipped`, with the cause named; the rest goes on. Once *stop* is set nothing
+    more is started, and what never was is `interrupted`.
     """
     if concurrency is None:
         concurrency = plan.concurrency or CONCURRENCY
@@ -46,7 +46,9 @@ async def run(
 
 
 def leaves(plan: Plan, results: Sequence[RunResult]) -> tuple[str, ...]:
-    """The ids whose outputs are the graph's: completed, and taken up by no task that completed. In full: its last tasks."""
+    """The ids whose outputs are the graph's: completed, and taken up by no task that completed. In full: its last
+    tasks.
+    """
     taken = {before for needs, result in zip(plan.needs, results, strict=True) if result.ok for before in needs}
     return tuple(result.task_id for index, result in enumerate(results) if result.ok and index not in taken)
 
@@ -55,12 +57,22 @@ class _Going:
     """A graph on its way: what is ready, what has ended, and why the rest is not run."""
 
     def __init__(self, plan: Plan, run_step: RunStep, execution_id: str, stop: asyncio.Event, backoff_s: float) -> None:
-        self._plan, self._run_step, self._execution_id, self._stop, self._backoff_s = plan, run_step, execution_id, stop, backoff_s
+        self._plan, self._run_step, self._execution_id, self._stop, self._backoff_s = (
+            plan,
+            run_step,
+            execution_id,
+            stop,
+            backoff_s,
+        )
         self._graph = build(list(plan.index), plan.nodes)
         self._waits = list(self._graph.waits)
         self._results: dict[str, RunResult] = {}
-        self._causes: list[int | None] = [None] * len(self._waits)  # the first task, in plan order, that keeps a node from running
-        self._ready = [(-self._graph.urgency[index], index) for index in range(self._graph.size) if not self._waits[index]]
+        self._causes: list[int | None] = [None] * len(
+            self._waits
+        )  # the first task, in plan order, that keeps a node from running
+        self._ready = [
+            (-self._graph.urgency[index], index) for index in range(self._graph.size) if not self._waits[index]
+        ]
         heapq.heapify(self._ready)
         self._left = self._graph.size  # neither started nor given up
         self._changed = asyncio.Event()
@@ -107,7 +119,9 @@ class _Going:
             if id_ not in referred
         ]
         step = Step(task.id, self._plan.with_threshold(put_in), dependencies=tuple(outputs), inserted=tuple(inserted))
-        return await run_retried(step, self._run_step, self._execution_id, retries=task.retries, backoff_s=self._backoff_s, stop=self._stop)
+        return await run_retried(
+            step, self._run_step, self._execution_id, retries=task.retries, backoff_s=self._backoff_s, stop=self._stop
+        )
 
     def _ended(self, node: int) -> None:
         """Tell those that wait. What can't run any more has ended with that, and what waits for it is told too."""
@@ -128,13 +142,17 @@ class _Going:
         self._changed.set()
 
     def _cause(self, node: int) -> int | None:
-        return min((cause for before in self._graph.needs[node] if (cause := self._causes[before]) is not None), default=None)
+        return min(
+            (cause for before in self._graph.needs[node] if (cause := self._causes[before]) is not None), default=None
+        )
 
     def all_results(self) -> tuple[RunResult, ...]:
         for node in self._graph.order:
             if self._causes[node] is None:
                 self._causes[node] = self._cause(node)
-        return tuple(self._results.get(task.id) or self._not_run(task.id, index) for index, task in enumerate(self._plan.task))
+        return tuple(
+            self._results.get(task.id) or self._not_run(task.id, index) for index, task in enumerate(self._plan.task)
+        )
 
     def _not_run(self, id_: str, index: int) -> RunResult:
         cause = self._causes[index]

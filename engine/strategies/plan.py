@@ -70,7 +70,9 @@ class Plan(Model):
         topological(list(ids), self.needs)
         for task in self.task:
             if task.code and (found := next((name for name in REFERENCE.findall(task.code) if name in ids), None)):
-                raise ValueError(f"task {task.id}: code can't hold a reference to {found}: give it as one of the inputs")
+                raise ValueError(
+                    f"task {task.id}: code can't hold a reference to {found}: give it as one of the inputs"
+                )
         return self
 
     @cached_property
@@ -111,7 +113,8 @@ class Plan(Model):
     @property
     def nodes(self) -> list[GraphNode]:
         return [
-            GraphNode(needs, task.reads, task.writes, task.mutex, task.weight) for task, needs in zip(self.task, self.needs, strict=True)
+            GraphNode(needs, task.reads, task.writes, task.mutex, task.weight)
+            for task, needs in zip(self.task, self.needs, strict=True)
         ]
 
 
@@ -130,7 +133,11 @@ def read_plan(path: Path) -> Plan:
         raise BadTask(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
     is_json = path.suffix == ".json" or (path.suffix != ".toml" and text.lstrip().startswith("{"))
     try:
-        table = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant) if is_json else tomllib.loads(text)
+        table = (
+            json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+            if is_json
+            else tomllib.loads(text)
+        )
     except (ValueError, RecursionError) as error:
         raise BadTask(f"{path} is not valid {'JSON' if is_json else 'TOML'}: {error}") from None
     try:

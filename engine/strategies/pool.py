@@ -42,13 +42,14 @@ async def run_with_concurrency(
 ) -> list[R]:
     """Run every task, at most *concurrency* at once, and return the results in the order they were completed.
 
-    *tasks* is consumed as slots become free, so it may be endless. The callbacks may be plain or async; one that raises is
-    logged, and loses nothing. They are given one by one, or as one object: a `Callbacks`, in the place of *on_result* too, or
-    any object or mapping that has some of `on_start`, `on_result` and `on_error`.
+    *tasks* is consumed as slots become free, so it may be endless. The callbacks may be plain or async; one that raises
+    is logged, and loses nothing. They are given one by one, or as one object: a `Callbacks`, in the place of
+    *on_result* too, or any object or mapping that has some of `on_start`, `on_result` and `on_error`.
 
-    A try that takes longer than *timeout_s* fails with `TimeoutError`. A task that fails is tried *retries* times more, after
-    *backoff_s*, twice that, and so on. Setting *cancel* starts nothing more, cancels what runs, and returns what was completed.
-    If *tasks* itself raises, what runs is completed before the error is raised.
+    A try that takes longer than *timeout_s* fails with `TimeoutError`. A task that fails is tried *retries* times more,
+    after
+    *backoff_s*, twice that, and so on. Setting *cancel* starts nothing more, cancels what runs, and returns what was
+    completed. If *tasks* itself raises, what runs is completed before the error is raised.
     """
     _check(concurrency, timeout_s, retries, backoff_s)
     if on_result is not None and not callable(on_result):
@@ -138,7 +139,9 @@ class _Plain(AsyncIterator[T]):
         raise StopAsyncIteration
 
 
-async def _tried(task: T, run: Callable[[T], Awaitable[R]], timeout_s: float | None, retries: int, backoff_s: float) -> R:
+async def _tried(
+    task: T, run: Callable[[T], Awaitable[R]], timeout_s: float | None, retries: int, backoff_s: float
+) -> R:
     for attempt in range(retries):
         try:
             async with asyncio.timeout(timeout_s):
@@ -155,7 +158,9 @@ def backoff(backoff_s: float, attempt: int) -> float:
 
 
 def cancelled_from_outside(error: BaseException) -> bool:
-    """Whether this asyncio task is being cancelled. Else a `CancelledError` is that of something it awaited: a failure."""
+    """Whether this asyncio task is being cancelled. Else a `CancelledError` is that of something it awaited: a
+    failure.
+    """
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
@@ -164,7 +169,10 @@ def _merged(callbacks: object | None, **single: Any) -> Callbacks[Any, Any]:
     """The callbacks of an object and those given one by one, which must not be for the same."""
     if callbacks is None:
         return Callbacks(**single)
-    found = {name: callbacks.get(name) if isinstance(callbacks, Mapping) else getattr(callbacks, name, None) for name in single}
+    found = {
+        name: callbacks.get(name) if isinstance(callbacks, Mapping) else getattr(callbacks, name, None)
+        for name in single
+    }
     if not isinstance(callbacks, Callbacks) and not any(callable(callback) for callback in found.values()):
         raise ValueError(f"callbacks has none of {', '.join(single)}: it is a {type(callbacks).__name__}")
     for name, callback in found.items():

@@ -1,10 +1,13 @@
 """References in a plan: `${load.output}` stands for what the task `load` gave.
 
-- `${ID.output}` is its output, `${ID.structured}` its structured value; `.rows.0.name` after either goes into it (an output is
+- `${ID.output}` is its output, `${ID.structured}` its structured value; `.rows.0.name` after either goes into it (an
+  output is
   read as JSON for that).
-- A string of `inputs` that is nothing but one reference becomes the value itself: the structured one, else the output read as
+- A string of `inputs` that is nothing but one reference becomes the value itself: the structured one, else the output
+  read as
   JSON, else the text. Within a longer string, and in a description, a context or an argument, a reference becomes text.
-- `$${` is a plain `${`. What looks like no reference (`${HOME}`) is left as it is. What was put in is never looked at again.
+- `$${` is a plain `${`. What looks like no reference (`${HOME}`) is left as it is. What was put in is never looked at
+  again.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ def references(task: Task, ids: Collection[str]) -> tuple[Reference, ...]:
     """All references of a task, or `BadTask` for one that can't be meant."""
     program = task.command[0] if isinstance(task.command, tuple) and task.command else ""
     if any(isinstance(part, Reference) for part in _parts("command", program, ids)):
-        raise BadTask("command: the program can't be a reference, only its arguments can: what is started is said in the plan")
+        raise BadTask(
+            "command: the program can't be a reference, only its arguments can: what is started is said in the plan"
+        )
     found = [part for where, text in _strings(task) for part in _parts(where, text, ids) if isinstance(part, Reference)]
     return tuple(dict.fromkeys(found))
 
@@ -85,7 +90,9 @@ class _Fill:
     def text(self, where: str, template: str) -> str:
         if "${" not in template:
             return template
-        text = "".join(part if isinstance(part, str) else self._put(where, part) for part in _parts(where, template, self._results))
+        text = "".join(
+            part if isinstance(part, str) else self._put(where, part) for part in _parts(where, template, self._results)
+        )
         if len(text) > MOST_TEXT:
             raise BadTask(f"{where}: it is longer than {MOST_TEXT} characters once its references are put in")
         return text
@@ -106,7 +113,10 @@ class _Fill:
         template = command[index]
         text = self.text(f"command.{index}", template)
         if text.startswith("-") and not template.startswith("-") and "--" not in command[1:index]:
-            raise BadTask(f'command.{index}: {template} became an option, {text[:40]!r}; put a "--" before it if the program knows that')
+            raise BadTask(
+                f'command.{index}: {template} became an option, {text[:40]!r}; put a "--" before it if the '
+                "program knows that"
+            )
         if "\0" in text:
             raise BadTask(f"command.{index}: {template} holds a NUL character, which no argument can")
         return text

@@ -14,7 +14,13 @@ from go_ent.engine.strategies.pool import backoff, cancelled_from_outside
 MOST_ERROR = 2000
 # What another try would not change.
 FINAL: frozenset[FailureKind] = frozenset({"not_found", "auth", "permission", "budget", "interrupted"})
-WORDS = {"failed": "failed", "timeout": "took too long", "paused": "is paused", "interrupted": "was interrupted", "skipped": "was not run"}
+WORDS = {
+    "failed": "failed",
+    "timeout": "took too long",
+    "paused": "is paused",
+    "interrupted": "was interrupted",
+    "skipped": "was not run",
+}
 
 
 async def run_once(step: Step, run_step: RunStep, execution_id: str) -> RunResult:
@@ -68,7 +74,9 @@ def not_run(execution_id: str, task_id: str, cause: RunResult | None) -> RunResu
     """The result of a step that was never started: because of another's result, or because all was stopped."""
     if cause is None or cause.status == "interrupted":
         text = "not run: the execution was stopped" if cause is None else f"not run: {cause.task_id} was interrupted"
-        return RunResult(execution_id=execution_id, task_id=task_id, status="interrupted", failure="interrupted", error=text)
+        return RunResult(
+            execution_id=execution_id, task_id=task_id, status="interrupted", failure="interrupted", error=text
+        )
     error = f"not run: {cause.task_id} {WORDS[cause.status]}"
     return RunResult(execution_id=execution_id, task_id=task_id, status="skipped", error=error)
 

@@ -1,4 +1,6 @@
-"""What an engine is given to do: a task, several in their order, or a plan; how it is written down, read again and named."""
+"""What an engine is given to do: a task, several in their order, or a plan; how it is written down, read again and
+named.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ def as_plan(work: Work) -> tuple[Task, ...] | Plan:
 def pack(work: Work, concurrency: int | None) -> dict[str, Any]:
     if isinstance(work, Plan):
         return {"plan": work.model_dump(mode="json", exclude_defaults=True), "concurrency": concurrency}
-    return {"tasks": [task.model_dump(mode="json", exclude_defaults=True) for task in as_tasks(work)], "one": isinstance(work, Task)}
+    return {
+        "tasks": [task.model_dump(mode="json", exclude_defaults=True) for task in as_tasks(work)],
+        "one": isinstance(work, Task),
+    }
 
 
 def unpack(packed: dict[str, Any]) -> tuple[Work, int | None]:

@@ -21,7 +21,8 @@ log = logging.getLogger("go_ent.engine.tokens")
 NAME = "o200k_base"
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # of the ranks, as tiktoken itself pins it
 SPECIAL = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
-SLICE = 50_000  # characters: the tokenizer is slow on long words, and a million blanks in a row are more than its stack holds
+# characters: the tokenizer is slow on long words, and a million blanks in a row are more than its stack holds
+SLICE = 50_000
 _loading = threading.Lock()
 _KINDS = tuple(re.compile(kind) for kind in ("[a-z]", "[A-Z]", "[0-9]", " "))
 _SEAM = re.compile(r"\n(?=[^\s/])")  # no token of the encoding goes across it
@@ -43,7 +44,9 @@ class RanksDamaged(Exception):
 
 
 def encoding() -> tiktoken.Encoding:
-    """The encoding, made when it is first needed: it takes half a second and a hundred megabytes, once for all threads."""
+    """The encoding, made when it is first needed: it takes half a second and a hundred megabytes, once for all
+    threads.
+    """
     with _loading:
         return _load()
 
@@ -56,7 +59,9 @@ def _load() -> tiktoken.Encoding:
     data = lzma.decompress(packed)
     if hashlib.sha256(data).hexdigest() != SHA256:
         raise RanksDamaged(f"the ranks of {NAME} in this installation are damaged: install go-ent again")
-    ranks = {binascii.a2b_base64(token): int(rank) for token, rank in (line.split() for line in data.splitlines() if line)}
+    ranks = {
+        binascii.a2b_base64(token): int(rank) for token, rank in (line.split() for line in data.splitlines() if line)
+    }
     return tiktoken.Encoding(name=NAME, pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=SPECIAL)
 
 
@@ -70,7 +75,9 @@ def _usable() -> tiktoken.Encoding | None:
 
 
 def encode(text: str) -> list[int]:
-    """The tokens of *text*, whatever it is; special tokens are the text that they are written with. Without the ranks, its characters."""
+    """The tokens of *text*, whatever it is; special tokens are the text that they are written with. Without the
+    ranks, its characters.
+    """
     ranks = _usable()
     if ranks is None:
         return [ord(character) for character in text]

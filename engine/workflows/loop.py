@@ -94,9 +94,9 @@ class Iteration(Model):
 class LoopState(Model):
     """A loop as it is on disk.
 
-    `begun` is the iteration that is under way, and `under_way` the execution of it, or of its check, that was begun and has
-    not ended; `executions` are all that it ever began. `spent` is the sum of what they said. What the ledger has of them, or
-    had held for them where a cost is not known, is `counted_usd` and `counted_tokens`; the larger decides.
+    `begun` is the iteration that is under way, and `under_way` the execution of it, or of its check, that was begun and
+    has not ended; `executions` are all that it ever began. `spent` is the sum of what they said. What the ledger has of
+    them, or had held for them where a cost is not known, is `counted_usd` and `counted_tokens`; the larger decides.
     """
 
     version: Literal[1] = 1
@@ -212,7 +212,9 @@ class Loop:
 
     @classmethod
     def resume(cls, project: Path, loop_id: str) -> Self:
-        """A loop to go on with: one that is paused, or whose process died. `run` then begins with what was not finished."""
+        """A loop to go on with: one that is paused, or whose process died. `run` then begins with what was not
+        finished.
+        """
         loop = cls(project, loop_id)
         loop.state.changed(status="running")
         return loop
@@ -236,12 +238,16 @@ class Loop:
         return self._files.change(self.id, lambda state: state.ended("cancelled", "PARTIAL", "it was cancelled"))
 
     async def run(
-        self, engine: LoopEngine, *, stop: asyncio.Event | None = None, on_iteration: Callable[[Iteration], None] | None = None
+        self,
+        engine: LoopEngine,
+        *,
+        stop: asyncio.Event | None = None,
+        on_iteration: Callable[[Iteration], None] | None = None,
     ) -> LoopResult:
         """Iterate to the end, or until *stop*: set it, then interrupt the engine, and the loop is paused.
 
-        Everything is on disk before an iteration begins and after it ends. After a crash, or a stop, the execution that was
-        under way is resumed, and nothing that had finished is run again. *on_iteration* is told of each that has.
+        Everything is on disk before an iteration begins and after it ends. After a crash, or a stop, the execution that
+        was under way is resumed, and nothing that had finished is run again. *on_iteration* is told of each that has.
         """
         await to_the_end(self._files.load, self.id)
         claim = self._files.claim(self.id)
@@ -281,7 +287,9 @@ class Loop:
         """One thing more: the end, a pause, an execution, or the check of one."""
         state = await self._count(state, engine)
         end = ending(state)
-        if end is not None and await completed(engine, state.under_way) is None:  # what has completed costs nothing more
+        if (
+            end is not None and await completed(engine, state.under_way) is None
+        ):  # what has completed costs nothing more
             return await self._change(lambda now: _ended(now, end))
         if stop.is_set():
             return await self._change(_paused)
@@ -300,7 +308,9 @@ class Loop:
 
     async def _execute(self, state: LoopState, engine: LoopEngine, stop: asyncio.Event) -> LoopState:
         number = len(state.iterations) + 1
-        task = state.task.model_copy(update={"budget": tighter(state.task.budget, left(state)), "max_cost_usd": _most(state)})
+        task = state.task.model_copy(
+            update={"budget": tighter(state.task.budget, left(state)), "max_cost_usd": _most(state)}
+        )
         result = await self._carry_out(state, engine, task, adjustments(state))
         self._result = result
         if was_interrupted(result) or (stop.is_set() and not result.ok):
@@ -316,7 +326,9 @@ class Loop:
     async def _check(self, state: LoopState, engine: LoopEngine, stop: asyncio.Event) -> LoopState:
         last = state.iterations[-1]
         execute = partial(self._carry_out, state, engine)
-        checking = Checking(self.project, engine, self.id, state.task, last.output, last.files_modified, execute, left(state))
+        checking = Checking(
+            self.project, engine, self.id, state.task, last.output, last.files_modified, execute, left(state)
+        )
         outcome = await _unless(stop, state.check.run(checking))
         if outcome is None:
             return await self._change(_paused)
@@ -327,11 +339,17 @@ class Loop:
 
         return await self._change(add)
 
-    async def _carry_out(self, state: LoopState, engine: LoopEngine, task: Task, adjustments: tuple[str, ...] = ()) -> TaskResult:
+    async def _carry_out(
+        self, state: LoopState, engine: LoopEngine, task: Task, adjustments: tuple[str, ...] = ()
+    ) -> TaskResult:
         async def begun(execution_id: str) -> None:
-            await self._change(lambda now: now.changed(under_way=execution_id, executions=(*now.executions, execution_id)))
+            await self._change(
+                lambda now: now.changed(under_way=execution_id, executions=(*now.executions, execution_id))
+            )
 
-        return await carry_out(engine, task, parent=self.id, adjustments=adjustments, under_way=state.under_way, begun=begun)
+        return await carry_out(
+            engine, task, parent=self.id, adjustments=adjustments, under_way=state.under_way, begun=begun
+        )
 
     async def _count(self, state: LoopState, engine: LoopEngine) -> LoopState:
         """The state with what the ledger has of the loop, also of executions that ended with their process."""
@@ -345,7 +363,14 @@ class Loop:
 def _sealed(state: LoopState) -> str:
     """What the seal of whoever began it is made of: all that says what is done, and for how much."""
     limit = None if state.budget is None else state.budget.model_dump()
-    said = ["loop", state.id, state.task.model_dump(mode="json"), state.check.model_dump(mode="json"), state.max_iterations, limit]
+    said = [
+        "loop",
+        state.id,
+        state.task.model_dump(mode="json"),
+        state.check.model_dump(mode="json"),
+        state.max_iterations,
+        limit,
+    ]
     return to_json(said).decode()
 
 
@@ -372,7 +397,9 @@ def ending(state: LoopState) -> End | None:
         if len(failures) == SAME_FAILURES and len(set(failures)) == 1:
             return End("failed", "NEEDS_REPLAN", f"the same failure {SAME_FAILURES} times in a row: {_feedback(last)}")
         if last.number >= state.max_iterations:
-            return End("failed", "PARTIAL", f"{state.check.title} did not pass in {_times(last.number)}: {_feedback(last)}")
+            return End(
+                "failed", "PARTIAL", f"{state.check.title} did not pass in {_times(last.number)}: {_feedback(last)}"
+            )
     return _spent_all(state)
 
 
@@ -381,7 +408,9 @@ def _spent_all(state: LoopState) -> End | None:
     if limit.usd is not None and state.used_usd >= limit.usd:
         return End("failed", "BLOCKED", f"the budget of the loop is spent: ${state.used_usd:.4f} of ${limit.usd:.4f}")
     if limit.tokens is not None and state.used_tokens >= limit.tokens:
-        return End("failed", "BLOCKED", f"the budget of the loop is spent: {state.used_tokens} of {limit.tokens} tokens")
+        return End(
+            "failed", "BLOCKED", f"the budget of the loop is spent: {state.used_tokens} of {limit.tokens} tokens"
+        )
     return None
 
 
@@ -496,7 +525,9 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
 
 
 def _check_program(check: CommandCheck) -> None:
-    """Refuse a program that is not there before an iteration is paid for. One with a path may be what the task is to make."""
+    """Refuse a program that is not there before an iteration is paid for. One with a path may be what the task is to
+    make.
+    """
     program = check.argv[0]
     path = child_environment(os.environ, allow=check.env).get("PATH")
     if "/" not in program and find_program(program, path, Path("/")) is None:

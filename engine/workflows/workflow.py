@@ -115,7 +115,9 @@ def _result_of(state: ExecutionState) -> TaskResult | None:
     if state.status != "completed" or state.result is None:
         return None
     # A result is kept without its steps, which are on disk one by one.
-    return state.result if state.result.steps else state.result.model_copy(update={"steps": tuple(state.results.values())})
+    return (
+        state.result if state.result.steps else state.result.model_copy(update={"steps": tuple(state.results.values())})
+    )
 
 
 def was_interrupted(result: TaskResult) -> bool:
@@ -223,7 +225,9 @@ class Workflows:
             if name in self._files.names():
                 old = self._files.load(name)
                 if old.status not in FINISHED:
-                    raise ExecutionConflict(f"workflow {old.summary}: go on with it, or cancel it, before another of that name is started")
+                    raise ExecutionConflict(
+                        f"workflow {old.summary}: go on with it, or cancel it, before another of that name is started"
+                    )
                 os.replace(self._files.path(name), self._files.folder / f"{name}.{old.id}.json")
             self._files.save(name, state, most=MAX_STATE // 4)  # the rest is for what comes of it
         return state
@@ -235,7 +239,9 @@ class Workflows:
         return self._files.all()
 
     def run_by(self, name: str) -> int | None:
-        """The process that advances it now. What is active and run by none was left behind: `advance` goes on with it."""
+        """The process that advances it now. What is active and run by none was left behind: `advance` goes on with
+        it.
+        """
         return self._files.held_by(name)
 
     def approve(self, name: str, at: str | None = None) -> WorkflowState:
@@ -260,8 +266,9 @@ class Workflows:
     async def advance(self, name: str, engine: Executes, *, stop: asyncio.Event | None = None) -> WorkflowState:
         """Run steps until the next wait point, a failure, the end, or *stop*.
 
-        Each step is on disk before it begins and after it ends. So after a crash, or a stop, the execution that was under
-        way is resumed, and nothing that had finished is run again. `ExecutionConflict` if another process is at it.
+        Each step is on disk before it begins and after it ends. So after a crash, or a stop, the execution that was
+        under way is resumed, and nothing that had finished is run again. `ExecutionConflict` if another process is at
+        it.
         """
         await to_the_end(self.get, name)
         claim = self._files.claim(name)
@@ -411,7 +418,9 @@ def parse_workflow(table: Any, *, where: str, allow_argv: bool) -> WorkflowPlan:
         raise BadTask(f"{where}: {_explain(error, steps)}") from None
     argv = next((step.id for step in plan.step if isinstance(step.command, tuple)), None)
     if argv is not None and not allow_argv:
-        raise NeedsApproval(f"{where}: step {argv} is an argv, which only a person may start: name a command of the configuration")
+        raise NeedsApproval(
+            f"{where}: step {argv} is an argv, which only a person may start: name a command of the configuration"
+        )
     return plan
 
 
@@ -424,6 +433,8 @@ def _explain(error: ValidationError, steps: Any) -> str:
             step = steps[number] if isinstance(steps, list) and number < len(steps) else None
             name = step.get("id") if isinstance(step, dict) else None
             where = [f"step {number + 1}" + (f" ({name[:100]})" if isinstance(name, str) else ""), *where[2:3]]
-        message = "there is no such field" if one["type"] == "extra_forbidden" else one["msg"].removeprefix("Value error, ")
+        message = (
+            "there is no such field" if one["type"] == "extra_forbidden" else one["msg"].removeprefix("Value error, ")
+        )
         said.append(": ".join((*where, message)))
     return "; ".join(said)

@@ -1,7 +1,7 @@
 """Where a program is: by its name on `PATH`, and never because of the folder that somebody happens to be in.
 
-`./node_modules/.bin`, `.` or an empty element are common in a `PATH`. They name another program in each folder, so they are left
-out where programs are looked up, and out of what children get.
+`./node_modules/.bin`, `.` or an empty element are common in a `PATH`. They name another program in each folder, so they
+are left out where programs are looked up, and out of what children get.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 
 
 def without_relative(path: str) -> str:
-    """A `PATH` with its absolute elements alone; the system's own if there are none, for an empty one is the current folder."""
+    """A `PATH` with its absolute elements alone; the system's own if there are none, for an empty one is the current
+    folder.
+    """
     return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath
 
 

@@ -1,7 +1,8 @@
 """The one way to start Python: isolated, with an environment that is made for it, and away from the current folder.
 
-A folder that somebody else made may hold a `pip.py`, a `sitecustomize.py` or a `.env`. None of it is looked at by a Python that
-is started here: `-I` keeps the current folder, the user's packages and `PYTHON*` out, and the current folder is another anyway.
+A folder that somebody else made may hold a `pip.py`, a `sitecustomize.py` or a `.env`. None of it is looked at by a
+Python that is started here: `-I` keeps the current folder, the user's packages and `PYTHON*` out, and the current
+folder is another anyway.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ def run_python(
     """Run Python to its end. *env* is its whole environment, *text* its input."""
     given = {"stdin": subprocess.DEVNULL} if text is None else {"input": text}
     return subprocess.run(
-        python_command(arguments, python), env=dict(env), cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False, **given
+        python_command(arguments, python),
+        env=dict(env),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        **given,
     )
 
 

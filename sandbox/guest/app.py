@@ -15,16 +15,23 @@ SKIP = set(
     "antigravity idlelib tkinter turtle turtledemo test ensurepip venv pydoc_data curses dbm sqlite3 ctypes "
     "multiprocessing webbrowser readline resource syslog termios tty pty pwd grp fcntl ssl nt pip".split()
 )
-ENCODINGS = "charmap raw_unicode_escape unicode_escape undefined utf_16_be utf_16_le utf_32_be utf_32_le utf_8_sig".split()
+ENCODINGS = (
+    "charmap raw_unicode_escape unicode_escape undefined utf_16_be utf_16_le utf_32_be utf_32_le utf_8_sig".split()
+)
 # What the library imports only when it needs it; later there is nothing to import it from.
 SUBMODULES = (
-    "_ast_unparse _pydatetime _pydecimal _pylong _strptime asyncio.taskgroups asyncio.timeouts collections.abc compression.gzip "
-    "compression.zlib concurrent.futures concurrent.futures.process concurrent.futures.thread email.message email.mime.application "
+    "_ast_unparse _pydatetime _pydecimal _pylong _strptime asyncio.taskgroups asyncio.timeouts collections.abc "
+    "compression.gzip "
+    "compression.zlib concurrent.futures concurrent.futures.process concurrent.futures.thread email.message "
+    "email.mime.application "
     "email.mime.audio email.mime.base email.mime.image email.mime.message email.mime.multipart email.mime.nonmultipart "
-    "email.mime.text encodings.idna encodings.punycode html.entities html.parser http.cookiejar http.cookies importlib.metadata "
-    "importlib.resources json.tool logging.config logging.handlers os.path pathlib.types string.templatelib this unittest._log "
+    "email.mime.text encodings.idna encodings.punycode html.entities html.parser http.cookiejar http.cookies "
+    "importlib.metadata "
+    "importlib.resources json.tool logging.config logging.handlers os.path pathlib.types string.templatelib "
+    "this unittest._log "
     "unittest.async_case unittest.mock urllib.error urllib.parse xml.dom.expatbuilder xml.dom.minidom xml.dom.pulldom "
-    "xml.etree.ElementInclude xml.etree.ElementPath xml.etree.ElementTree xml.sax.expatreader xml.sax.handler xml.sax.saxutils zoneinfo"
+    "xml.etree.ElementInclude xml.etree.ElementPath xml.etree.ElementTree xml.sax.expatreader xml.sax.handler "
+    "xml.sax.saxutils zoneinfo"
 ).split()
 
 
@@ -33,7 +40,10 @@ def _import_stdlib() -> None:
     codecs_ = [f"encodings.{name}" for name in {*encodings.aliases.aliases.values(), *ENCODINGS}]
     for name in names + SUBMODULES + sorted(codecs_):
         # What is not in this build of CPython is refused by name.
-        with contextlib.suppress(ImportError, AttributeError, NotImplementedError), contextlib.redirect_stdout(io.StringIO()):
+        with (
+            contextlib.suppress(ImportError, AttributeError, NotImplementedError),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
             importlib.import_module(name)
 
 
@@ -132,7 +142,10 @@ def _warm_up() -> None:
         for _ in range(60):
             for status, request in (
                 ("completed", _request("print('a', n)\nx = await tools.a.b(q=n)\n[y for y in x['a']]")),
-                ("completed", _request("import asyncio\nsum(len(z) for z in await asyncio.gather(tools.f(1), tools.g(2)))")),
+                (
+                    "completed",
+                    _request("import asyncio\nsum(len(z) for z in await asyncio.gather(tools.f(1), tools.g(2)))"),
+                ),
                 ("completed", _request(everyday.LIBRARY)),
                 ("completed", _request("async def f(n: int) -> list[int]:\n    return [n]", entry="f")),
                 ("completed", _request("if n:\n    return n")),

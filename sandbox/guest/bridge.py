@@ -56,30 +56,37 @@ class Bridge:
         # Calls that were written but not awaited yet, and in which line: what is left at the end was forgotten.
         self.unawaited: dict[int, tuple[Any, int]] = {}
 
-    def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "") -> tuple[int, str, int, int]:
-        """A call as it is sent, how long that is, and about how many values. Done at once: what can't be sent fails at the
-        line that wrote it."""
+    def encode(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = ""
+    ) -> tuple[int, str, int, int]:
+        """A call as it is sent, how long that is, and about how many values. Done at once: what can't be sent fails at
+        the line that wrote it."""
         text = encode.dumps([0, name, args, kwargs], what or f"arguments of tools.{name}", MAX_DEPTH)
         # Numbered only now: encoding may run code of theirs, which may make calls, and numbers go out in their order.
         self.next_id = call_id = self.next_id + 1
         text = f"[{call_id}{text[2:]}"
         size = len(text) if text.isascii() else len(text.encode())
         if self.limit is not None and size > self.limit:
-            raise ToolError(f"its arguments are {size} bytes long; max_call_bytes={self.limit}", name, "ArgumentsTooLarge")
+            raise ToolError(
+                f"its arguments are {size} bytes long; max_call_bytes={self.limit}", name, "ArgumentsTooLarge"
+            )
         values = text.count(",") + text.count("[") + text.count("{")
         if self.values is not None and (values > self.values or size > self.values * PLAIN_BYTES):
             plain = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])  # without what stands in texts
             values = plain.count(",") + plain.count("[") + plain.count("{")
             if values > self.values or len(plain) > self.values * PLAIN_BYTES:
                 raise ToolError(
-                    f"its arguments are about {values} values; at most {self.values} are accepted: send them in parts, or as a text",
+                    f"its arguments are about {values} values; at most {self.values} are accepted: send them "
+                    "in parts, or as a text",
                     name,
                     "ArgumentsTooLarge",
                 )
         return call_id, text, size, values
 
     def call_alone(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call, and wait for nothing else: what the loop would do when there is nothing else to do, without its detour."""
+        """Call, and wait for nothing else: what the loop would do when there is nothing else to do, without its
+        detour.
+        """
         call_id, text, _, _ = self.encode(name, args, kwargs)
         message = f"-1\n[[{text}],[]]"
         while True:

@@ -10,7 +10,10 @@ import types
 
 # How the builder finds the census. Spelt backwards here, so that it is found only once.
 MARK = b"enoyreve si ereh :tohspans eht fo susnec"
-LINKS = "co_consts co_names co_varnames co_freevars co_cellvars co_filename co_name co_qualname co_linetable co_exceptiontable".split()
+LINKS = (
+    "co_consts co_names co_varnames co_freevars co_cellvars co_filename co_name co_qualname co_linetable "
+    "co_exceptiontable"
+).split()
 WORDS = 12 << 20
 BLOCK = bytearray(len(MARK) + WORDS // 8)
 
@@ -30,4 +33,6 @@ def take() -> None:
         if word >= WORDS or BLOCK[place] & bit:
             continue
         BLOCK[place] |= bit
-        waiting += [getattr(found, name) for name in LINKS] if type(found) is types.CodeType else gc.get_referents(found)
+        waiting += (
+            [getattr(found, name) for name in LINKS] if type(found) is types.CodeType else gc.get_referents(found)
+        )

@@ -42,7 +42,11 @@ def _duration(value: datetime.timedelta) -> str:
     hours, minutes = divmod(minutes, 60)
     fraction = f".{value.microseconds:06d}".rstrip("0") if value.microseconds else ""
     days = f"{value.days}D" if value.days else ""
-    parts = (f"{hours}H" if hours else "", f"{minutes}M" if minutes else "", f"{seconds}{fraction}S" if seconds or fraction else "")
+    parts = (
+        f"{hours}H" if hours else "",
+        f"{minutes}M" if minutes else "",
+        f"{seconds}{fraction}S" if seconds or fraction else "",
+    )
     time = "".join(parts)
     if not days and not time:
         time = "0S"
@@ -94,7 +98,9 @@ _join = "".join
 
 def describe(value: object) -> str:
     kind = type(value)
-    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _key(key: object, path: str) -> str:
@@ -124,7 +130,9 @@ def _plain(value: object, path: str, above: tuple[int, ...]) -> object:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
-            raise NotEncodable(f"{path}: text with a lone surrogate can't be encoded as JSON; it is not valid Unicode") from None
+            raise NotEncodable(
+                f"{path}: text with a lone surrogate can't be encoded as JSON; it is not valid Unicode"
+            ) from None
         return value
     if id(value) in above:
         raise NotEncodable(f"{path}: a {describe(value)} that contains itself can't be encoded as JSON")
@@ -138,7 +146,9 @@ def _plain(value: object, path: str, above: tuple[int, ...]) -> object:
     try:
         simple = _simple(value)
     except UnicodeDecodeError:
-        raise NotEncodable(f"{path}: bytes that are not UTF-8 can't be encoded as JSON; encode them, e.g. base64") from None
+        raise NotEncodable(
+            f"{path}: bytes that are not UTF-8 can't be encoded as JSON; encode them, e.g. base64"
+        ) from None
     if simple is NotImplemented:
         raise NotEncodable(f"{path}: a value of type {describe(value)} can't be encoded as JSON")
     return _plain(simple, path, inner)

@@ -154,7 +154,7 @@ async def later(n):
 out.append(await asyncio.gather(*(later(n) for n in range(3))))
 print(text.title(), " ".join(sorted(words)), len(out))
 len(out)
-"""
+"""  # noqa: E501
 
 
 def settle_classes() -> None:
@@ -194,7 +194,12 @@ def settle_classes() -> None:
         iter(range(0)),
     )
     lazy: tuple[object, ...] = ((x for x in ""), map(str, ()), filter(None, ()), zip(), enumerate(()), reversed([]))
-    containers: tuple[object, ...] = (collections.Counter(), collections.defaultdict(int), collections.OrderedDict(), collections.deque())
+    containers: tuple[object, ...] = (
+        collections.Counter(),
+        collections.defaultdict(int),
+        collections.OrderedDict(),
+        collections.deque(),
+    )
     library: tuple[object, ...] = (
         decimal.Decimal(0),
         fractions.Fraction(0),
@@ -204,7 +209,9 @@ def settle_classes() -> None:
     )
     files: tuple[object, ...] = (io.StringIO(), io.BytesIO())
     known = {type(value) for value in (*values, *functions, *views, *iterators, *lazy, *containers, *library, *files)}
-    asked = [kind for module in (collections.abc, numbers) for kind in vars(module).values() if isinstance(kind, abc.ABCMeta)]
+    asked = [
+        kind for module in (collections.abc, numbers) for kind in vars(module).values() if isinstance(kind, abc.ABCMeta)
+    ]
     for kind in (*asked, os.PathLike):
         for other in known:
             issubclass(other, kind)

@@ -23,7 +23,9 @@ class Facade(types.ModuleType):
             return getattr(sys, name.strip("_"))
         if name in ("__path__", "__file__", "__spec__", "__wrapped__", "__all__", "__warningregistry__"):
             raise AttributeError(name)
-        raise RefusedAttribute(f"{self.__name__}.{name} is not available in the sandbox", partial_hint(self.__name__, name))
+        raise RefusedAttribute(
+            f"{self.__name__}.{name} is not available in the sandbox", partial_hint(self.__name__, name)
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _LIVE and self.__name__ == "sys":
@@ -47,7 +49,9 @@ def _facade(module: types.ModuleType) -> Facade:
 def _guarded_import(name: str, globals_: Any = None, locals_: Any = None, fromlist: Any = (), level: int = 0) -> Any:
     if name in ("__main__", "builtins"):  # pickle and copy ask for these; code can't, the policy has seen to that
         return _import(name, globals_, locals_, fromlist, level)
-    refusal = why_not_import(name, private=True) if level == 0 else ("relative imports are not available in the sandbox", "")
+    refusal = (
+        why_not_import(name, private=True) if level == 0 else ("relative imports are not available in the sandbox", "")
+    )
     if refusal is not None:
         raise RefusedImport(*refusal)
     if name in FACADES or (not fromlist and name.partition(".")[0] in FACADES):
@@ -57,7 +61,9 @@ def _guarded_import(name: str, globals_: Any = None, locals_: Any = None, fromli
         for wanted in fromlist:
             inner = getattr(module, wanted, None)
             if isinstance(inner, types.ModuleType) and inner.__name__ in FACADES:
-                raise Refused(f"module {inner.__name__!r} is not available through {name}", f"write: import {inner.__name__}")
+                raise Refused(
+                    f"module {inner.__name__!r} is not available through {name}", f"write: import {inner.__name__}"
+                )
         return module
     return _import(name, globals_, locals_, fromlist, level)
 
@@ -66,7 +72,9 @@ def _checked(name: Any) -> Any:
     if isinstance(name, str):
         name = str.__str__(name)  # of a subclass of str only the text counts, not its methods
         if surface.refused_attribute(name):
-            raise Refused(f"attribute {name!r} is not available in the sandbox", "it belongs to the interpreter's internals")
+            raise Refused(
+                f"attribute {name!r} is not available in the sandbox", "it belongs to the interpreter's internals"
+            )
     return name
 
 
@@ -108,7 +116,9 @@ class _Unpickler(pickle.Unpickler):
         elif module != "__main__" and (refusal := why_not_import(module, private=True)) is not None:
             raise Refused(*refusal)
         if module in FACADES or any(surface.refused_attribute(part) for part in name.split(".")):
-            raise Refused(f"{module}.{name} is not available to pickle in the sandbox", "pickle only data and classes of your own")
+            raise Refused(
+                f"{module}.{name} is not available to pickle in the sandbox", "pickle only data and classes of your own"
+            )
         return super().find_class(module, name)
 
 

@@ -97,7 +97,11 @@ class Folder:
         return key
 
     def room(self, more: int) -> None:
-        if self.limit is not None and more > 0 and sum(len(node.data) for node in self.nodes.values()) + more > self.limit:
+        if (
+            self.limit is not None
+            and more > 0
+            and sum(len(node.data) for node in self.nodes.values()) + more > self.limit
+        ):
             raise OSError(errno.ENOSPC, f"the run's files may hold {self.limit} bytes in all (max_file_bytes)")
 
 
@@ -183,7 +187,9 @@ def open_file(
     """`open`, for the run's own files."""
     if isinstance(file, int):
         if file not in _descriptors:
-            raise Refused("open of a file descriptor is refused: only the run's own files can be opened", "use a relative name")
+            raise Refused(
+                "open of a file descriptor is refused: only the run's own files can be opened", "use a relative name"
+            )
         return _wrap(_descriptor(file), mode, buffering, encoding, errors, newline)
     path = os.fsdecode(file)
     if path == os.devnull:
@@ -210,7 +216,9 @@ def open_file(
     return _wrap(MemoryFile(node, path, mode.replace("t", "")), mode, buffering, encoding, errors, newline)
 
 
-def _wrap(raw: MemoryFile, mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None) -> Any:
+def _wrap(
+    raw: MemoryFile, mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None
+) -> Any:
     binary = "b" in mode
     if binary and buffering == 0:
         return raw
@@ -223,7 +231,9 @@ def _wrap(raw: MemoryFile, mode: str, buffering: int, encoding: str | None, erro
         buffered = raw  # memory needs no buffer, and a full folder is noticed by the write that fills it
     if binary:
         return buffered
-    text: Any = io.TextIOWrapper(buffered, encoding or "utf-8", errors, newline, line_buffering=buffering == 1, write_through=True)
+    text: Any = io.TextIOWrapper(
+        buffered, encoding or "utf-8", errors, newline, line_buffering=buffering == 1, write_through=True
+    )
     text.mode = mode
     return text
 
@@ -243,7 +253,11 @@ def _children(path: Any) -> list[str]:
         raise _error(errno.ENOTDIR, os.fsdecode(path))
     prefix = f"{key}/" if key else ""
     return sorted(
-        {name[len(prefix) :].partition("/")[0] for name in (*folder.nodes, *folder.folders) if name.startswith(prefix) and name != key}
+        {
+            name[len(prefix) :].partition("/")[0]
+            for name in (*folder.nodes, *folder.folders)
+            if name.startswith(prefix) and name != key
+        }
         - {""}
     )
 

@@ -26,7 +26,9 @@ class Tools(ast.NodeVisitor):
         self.aliases: dict[str, set[str]] = {"tools": {""}}
         self._aliased: set[int] = set()
         # What a class holds is reached through the class: which tool that is can't be told.
-        attributes = {id(statement) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for statement in node.body}
+        attributes = {
+            id(statement) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for statement in node.body
+        }
         while True:  # until no assignment says anything new
             before = {name: set(parts) for name, parts in self.aliases.items()}
             for node in ast.walk(tree):
@@ -67,7 +69,11 @@ class Tools(ast.NodeVisitor):
         part: str | None = None
         if isinstance(node, ast.Attribute):
             part = node.attr
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        elif (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
             part = node.slice.value
         elif (
             isinstance(node, ast.Call)
@@ -83,7 +89,11 @@ class Tools(ast.NodeVisitor):
         return set()
 
     def visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("dir", "repr", "print", "hasattr", "str"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("dir", "repr", "print", "hasattr", "str")
+        ):
             for argument in (*node.args, *(word.value for word in node.keywords)):
                 if not (isinstance(argument, ast.Name) and argument.id == "tools"):
                     self.visit(argument)
@@ -101,7 +111,13 @@ class Tools(ast.NodeVisitor):
                             self.unclear.append(node.lineno)
                 return
             if isinstance(node, ast.Subscript | ast.Call):
-                inner = node.value if isinstance(node, ast.Subscript) else node.args[0] if self._is_getattr(node) and node.args else None
+                inner = (
+                    node.value
+                    if isinstance(node, ast.Subscript)
+                    else node.args[0]
+                    if self._is_getattr(node) and node.args
+                    else None
+                )
                 if inner is not None and self._chains(inner):
                     self.unclear.append(node.lineno)  # a name that is made up at run time
                     return
@@ -179,7 +195,9 @@ def describe(source: str, tree: ast.Module, scope: dict[str, Any], name: str) ->
         "functions": [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)],
     }
     function = scope.get(name)
-    node = next((n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == name), None)
+    node = next(
+        (n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == name), None
+    )
     if node is None or not callable(function) or not inspect.isfunction(inspect.unwrap(function)):
         answer["problems"].append(f"there is no function {name} at the top level of the source")
         return answer
@@ -231,7 +249,9 @@ def _whole(schema: dict[str, Any], schemas: shapes.Schemas) -> dict[str, Any]:
 
 def _parameter(parameter: Any, hints: dict[str, Any], schemas: shapes.Schemas, texts: dict[str, str]) -> dict[str, Any]:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise shapes.NotExpressible("a tool's parameters are named one by one: use a list or a dict instead of * and **")
+        raise shapes.NotExpressible(
+            "a tool's parameters are named one by one: use a list or a dict instead of * and **"
+        )
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise shapes.NotExpressible("it can be given by position only, and a tool is called with names: remove the /")
     if parameter.name in ("tools", "ToolError"):

@@ -24,7 +24,9 @@ class Lock:
         if not blocking:
             return False
         if timeout < 0:
-            raise Deadlock("the code waits for a lock, event or queue that no other thread can release: there are no threads here")
+            raise Deadlock(
+                "the code waits for a lock, event or queue that no other thread can release: there are no threads here"
+            )
         bridge.sleep(timeout)
         return False
 

@@ -131,7 +131,11 @@ class Policy(RestrictingNodeTransformer):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.level:
-            self.error(node, "relative imports are not available in the sandbox", "the code is one file: there is no package around it")
+            self.error(
+                node,
+                "relative imports are not available in the sandbox",
+                "the code is one file: there is no package around it",
+            )
         module = node.module or ""
         self.refuse_import(node, module)
         for alias in node.names:
@@ -149,7 +153,9 @@ class Policy(RestrictingNodeTransformer):
         """Imports for the type checker alone are never made."""
         test = node.test
         name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
-        if name == "TYPE_CHECKING" and all(isinstance(inner, ast.Import | ast.ImportFrom | ast.Pass) for inner in node.body):
+        if name == "TYPE_CHECKING" and all(
+            isinstance(inner, ast.Import | ast.ImportFrom | ast.Pass) for inner in node.body
+        ):
             self.check(ast.Module(node.orelse, []))
             return True
         return False
@@ -163,13 +169,17 @@ class Policy(RestrictingNodeTransformer):
             self.modules.update((target.id, module) for target in node.targets if isinstance(target, ast.Name))
 
     def shadowed(self, node: ast.AST) -> bool:
-        """Whether the name at the root of `a.b.c` may hold something else than a module; looked into only when it matters."""
+        """Whether the name at the root of `a.b.c` may hold something else than a module; looked into only when it
+        matters.
+        """
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and node.id in self.own.shadows
 
     def module_of(self, node: ast.AST) -> str | None:
-        """The module that an expression is, as far as that can be read: `logging`, `os.path`, or a name given to one."""
+        """The module that an expression is, as far as that can be read: `logging`, `os.path`, or a name given to
+        one.
+        """
         if isinstance(node, ast.Name):
             return self.modules.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -208,7 +218,12 @@ class Policy(RestrictingNodeTransformer):
             except Refused:
                 if not self.shadowed(node):
                     raise
-        elif name == "__self__" and isinstance(node.value, ast.Name) and hasattr(builtins, node.value.id) and node.value.id not in self.own:
+        elif (
+            name == "__self__"
+            and isinstance(node.value, ast.Name)
+            and hasattr(builtins, node.value.id)
+            and node.value.id not in self.own
+        ):
             self.refuse_attribute(node, name)  # a builtin function's is the module of all builtins
         elif surface.refused_attribute(name) or (name in surface.MODULE_ATTRIBUTES and name not in self.own.attributes):
             self.refuse_attribute(node, name)
@@ -287,7 +302,10 @@ def inside_folder(path: str, cwd: str = "") -> str | None:
 def outside_folder(path: str, cwd: str = "") -> tuple[str, str] | None:
     """The refusal for a path that is not inside the run's own folder, or None."""
     if path != "/dev/null" and inside_folder(path, cwd) is None:
-        return f"open of {path!r} is refused: only the run's own files can be opened", "use a relative name; pass files with files={…}"
+        return (
+            f"open of {path!r} is refused: only the run's own files can be opened",
+            "use a relative name; pass files with files={…}",
+        )
     return None
 
 
@@ -365,7 +383,11 @@ class _OwnNames:
     @functools.cached_property
     def attributes(self) -> set[str]:
         """Attributes that it sets, or names in a class or as a keyword."""
-        own = {node.attr for node in ast.walk(self._tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+        own = {
+            node.attr
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        }
         own |= {node.arg for node in ast.walk(self._tree) if isinstance(node, ast.keyword) and node.arg}
         for node in ast.walk(self._tree):
             if isinstance(node, ast.ClassDef):

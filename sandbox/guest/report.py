@@ -139,7 +139,9 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
 
 
 def safely(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str, Any]:
-    """`report`, also for an exception that was made to break it: whatever its own code raises, exits and interrupts too."""
+    """`report`, also for an exception that was made to break it: whatever its own code raises, exits and interrupts
+    too.
+    """
     try:
         return report(error, source, scope)
     except BaseException:

@@ -102,7 +102,9 @@ def _awaits(body: list[ast.stmt]) -> bool:
     stack: list[Any] = list(body)
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith) or (isinstance(node, ast.comprehension) and node.is_async):
+        if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith) or (
+            isinstance(node, ast.comprehension) and node.is_async
+        ):
             return True
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             stack.extend(ast.iter_child_nodes(node))
@@ -261,7 +263,9 @@ def _result(value: Any) -> str:
     if bridge.unawaited:
         forgotten, line = _forgotten()
         names = ", ".join(forgotten)
-        raise ForgottenAwait(f"{names} was called but never awaited, so the call was never made: write `await {names}(…)`", line)
+        raise ForgottenAwait(
+            f"{names} was called but never awaited, so the call was never made: write `await {names}(…)`", line
+        )
     return encode.dumps(value)
 
 
@@ -283,7 +287,9 @@ def _finish(status: str, source: str, result: str = "", error: BaseException | N
 
 
 def _hand_over_files(parts: list[str]) -> None:
-    """First which there are: those that changed with how long they are in base64, and those that did not. Then the former."""
+    """First which there are: those that changed with how long they are in base64, and those that did not. Then the
+    former.
+    """
     changed = {name: node for name, node in files.folder.nodes.items() if node.changed}
     kept = [name for name, node in files.folder.nodes.items() if not node.changed]
     parts += json_dumps([{name: (len(node.data) + 2) // 3 * 4 for name, node in changed.items()}, kept]), "\0"
@@ -313,7 +319,9 @@ def start(request: dict[str, Any]) -> None:
         report_scope["tools"] = Tools()
         report_scope["ToolError"] = ToolError
         report_scope["checkpoint"] = checkpoint
-        files.folder.reset({name: base64.b64decode(data) for name, data in request["files"].items()}, request["file_bytes"])
+        files.folder.reset(
+            {name: base64.b64decode(data) for name, data in request["files"].items()}, request["file_bytes"]
+        )
         random.seed(request["seed"])
     elif request["files"]:
         for name, data in request["files"].items():
@@ -328,7 +336,7 @@ def run(text: str) -> str:
     try:
         request, _ = _scan(text, 0)
     except ValueError as error:  # a number of thousands of digits
-        return f'{{"status":"error","error":{json_dumps({"kind": "InputError", "message": f"the inputs can not be read: {error}"})}}}\0\0'
+        return f'{{"status":"error","error":{json_dumps({"kind": "InputError", "message": f"the inputs can not be read: {error}"})}}}\0\0'  # noqa: E501
     del text
     try:
         start(request)

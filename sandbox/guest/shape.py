@@ -1,4 +1,5 @@
-"""The shape of code: what is left of it without its names and literals. Code of one shape does one thing to other values.
+"""The shape of code: what is left of it without its names and literals. Code of one shape does one thing to other
+values.
 
 From runs of one shape comes a function: what differed between them becomes its parameters.
 """
@@ -64,7 +65,9 @@ class _Shape(ast.NodeVisitor):
                 else:
                     self.text.append(self._name(item) if isinstance(item, str) else repr(item))
             self.text.append("]")
-        elif isinstance(value, str) and (field == "id" or (field in ("name", "arg") and not isinstance(node, ast.keyword | ast.alias))):
+        elif isinstance(value, str) and (
+            field == "id" or (field in ("name", "arg") and not isinstance(node, ast.keyword | ast.alias))
+        ):
             self.text.append(self._name(value))
         else:
             self.text.append(repr(value))
@@ -109,10 +112,16 @@ def suggest(runs: list[dict[str, Any]], least: int) -> list[dict[str, Any]]:
     return sorted((one for one in made if one is not None), key=lambda one: -len(one["runs"]))
 
 
-def _propose(inputs: tuple[str, ...], members: list[tuple[int, ast.Module, _Shape]], runs: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _propose(
+    inputs: tuple[str, ...], members: list[tuple[int, ast.Module, _Shape]], runs: list[dict[str, Any]]
+) -> dict[str, Any] | None:
     _, tree, shape = members[-1]  # the latest names are the ones to keep
     values = [[member[2].literals[at].value for member in members] for at in range(len(shape.literals))]
-    changing = [at for at, column in enumerate(values) if any(value != column[0] or type(value) is not type(column[0]) for value in column)]
+    changing = [
+        at
+        for at, column in enumerate(values)
+        if any(value != column[0] or type(value) is not type(column[0]) for value in column)
+    ]
     if not _calls_or_defines(tree):
         return None
     taken = set(KEPT) | set(inputs) | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -158,10 +167,16 @@ def as_function(source: str, name: str, doc: str) -> dict[str, Any]:
         own.body.insert(0, ast.Expr(ast.Constant(doc)))
         return {"source": ast.unparse(ast.fix_missing_locations(tree)) + "\n", "wrapped": False}
     body = _with_return(tree.body)
-    if body and not isinstance(body[-1], ast.Return) and any(isinstance(n, ast.Name) and n.id == "result" for n in ast.walk(tree)):
+    if (
+        body
+        and not isinstance(body[-1], ast.Return)
+        and any(isinstance(n, ast.Name) and n.id == "result" for n in ast.walk(tree))
+    ):
         body = [*body, ast.Return(ast.Name("result", ast.Load()))]
     text = ast.Expr(ast.Constant(doc))
-    function = ast.AsyncFunctionDef(name, ast.arguments([], [], None, [], [], None, []), [text, *body], [], ast.Name("Any"), None, [])
+    function = ast.AsyncFunctionDef(
+        name, ast.arguments([], [], None, [], [], None, []), [text, *body], [], ast.Name("Any"), None, []
+    )
     module = ast.Module([ast.ImportFrom("typing", [ast.alias("Any")], 0), function], [])
     made = ast.unparse(ast.fix_missing_locations(module)).replace("\nasync def ", "\n\n\nasync def ", 1)
     return {"source": made + "\n", "wrapped": True}
@@ -219,5 +234,7 @@ def _tool_name(tree: ast.Module) -> str:
             if isinstance(inner, ast.Name) and inner.id == "tools" and chain[0].lower() not in called:
                 called.append(chain[0].lower())
     name = "_and_".join(called[:2]) or "computed"
-    made = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in f"{name}_tool").strip("_")[:60]
+    made = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in f"{name}_tool").strip("_")[
+        :60
+    ]
     return made if made[:1].isalpha() else f"tool_{made}"[:60]

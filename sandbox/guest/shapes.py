@@ -43,7 +43,13 @@ LISTS: dict[Any, Any] = {
     collections.abc.Set: set,
     collections.abc.MutableSet: set,
 }
-DICTS = {dict, collections.abc.Mapping, collections.abc.MutableMapping, collections.defaultdict, collections.OrderedDict}
+DICTS = {
+    dict,
+    collections.abc.Mapping,
+    collections.abc.MutableMapping,
+    collections.defaultdict,
+    collections.OrderedDict,
+}
 
 
 class NotExpressible(Exception):
@@ -129,10 +135,17 @@ class Schemas:
         if not args:
             return {"type": "object"}
         key, _ = _bare(args[0])
-        is_text = key is Any or typing.get_origin(key) is typing.Literal or (isinstance(key, type) and issubclass(key, str | enum.Enum))
+        is_text = (
+            key is Any
+            or typing.get_origin(key) is typing.Literal
+            or (isinstance(key, type) and issubclass(key, str | enum.Enum))
+        )
         if not is_text:
             raise NotExpressible(f"a dict with keys of type {name_of(key)}: JSON has only text for keys")
-        schema: dict[str, Any] = {"type": "object", "additionalProperties": self.of(args[1], depth + 1) if len(args) > 1 else {}}
+        schema: dict[str, Any] = {
+            "type": "object",
+            "additionalProperties": self.of(args[1], depth + 1) if len(args) > 1 else {},
+        }
         if key is not Any and key is not str:
             schema["propertyNames"] = self.of(args[0], depth + 1)
         return schema
@@ -148,7 +161,9 @@ class Schemas:
         if dataclasses.is_dataclass(kind):
             return self._defined(kind, lambda: self._dataclass(kind, depth))
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return self._tuple(tuple(typing.get_type_hints(kind, include_extras=True).get(name, Any) for name in kind._fields), depth)
+            return self._tuple(
+                tuple(typing.get_type_hints(kind, include_extras=True).get(name, Any) for name in kind._fields), depth
+            )
         for plain in (bool, int, float, str):
             if issubclass(kind, plain):
                 return dict(PLAIN[plain])
@@ -176,7 +191,9 @@ class Schemas:
     def _dataclass(self, kind: Any, depth: int) -> dict[str, Any]:
         hints = typing.get_type_hints(kind, include_extras=True)
         fields = [field for field in dataclasses.fields(kind) if field.init]
-        needed = {f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING}
+        needed = {
+            f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        }
         return self._object({field.name: hints[field.name] for field in fields}, needed, f"{kind.__name__}.", depth)
 
     def _object(self, hints: dict[str, Any], required: Any, where: str, depth: int) -> dict[str, Any]:
@@ -246,12 +263,17 @@ def build(annotation: Any, value: Any, path: str) -> Any:
         return value
     if annotation in LISTS or origin in LISTS:
         item = args[0] if args else Any
-        return LISTS[origin or annotation](build(item, part, f"{path}[{index}]") for index, part in enumerate(_list(value, path)))
+        return LISTS[origin or annotation](
+            build(item, part, f"{path}[{index}]") for index, part in enumerate(_list(value, path))
+        )
     if annotation is tuple or origin is tuple:
         return _build_tuple(args, value, path)
     if annotation in DICTS or origin in DICTS:
         of_key, of_value = args if len(args) == 2 else (str, Any)
-        made = {build(of_key, key, path): build(of_value, part, f"{path}[{key!r}]") for key, part in _dict(value, path).items()}
+        made = {
+            build(of_key, key, path): build(of_value, part, f"{path}[{key!r}]")
+            for key, part in _dict(value, path).items()
+        }
         return made if (origin or annotation) not in (collections.OrderedDict,) else collections.OrderedDict(made)
     return _build_class(annotation, value, path)
 
@@ -275,7 +297,9 @@ def _build_tuple(args: tuple[Any, ...], value: Any, path: str) -> Any:
     kinds = [args[0]] * len(value) if len(args) == 2 and args[1] is ... else list(args)
     if len(kinds) != len(value):
         raise ValueError(f"{path}: {len(kinds)} values are needed")
-    return tuple(build(kind, part, f"{path}[{index}]") for index, (kind, part) in enumerate(zip(kinds, value, strict=True)))
+    return tuple(
+        build(kind, part, f"{path}[{index}]") for index, (kind, part) in enumerate(zip(kinds, value, strict=True))
+    )
 
 
 def _build_class(kind: Any, value: Any, path: str) -> Any:
@@ -289,7 +313,9 @@ def _build_class(kind: Any, value: Any, path: str) -> Any:
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         made: Any = kind
-        return made(**{key: build(hints.get(key, Any), part, f"{path}.{key}") for key, part in _dict(value, path).items()})
+        return made(
+            **{key: build(hints.get(key, Any), part, f"{path}.{key}") for key, part in _dict(value, path).items()}
+        )
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         hints = typing.get_type_hints(kind, include_extras=True)
         fields: Any = kind._fields

@@ -37,16 +37,22 @@ REFUSED_MODULES: dict[str, str] = {
 # Offered under their own names, but only in part.
 SYS_NAMES = frozenset(
     "argv byteorder copyright exc_info exception executable exit flags float_info float_repr_style "
-    "api_version base_exec_prefix base_prefix builtin_module_names dont_write_bytecode exec_prefix get_int_max_str_digits "
-    "getprofile getrefcount getswitchinterval gettrace is_finalizing prefix stdlib_module_names thread_info tracebacklimit warnoptions "
+    "api_version base_exec_prefix base_prefix builtin_module_names dont_write_bytecode exec_prefix "
+    "get_int_max_str_digits "
+    "getprofile getrefcount getswitchinterval gettrace is_finalizing prefix stdlib_module_names thread_info "
+    "tracebacklimit warnoptions "
     "getdefaultencoding getfilesystemencoding getrecursionlimit getsizeof hash_info "
     "hexversion implementation int_info intern maxsize maxunicode path platform set_int_max_str_digits "
-    "setrecursionlimit stderr stdin stdout version version_info __stdout__ __stderr__ __stdin__ __name__ __doc__".split()
+    "setrecursionlimit stderr stdin stdout version version_info __stdout__ "
+    "__stderr__ __stdin__ __name__ __doc__".split()
 )
 OS_NAMES = frozenset(
-    "DirEntry F_OK PathLike R_OK SEEK_CUR SEEK_END SEEK_SET W_OK X_OK access altsep chdir chmod close cpu_count curdir devnull "
-    "environ error extsep fdopen fsdecode fsencode fspath get_terminal_size getcwd getenv getpid getppid isatty linesep listdir "
-    "lstat makedirs mkdir name pardir path pathsep process_cpu_count remove removedirs rename renames replace rmdir scandir sep "
+    "DirEntry F_OK PathLike R_OK SEEK_CUR SEEK_END SEEK_SET W_OK X_OK access altsep chdir chmod close "
+    "cpu_count curdir devnull "
+    "environ error extsep fdopen fsdecode fsencode fspath get_terminal_size getcwd getenv getpid getppid "
+    "isatty linesep listdir "
+    "lstat makedirs mkdir name pardir path pathsep process_cpu_count remove removedirs rename renames replace "
+    "rmdir scandir sep "
     "stat stat_result strerror terminal_size times umask uname unlink urandom utime walk __name__ __doc__".split()
 )
 PARTIAL_MODULES = {"sys": SYS_NAMES, "os": OS_NAMES}
@@ -106,13 +112,16 @@ INTERNAL_ATTRIBUTES = frozenset(
 REFUSED_MEMBERS = {
     "sys": frozenset(
         "modules _getframe _getframemodulename _current_frames settrace setprofile meta_path path_hooks "
-        "path_importer_cache addaudithook audit breakpointhook excepthook unraisablehook displayhook monitoring _xoptions "
+        "path_importer_cache addaudithook audit breakpointhook excepthook unraisablehook displayhook "
+        "monitoring _xoptions "
         "setswitchinterval call_tracing _clear_type_cache _clear_internal_caches set_coroutine_origin_tracking_depth "
         "set_asyncgen_hooks getallocatedblocks activate_stack_trampoline remote_exec".split()
     ),
     "os": frozenset(
-        "system popen fork forkpty kill killpg abort _exit execl execle execlp execlpe execv execve execvp execvpe posix_spawn "
-        "posix_spawnp spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe putenv unsetenv environb open pipe dup dup2 "
+        "system popen fork forkpty kill killpg abort _exit execl execle execlp execlpe execv execve execvp "
+        "execvpe posix_spawn "
+        "posix_spawnp spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe putenv unsetenv environb "
+        "open pipe dup dup2 "
         "read write symlink link chroot chown lchown setuid setgid wait waitpid nice openpty memfd_create sendfile "
         "register_at_fork startfile".split()
     ),
@@ -143,12 +152,20 @@ def _interpreter_dunders() -> frozenset[str]:
         classmethod(lambda cls: None),
         Exception(),
     ]
-    objects += [sys, staticmethod(function), type("", (), {}), type.__dict__["__dict__"], (lambda: function).__closure__]
+    objects += [
+        sys,
+        staticmethod(function),
+        type("", (), {}),
+        type.__dict__["__dict__"],
+        (lambda: function).__closure__,
+    ]
     started.close()
     names = {name for found in objects for name in dir(found)}
     names |= set(
-        "__builtins__ __import__ __loader__ __spec__ __path__ __cached__ __package__ __globals__ __closure__ __code__ __subclasses__ "
-        "__mro__ __bases__ __base__ __self__ __build_class__ __annotate__ __annotate_func__ __dictoffset__ __weakrefoffset__ "
+        "__builtins__ __import__ __loader__ __spec__ __path__ __cached__ __package__ __globals__ __closure__ "
+        "__code__ __subclasses__ "
+        "__mro__ __bases__ __base__ __self__ __build_class__ __annotate__ __annotate_func__ __dictoffset__ "
+        "__weakrefoffset__ "
         "__basicsize__ __itemsize__ __flags__ __conditional_annotations__ __classdict__ __classcell__".split()
     )
     dunders = {name for name in names if name.startswith("__") and name.endswith("__")}

@@ -22,7 +22,9 @@ def version() -> int:
 
 
 def no_files_no_network() -> int:
-    """Shut this thread, and all that it will start, in; the version that it is shut in by. It needs `no_new_privileges`."""
+    """Shut this thread, and all that it will start, in; the version that it is shut in by. It needs
+    `no_new_privileges`.
+    """
     found = version()
     files = (1 << max(bits for since, bits in _FILES.items() if found >= since)) - 1
     rules = struct.pack("@Q", files)

@@ -19,7 +19,9 @@ def no_new_privileges() -> None:
 
 
 def no_capabilities() -> None:
-    """A host that runs as root has workers that are root in name alone: they can't raise limits, trace, mount or change users."""
+    """A host that runs as root has workers that are root in name alone: they can't raise limits, trace, mount or
+    change users.
+    """
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     capset = number("capset")
     assert capset is not None

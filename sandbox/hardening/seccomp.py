@@ -1,8 +1,8 @@
 """Seccomp: the few system calls that a process needs once it is set up, and none besides.
 
-A program for the kernel's filter, made for one process: which descriptors it may use, and who it is. Whatever is not on the
-list is refused (EPERM), so that a library that only asks goes on without. What no library would ask for here, but somebody
-who has taken the process over would, ends it: a worker that tries is not given another guest.
+A program for the kernel's filter, made for one process: which descriptors it may use, and who it is. Whatever is not on
+the list is refused (EPERM), so that a library that only asks goes on without. What no library would ask for here, but
+somebody who has taken the process over would, ends it: a worker that tries is not given another guest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from go_ent.sandbox.hardening.syscalls import ARCHITECTURES, AUDIT, NEWEST, X32,
 # seccomp(2)
 SET_MODE_FILTER = 1
 TSYNC = 1  # for all threads of the process
-SPEC_ALLOW = 4  # older kernels would slow a filtered process down; it holds no secret of others that a guest could guess at
+SPEC_ALLOW = (
+    4  # older kernels would slow a filtered process down; it holds no secret of others that a guest could guess at
+)
 ALLOW: Final = 0x7FFF0000
 KILL: Final = 0x80000000  # the whole process
 EPERM: Final = 0x00050000 | errno.EPERM
@@ -44,7 +46,8 @@ FUTEXES = (0, 1, 3, 4, 5, 9, 10)  # waiting and waking; those that hand down pri
 ADVICE = (4, 8)  # give pages back
 
 FREELY = (
-    "munmap mremap brk clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday getrandom getpid gettid poll ppoll sched_yield "
+    "munmap mremap brk clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday getrandom getpid "
+    "gettid poll ppoll sched_yield "
     "sched_getaffinity membarrier restart_syscall rt_sigreturn rt_sigprocmask rt_sigaction sigaltstack exit exit_group"
 ).split()
 """Memory, time, waiting, its own signals (a guest's fault is one), and the end. None of them reaches outside."""
@@ -53,11 +56,15 @@ NEVER = (
     "execve execveat fork vfork "  # programs, processes
     "ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_open pidfd_getfd "  # the memory of others
     "kill tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal "  # their lives
-    "socket socketpair connect bind listen accept accept4 sendmsg sendmmsg recvmsg recvmmsg "  # the network, descriptors of others
-    "memfd_create memfd_secret pkey_mprotect shmat remap_file_pages personality modify_ldt "  # ways to code of one's own
-    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl add_key request_key "  # where holes were
+    # the network, descriptors of others
+    "socket socketpair connect bind listen accept accept4 sendmsg sendmmsg recvmsg recvmmsg "
+    # ways to code of one's own
+    "memfd_create memfd_secret pkey_mprotect shmat remap_file_pages personality modify_ldt "
+    # where holes were
+    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl add_key request_key "
     "mount umount2 move_mount open_tree mount_setattr fsopen fsconfig fsmount fspick pivot_root chroot unshare setns "
-    "open_by_handle_at init_module finit_module delete_module kexec_load kexec_file_load reboot swapon acct ioperm iopl clock_settime "
+    "open_by_handle_at init_module finit_module delete_module kexec_load kexec_file_load reboot swapon acct "
+    "ioperm iopl clock_settime "
     "setuid setgid setreuid setregid setresuid setresgid setgroups capset "
     "seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self"
 ).split()
@@ -112,7 +119,9 @@ class _Rules:
         if machine == "x86_64":
             self.made += [(AT_LEAST, 0, 1, X32), (RETURN, 0, 0, KILL)]
 
-    def when(self, name: str, checks: list[tuple[int, int, int, bool]], *, then: int = ALLOW, otherwise: int = EPERM) -> None:
+    def when(
+        self, name: str, checks: list[tuple[int, int, int, bool]], *, then: int = ALLOW, otherwise: int = EPERM
+    ) -> None:
         """*then* for the call, if for each (argument, comparison, value, outcome) that is the outcome.
 
         All of what is compared is 32 bits wide to the kernel too, or means something in its lower half alone.

@@ -36,12 +36,16 @@ def around_thread(wanted: Collection[str] = WALLS) -> list[Wall]:
 
 
 def around_process(doors: Doors, file_bytes: int, wanted: Collection[str] = WALLS) -> list[Wall]:
-    """What holds for the process: once its threads run, for it will never start another. The filter is the last call to pass."""
+    """What holds for the process: once its threads run, for it will never start another. The filter is the last call
+    to pass.
+    """
     return _raise(wanted, {LIMITS: lambda: limit(file_bytes), SECCOMP: lambda: filter_calls(doors)})
 
 
 def shut_in(doors: Doors) -> list[Wall]:
-    """All of it, for a process of one thread that has imported what it needs: it reads, computes, answers, and leaves by `os._exit`."""
+    """All of it, for a process of one thread that has imported what it needs: it reads, computes, answers, and
+    leaves by `os._exit`.
+    """
     return [*around_code(), *around_thread(), *around_process(doors, 0)]
 
 
@@ -55,5 +59,9 @@ def _raise(wanted: Collection[str], walls: dict[str, Callable[[], object]]) -> l
             said = build()
             raised.append(Wall(name, True, said if isinstance(said, str) else ""))
         except (OSError, ValueError) as error:
-            raised.append(Wall(name, False, os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)))
+            raised.append(
+                Wall(
+                    name, False, os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+                )
+            )
     return raised

@@ -24,7 +24,9 @@ class Berths:
     Each of several callers is sure of some; those who wait are served by turns, and each one's runs in their order.
     """
 
-    def __init__(self, make: Callable[[], Berth], *, most: int, warm: int, callers: Callable[[], int] = lambda: 1) -> None:
+    def __init__(
+        self, make: Callable[[], Berth], *, most: int, warm: int, callers: Callable[[], int] = lambda: 1
+    ) -> None:
         self._make = make
         self.most = most
         self.warm = min(warm, most)

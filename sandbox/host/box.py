@@ -49,7 +49,8 @@ class Sandbox:
     """Runs untrusted Python in WebAssembly guests, each used for one run only.
 
     Guests run in worker processes, which the kernel shuts in. `in_process=True` runs them in threads of this process
-    instead: the smallest latency, but a fault in the WebAssembly engine would be a fault of this process, with all its rights.
+    instead: the smallest latency, but a fault in the WebAssembly engine would be a fault of this process, with all its
+    rights.
 
     Use it as a context manager, async or not, or call `close` when done. One sandbox may be used from several threads
     and event loops at once.
@@ -67,7 +68,8 @@ class Sandbox:
     ) -> None:
         """*image* may be what finds it, or builds it: asked for when it is first needed, and once.
 
-        Among how many *callers* its workers are shared out is for a server to say, as is who calls: `sandbox.sharing.CALLER`.
+        Among how many *callers* its workers are shared out is for a server to say, as is who calls:
+        `sandbox.sharing.CALLER`.
         """
         if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
             raise LimitError(f"workers={workers!r}: at least one is needed")
@@ -121,7 +123,8 @@ class Sandbox:
         """A forked child has the sandbox's memory, but not its threads, and its workers are the parent's."""
         if not self.is_ours:
             raise SandboxClosed(
-                f"this sandbox was made by process {self._process}, and this is a fork of it: make a sandbox of its own in the child"
+                f"this sandbox was made by process {self._process}, and this is a fork of it: make a sandbox "
+                "of its own in the child"
             )
 
     def _berths_for(self, limits: Limits, depth: int = 0) -> Berths:
@@ -180,14 +183,18 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         return self.open()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     async def __aenter__(self) -> Sandbox:
         await asyncio.to_thread(self.open)
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     # -- running
@@ -216,7 +223,9 @@ class Sandbox:
         """
         way = Way(entry, None, cut_result)
         with span("run", depth=depth, entry=entry or "") as told:
-            run = await self._run(code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape)
+            run = await self._run(
+                code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape
+            )
             told.set(run_id=run.id, status=run.status, tool_calls=run.usage.tool_calls)
             if run.status not in ("completed", "paused"):
                 told.fail(run.status)
@@ -229,13 +238,23 @@ class Sandbox:
         """
         return await self._run(code, None, None, limits, None, Toolset(), None, Way(name, "interface"), EXAMINING)
 
-    async def suggest(self, runs: list[dict[str, Any]], least: int, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
-        """Functions that *runs* (`{"source", "inputs"}`) of one shape would make, found out in a guest; none of them is run."""
-        return await self._run("", {"runs": runs, "least": least}, None, limits, None, Toolset(), None, Way("", "shapes"), EXAMINING)
+    async def suggest(
+        self, runs: list[dict[str, Any]], least: int, *, limits: Limits | Mapping[str, Any] | None = None
+    ) -> Run:
+        """Functions that *runs* (`{"source", "inputs"}`) of one shape would make, found out in a guest; none of them
+        is run.
+        """
+        return await self._run(
+            "", {"runs": runs, "least": least}, None, limits, None, Toolset(), None, Way("", "shapes"), EXAMINING
+        )
 
-    async def as_function(self, code: str, name: str, doc: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
+    async def as_function(
+        self, code: str, name: str, doc: str, *, limits: Limits | Mapping[str, Any] | None = None
+    ) -> Run:
         """Code that is no function as one of that name, made in a guest; it is not run."""
-        return await self._run(code, {"doc": doc}, None, limits, None, Toolset(), None, Way(name, "function"), EXAMINING)
+        return await self._run(
+            code, {"doc": doc}, None, limits, None, Toolset(), None, Way(name, "function"), EXAMINING
+        )
 
     def cpu_used(self, run_id: str) -> float:
         """The seconds of CPU that a run under way has used so far; 0.0 for one that is not."""
@@ -287,7 +306,9 @@ class Sandbox:
 
     @property
     def walls(self) -> tuple[Wall, ...]:
-        """What the kernel holds its workers to, and what it lacks; known once one has run something. None in process."""
+        """What the kernel holds its workers to, and what it lacks; known once one has run something. None in
+        process.
+        """
         return next((zygote.walls for zygote in list(self._zygotes.values()) if zygote.walls is not None), ())
 
     def _loop(self) -> BackgroundLoop:
@@ -315,7 +336,9 @@ class Sandbox:
         self._check_process()
         started = time.perf_counter()
         base = session.limits if session is not None else self.limits
-        limits = base if narrower is None else base.narrowed(dict(narrower) if isinstance(narrower, Mapping) else narrower)
+        limits = (
+            base if narrower is None else base.narrowed(dict(narrower) if isinstance(narrower, Mapping) else narrower)
+        )
         noise = os.urandom(SEED_BYTES + 16)
         run_id, seed = run_id or noise[SEED_BYTES:].hex(), noise[:SEED_BYTES]
         before = tape.start if tape is not None else None
@@ -342,7 +365,16 @@ class Sandbox:
                 key = hashlib.sha256(source).digest()
                 compiled = await self._compiled(source, key, limits, way, before)
                 request = encode_request(
-                    source, compiled, inputs, files, limits, tools, seed, fresh=not again, session=session is not None, way=way
+                    source,
+                    compiled,
+                    inputs,
+                    files,
+                    limits,
+                    tools,
+                    seed,
+                    fresh=not again,
+                    session=session is not None,
+                    way=way,
                 )
             except BadRequest as bad:
                 return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
@@ -356,7 +388,9 @@ class Sandbox:
                 self._codes.put(key, landing.kept)
             wall_ms = (time.perf_counter() - started) * 1e3
             answer = run_id, landing, broker, job, files or {}, self.image, wall_ms
-            run = await asyncio.to_thread(outcome.build, *answer) if outcome.is_large(landing) else outcome.build(*answer)
+            run = (
+                await asyncio.to_thread(outcome.build, *answer) if outcome.is_large(landing) else outcome.build(*answer)
+            )
             if session is not None:
                 session.note(run.status)
             return run
@@ -364,8 +398,12 @@ class Sandbox:
             with self._lock:
                 self._flights.pop(run_id, None)
 
-    async def _compiled(self, source: bytes, key: bytes, limits: Limits, way: Way, before: Start | None) -> bytes | None:
-        """The compiled code of a source that has come before, made now if it is not there; for a replay, if the recorded run had it."""
+    async def _compiled(
+        self, source: bytes, key: bytes, limits: Limits, way: Way, before: Start | None
+    ) -> bytes | None:
+        """The compiled code of a source that has come before, made now if it is not there; for a replay, if the
+        recorded run had it.
+        """
         # Fuel is counted from the source, always: a run of compiled code would cost less.
         if limits.fuel is not None or way.examine is not None or (before is not None and not before.compiled):
             return None
@@ -382,7 +420,9 @@ class Sandbox:
     def _check_memory(self, limits: Limits) -> None:
         own = self.image.memory_bytes
         if limits.memory_mb is not None and limits.memory_mb << 20 < own:
-            raise LimitError(f"memory_mb={limits.memory_mb}: this image itself takes {own / (1 << 20):.0f} MB; give it more")
+            raise LimitError(
+                f"memory_mb={limits.memory_mb}: this image itself takes {own / (1 << 20):.0f} MB; give it more"
+            )
 
     async def _fly(
         self,
@@ -424,7 +464,9 @@ class Sandbox:
             landing = await flight.landed
             if flight.broker is not None:
                 landing.problem = flight.broker.problem
-                if flight.broker.pausing and landing.end.answer is not None:  # it did not wait for the call that has to be approved
+                if (
+                    flight.broker.pausing and landing.end.answer is not None
+                ):  # it did not wait for the call that has to be approved
                     landing.end = End(reason="paused")
             if tape is not None:
                 _end(tape, landing)
@@ -453,7 +495,10 @@ def _begin(tape: Tape, start: Start, job: Job) -> Landing | None:
         tape.begin(start)
         if before is not None:
             if before.compiled != start.compiled:
-                raise Diverged("the recorded run was given its code compiled, or compiled it itself, and this one can't be begun like that")
+                raise Diverged(
+                    "the recorded run was given its code compiled, or compiled it itself, and this one can't "
+                    "be begun like that"
+                )
             if len(start.seed) != SEED_BYTES or not 0 < start.wall_ns < 1 << 62 or len(tape.heard) > MAX_TAPE:
                 raise Diverged("the record does not say how the run began, or is too large")
         job.taped = Taped(start.wall_ns, None if before is None else tape.heard)

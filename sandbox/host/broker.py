@@ -70,7 +70,9 @@ class Broker:
         self._audited: list[tuple[str, float, bool, int, int, str | None]] = []
         self.pending: list[Pending] = []
         self.made = 0
-        self.pausing = False  # a call waits for approval: nothing new is begun, and the run ends when nothing is under way
+        self.pausing = (
+            False  # a call waits for approval: nothing new is begun, and the run ends when nothing is under way
+        )
         self._broken = False  # it does not speak our language any more
         self._last = 0  # the number of the newest call
         self._cancelled: set[int] = set()
@@ -114,7 +116,9 @@ class Broker:
         if cancelled == GOT_SO_FAR and self.tape is not None:
             return calls, cancelled
         # Our guest gives a call up once, and only one that it has made.
-        if any(type(call_id) is not int or not 0 < call_id <= last or call_id in self._cancelled for call_id in cancelled):
+        if any(
+            type(call_id) is not int or not 0 < call_id <= last or call_id in self._cancelled for call_id in cancelled
+        ):
             return None
         return (calls, cancelled) if len(set(cancelled)) == len(cancelled) else None
 
@@ -142,7 +146,9 @@ class Broker:
             elif not self.start(call_id, name, args, kwargs, size):
                 return
         if cancelled:
-            self.loop.call_soon_threadsafe(self._cancel, [call_id for call_id in cancelled if call_id in self._under_way])
+            self.loop.call_soon_threadsafe(
+                self._cancel, [call_id for call_id in cancelled if call_id in self._under_way]
+            )
 
     def _recorded(self, tape: Tape, calls: list[Any], cancelled: list[int], heard: bytes) -> list[bytes | None] | None:
         """What the tape says to a message; None when the run has just been stopped."""
@@ -157,7 +163,9 @@ class Broker:
         head = b"[%d," % call_id
         worked = answer.startswith(head + b"1,")
         if answer and not (answer.endswith(b"]") and (worked or answer.startswith(head + b"0,"))):
-            self._stop_for(Diverged(f"the record has no answer to call {call_id} of {name[:MAX_LABEL]} but something else"))
+            self._stop_for(
+                Diverged(f"the record has no answer to call {call_id} of {name[:MAX_LABEL]} but something else")
+            )
             return False
         if name != CHECKPOINT:
             self.made += 1
@@ -182,7 +190,9 @@ class Broker:
                 task.cancel()
 
     def _ended(self, call_id: int, task: asyncio.Task[None]) -> None:
-        """A task is over. Of one that was cancelled, maybe before its first step, nobody has said yet how its call ended."""
+        """A task is over. Of one that was cancelled, maybe before its first step, nobody has said yet how its call
+        ended.
+        """
         self._tasks.pop(call_id, None)
         if call_id in self._cancelled:
             self._finish_cancelled(call_id)
@@ -190,7 +200,9 @@ class Broker:
             self.loop.call_later(CANCELLED_S, self._finish_cancelled, call_id)
 
     def _finish_cancelled(self, call_id: int) -> None:
-        """A call that was given up by the guest, which waits for no answer then; or by somebody here, and the guest is told."""
+        """A call that was given up by the guest, which waits for no answer then; or by somebody here, and the guest
+        is told.
+        """
         with self._lock:
             left = self._under_way.get(call_id)
         if left is not None:
@@ -256,7 +268,10 @@ class Broker:
             case [str(label), value] if 1 <= len(label) <= MAX_LABEL and not kwargs:
                 completion = b"[%d,1,null]" % call_id
             case _:  # not by our guest's own function
-                wrong = {"kind": "InvalidArguments", "message": f"a checkpoint has a label of 1 to {MAX_LABEL} characters and a value"}
+                wrong = {
+                    "kind": "InvalidArguments",
+                    "message": f"a checkpoint has a label of 1 to {MAX_LABEL} characters and a value",
+                }
                 self._finish(call_id, b"[%d,0,%b]" % (call_id, to_json(wrong)))
                 return True
         try:
@@ -293,7 +308,9 @@ class Broker:
         started = time.perf_counter()
         try:
             bound_args, bound_kwargs = tool.bind(args, kwargs)
-            data = encode_result(self._context.copy().run(tool.function, *bound_args, **bound_kwargs), self.limits.max_call_bytes)
+            data = encode_result(
+                self._context.copy().run(tool.function, *bound_args, **bound_kwargs), self.limits.max_call_bytes
+            )
         except ApprovalRequired as error:
             return self._pause(call_id, tool, args, kwargs, error, size, started)
         except BaseException as error:  # SystemExit included: a tool never ends its host
@@ -324,7 +341,14 @@ class Broker:
         self._finish(call_id, completion)
 
     def _pause(
-        self, call_id: int, tool: HostTool, args: list[Any], kwargs: dict[str, Any], error: ApprovalRequired, size: int, started: float
+        self,
+        call_id: int,
+        tool: HostTool,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        error: ApprovalRequired,
+        size: int,
+        started: float,
     ) -> bytes | None:
         """Have the call wait for approval; its completion if it can't even be shown to whoever would approve it."""
         try:
@@ -340,7 +364,8 @@ class Broker:
             self._audited.append((tool.name, ms, False, size, 0, "waits for approval"))
             self.pausing = self.tape is not None
         if self.pausing:
-            # Calls that are under way may come to their end: of one that is cut off nobody would know whether it was done.
+            # Calls that are under way may come to their end: of one that is cut off nobody would know whether it was
+            # done.
             self.loop.call_soon_threadsafe(self.loop.call_later, PAUSE_S, self.stop, "paused")
         else:
             self.stop("paused")

@@ -1,7 +1,7 @@
 """Compiled code by source: made in guests, loaded only in guests; to the host it is base64 text.
 
-A guest that is given compiled code runs it as it is, so it must come from where nobody could forge it: from workers that
-compile and do nothing else. They never run any code, and none that does is believed.
+A guest that is given compiled code runs it as it is, so it must come from where nobody could forge it: from workers
+that compile and do nothing else. They never run any code, and none that does is believed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class CodeCache:
             return code
 
     def wanted(self, key: bytes) -> bool:
-        """Whether it is time to compile a source that is not here: when it comes for the second time. Most come only once."""
+        """Whether it is time to compile a source that is not here: when it comes for the second time. Most come only
+        once.
+        """
         with self._lock:
             tried = self._seen.get(key)
             self._seen[key] = tried is not None

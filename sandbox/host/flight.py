@@ -76,7 +76,9 @@ class Flight(ABC):
         """Nobody waits for the run any more."""
 
     def charge(self, ns: int) -> None:
-        """CPU time that the host spent on what the guest sent: the run's, like the guest's own. One thread at a time."""
+        """CPU time that the host spent on what the guest sent: the run's, like the guest's own. One thread at a
+        time.
+        """
         self._served_ns += ns
 
     def watch(self) -> None:
@@ -161,7 +163,9 @@ class Berth(Protocol):
 
     def poll(self) -> None: ...
     def place(self, rank: int) -> bool:
-        """Run behind *rank* others of its caller's; False if it can't come back to the front, and so is of no use to anybody else."""
+        """Run behind *rank* others of its caller's; False if it can't come back to the front, and so is of no use to
+        anybody else.
+        """
         ...
 
     def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight: ...

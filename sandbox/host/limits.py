@@ -21,9 +21,15 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
-    memory_mb: int | None = Field(128, ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="linear memory, the image's own included")
-    cpu_s: float | None = Field(30.0, gt=0, allow_inf_nan=False, description="CPU time of the guest, and of the host on its messages")
-    timeout_s: float | None = Field(60.0, gt=0, allow_inf_nan=False, description="wall time, also while a tool is awaited")
+    memory_mb: int | None = Field(
+        128, ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="linear memory, the image's own included"
+    )
+    cpu_s: float | None = Field(
+        30.0, gt=0, allow_inf_nan=False, description="CPU time of the guest, and of the host on its messages"
+    )
+    timeout_s: float | None = Field(
+        60.0, gt=0, allow_inf_nan=False, description="wall time, also while a tool is awaited"
+    )
     fuel: int | None = Field(None, gt=0, lt=1 << 62, description="deterministic instruction cap")
     max_tool_calls: int | None = Field(1000, ge=0, description="tool calls of one run")
     max_call_bytes: int | None = Field(4 * MIB, gt=0, description="arguments or result of one tool call")
@@ -76,7 +82,9 @@ def _explain(error: ValidationError) -> str:
         if problem["type"] == "extra_forbidden":
             parts.append(f"{name}: there is no such limit; there are {', '.join(Limits.model_fields)}")
         elif name == "memory_mb" and problem["type"] == "greater_than_equal":
-            parts.append(f"memory_mb={problem['input']}: the image itself needs more; at least {MIN_MEMORY_MB} is needed")
+            parts.append(
+                f"memory_mb={problem['input']}: the image itself needs more; at least {MIN_MEMORY_MB} is needed"
+            )
         else:
             parts.append(f"{name}={problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}")
     return "; ".join(parts)

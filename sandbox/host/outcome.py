@@ -17,7 +17,8 @@ from go_ent.sandbox.worker.outside import holds_at_most, parse, parse_gently
 from go_ent.sandbox.worker.wire import ANSWER_HEAD, ANSWER_INDEX, answer_room
 
 MARKER = b"\n[output cut: more than "
-# What a guest may say of itself, and what it then says besides: an error is told by one that has failed, and by no other.
+# What a guest may say of itself, and what it then says besides: an error is told by one that has failed, and by no
+# other.
 GUEST_STATUSES: dict[str, tuple[frozenset[str], ...]] = {
     "completed": (frozenset(), frozenset(("size",))),
     "error": (frozenset(("error",)),),
@@ -165,7 +166,9 @@ def _cut(name: str, value: Any) -> Any:
 
 
 def _read_files(run: Run, answer: bytes, at: int, job: Job, files: Mapping[str, bytes]) -> None:
-    """The names: of files that changed, with the length of their base64, and of those that did not. Then the former's base64."""
+    """The names: of files that changed, with the length of their base64, and of those that did not. Then the
+    former's base64.
+    """
     most = job.limits.max_file_bytes
     end = answer.index(b"\x00", at, at + ANSWER_INDEX)
     index = answer[at:end]
@@ -173,7 +176,12 @@ def _read_files(run: Run, answer: bytes, at: int, job: Job, files: Mapping[str, 
         raise ValueError("more files than a run may have")
     changed, kept = parse(index, None)
     names = [*changed, *kept]
-    if len(names) > MAX_FILES or len(set(names)) != len(names) or not all(map(_is_name, names)) or type(kept) is not list:
+    if (
+        len(names) > MAX_FILES
+        or len(set(names)) != len(names)
+        or not all(map(_is_name, names))
+        or type(kept) is not list
+    ):
         raise ValueError("not the files of the run's folder")
     if not job.session and not files.keys() >= set(kept):
         raise ValueError("files that were not passed")
@@ -183,7 +191,8 @@ def _read_files(run: Run, answer: bytes, at: int, job: Job, files: Mapping[str, 
             if type(size) is not int or not 0 <= size <= len(answer) - at:
                 raise ValueError("not the length of a file")
             run.files[name] = b"".join(
-                binascii.a2b_base64(view[piece : min(piece + PIECE, at + size)], strict_mode=True) for piece in range(at, at + size, PIECE)
+                binascii.a2b_base64(view[piece : min(piece + PIECE, at + size)], strict_mode=True)
+                for piece in range(at, at + size, PIECE)
             )
             at += size
             total += len(run.files[name])
@@ -203,9 +212,15 @@ def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
     status, end = run.status, landing.end
     messages: dict[str, tuple[str, str | None]] = {
         "timeout": (f"the run took longer than timeout_s={limits.timeout_s}", "do less, or raise timeout_s"),
-        "cpu_limit": (f"the run used more CPU than cpu_s={limits.cpu_s}", "look for an endless loop, do less, or raise cpu_s"),
+        "cpu_limit": (
+            f"the run used more CPU than cpu_s={limits.cpu_s}",
+            "look for an endless loop, do less, or raise cpu_s",
+        ),
         "fuel_limit": (f"the run used up fuel={limits.fuel}", "do less, or raise fuel"),
-        "memory_limit": (f"the run needed more memory than memory_mb={limits.memory_mb}", "work in smaller pieces, or raise memory_mb"),
+        "memory_limit": (
+            f"the run needed more memory than memory_mb={limits.memory_mb}",
+            "work in smaller pieces, or raise memory_mb",
+        ),
         "call_limit": (
             landing.problem or f"the run made more tool calls than max_tool_calls={limits.max_tool_calls}",
             "make fewer" if landing.problem else "make fewer calls, or raise max_tool_calls",
@@ -229,9 +244,15 @@ def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
             hint="make room where executions are kept, then resume it: nothing that is recorded is done again",
         )
     if end.reason == "blocked":
-        return RunError(kind="BlockingCall", message="the code waited in a way that can't be interrupted", hint="use time.sleep or asyncio")
+        return RunError(
+            kind="BlockingCall",
+            message="the code waited in a way that can't be interrupted",
+            hint="use time.sleep or asyncio",
+        )
     if end.reason == "random":
-        return RunError(kind="ValueError", message="more than 1 MiB of random bytes were asked for at once", hint="ask for less")
+        return RunError(
+            kind="ValueError", message="more than 1 MiB of random bytes were asked for at once", hint="ask for less"
+        )
     if end.trap == "stack":
         return RunError(
             kind="RecursionError",
@@ -239,4 +260,6 @@ def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
             hint="use a loop instead of recursion",
         )
     what = "its worker died" if end.trap == "died" else f"the guest broke: {end.trap or end.reason}"
-    return RunError(kind="crashed", message=f"the run was lost: {what}", hint="it can be run again; nothing else was affected")
+    return RunError(
+        kind="crashed", message=f"the run was lost: {what}", hint="it can be run again; nothing else was affected"
+    )

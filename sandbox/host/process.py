@@ -222,7 +222,9 @@ class WorkerProcess:
             loop.remove_reader(self.sock.fileno())
 
     def poll(self, most: int = POLL_READS) -> None:
-        """Read and act on what has arrived, and notice if the worker is gone. Never for long: a worker may be broken."""
+        """Read and act on what has arrived, and notice if the worker is gone. Never for long: a worker may be
+        broken.
+        """
         for _ in range(most):
             if not self.alive:
                 return
@@ -240,9 +242,13 @@ class WorkerProcess:
                 flight.charge(time.thread_time_ns() - before)
 
     def act_on_frames(self) -> bool:
-        """Act on what has arrived, unless the run's last message is still being read; False for what is not our language."""
+        """Act on what has arrived, unless the run's last message is still being read; False for what is not our
+        language.
+        """
         try:
-            while (self.flight is None or not self.flight.reading) and (found := self.frames.next(self._room)) is not None:
+            while (self.flight is None or not self.flight.reading) and (
+                found := self.frames.next(self._room)
+            ) is not None:
                 self._act(*found)
             return True
         except wire.Closed as error:
@@ -338,7 +344,9 @@ class WorkerProcess:
         return ProcessFlight(self, job, loop, connect)
 
     def place(self, rank: int) -> bool:
-        """The more of a caller's run at once, the less the kernel gives each: together they get little more than one."""
+        """The more of a caller's run at once, the less the kernel gives each: together they get little more than
+        one.
+        """
         nice = min(LAST, os.getpriority(os.PRIO_PROCESS, 0) + NICER * rank)
         if self.pid is not None and nice != self._nice:
             try:
@@ -367,7 +375,14 @@ class WorkerProcess:
 @lru_cache(64)
 def _order(limits: Limits, keep: bool, session: bool, again: bool, taped: bool) -> bytes:
     memory = None if limits.memory_mb is None else limits.memory_mb << 20
-    order = {"memory": memory, "fuel": limits.fuel, "stdout": limits.max_stdout_bytes, "keep": keep, "session": session, "again": again}
+    order = {
+        "memory": memory,
+        "fuel": limits.fuel,
+        "stdout": limits.max_stdout_bytes,
+        "keep": keep,
+        "session": session,
+        "again": again,
+    }
     rooms = {
         "message_room": wire.message_room(limits.max_call_bytes),
         "answer_room": wire.answer_room(limits.max_result_bytes, limits.max_file_bytes),

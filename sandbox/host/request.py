@@ -33,7 +33,9 @@ class Way:
 class BadRequest(Exception):
     """A source, input or file that can't be run: the run ends before a guest is needed."""
 
-    def __init__(self, kind: str, message: str, status: Literal["error", "refused"] = "error", hint: str | None = None) -> None:
+    def __init__(
+        self, kind: str, message: str, status: Literal["error", "refused"] = "error", hint: str | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.error = RunError(kind=kind, message=message, hint=hint)
@@ -44,7 +46,9 @@ def encode_source(code: str | bytes) -> bytes:
         try:
             data = code.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise BadRequest("SyntaxError", f"the source is not valid Unicode: {error.reason} at position {error.start}") from None
+            raise BadRequest(
+                "SyntaxError", f"the source is not valid Unicode: {error.reason} at position {error.start}"
+            ) from None
     elif isinstance(code, bytes | bytearray):
         data = bytes(code)
         try:
@@ -72,12 +76,16 @@ def _inputs(inputs: Mapping[str, Any] | None) -> bytes:
         if name in ("tools", "ToolError"):
             raise BadRequest("InputError", f"{name!r} can't be the name of an input: it is taken")
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
-            raise BadRequest("InputError", f"{name!r} can't be the name of an input: it must be an ordinary variable name")
+            raise BadRequest(
+                "InputError", f"{name!r} can't be the name of an input: it must be an ordinary variable name"
+            )
     try:
         data = to_json(dict(inputs), by_alias=True)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise BadRequest(
-            "InputError", f"the inputs can't be encoded as JSON: {error}", hint="pass JSON types, dataclasses or pydantic models"
+            "InputError",
+            f"the inputs can't be encoded as JSON: {error}",
+            hint="pass JSON types, dataclasses or pydantic models",
         ) from None
     if len(data) > MAX_INPUT_BYTES:
         raise BadRequest("InputError", f"the inputs are {len(data)} bytes long; at most {MAX_INPUT_BYTES} are accepted")

@@ -12,9 +12,9 @@ CALLER: ContextVar[str] = ContextVar("CALLER", default="")  # who calls, where s
 class Shares:
     """*total* of something for a number of callers. Whoever has it sees to it that one thread at a time uses it.
 
-    One half is shared out evenly, and kept free for each caller until it takes it; the other half is for whoever comes first. So a
-    caller gets its own part at once however much the others have taken, and one that is alone gets nearly all. Where there is one
-    caller, all is its own.
+    One half is shared out evenly, and kept free for each caller until it takes it; the other half is for whoever comes
+    first. So a caller gets its own part at once however much the others have taken, and one that is alone gets nearly
+    all. Where there is one caller, all is its own.
     """
 
     def __init__(self, total: int, callers: Callable[[], int]) -> None:

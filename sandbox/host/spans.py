@@ -1,4 +1,5 @@
-"""OpenTelemetry spans: for programs that have configured an SDK. For others they cost next to nothing, and import nothing.
+"""OpenTelemetry spans: for programs that have configured an SDK. For others they cost next to nothing, and import
+nothing.
 
 Of what runs they tell names, ids, counts and how it ended: never arguments, results or messages.
 """

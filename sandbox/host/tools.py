@@ -50,7 +50,9 @@ class Granted(Protocol):
     names_json: bytes
 
     def find(self, name: str, call_id: int) -> HostTool | None:
-        """The tool of that name, for the run's call of that number. None, or CallFailed with a reason, if it may not be called."""
+        """The tool of that name, for the run's call of that number. None, or CallFailed with a reason, if it may not
+        be called.
+        """
 
 
 class Tool:
@@ -61,8 +63,12 @@ class Tool:
             raise ToolDefinitionError(f"{function!r:.80} is not a function")
         target = function.func if isinstance(function, functools.partial) else function
         name = name or str(getattr(target, "__name__", ""))
-        if not NAME.fullmatch(name) or any(keyword.iskeyword(part) or part.startswith("__") for part in name.split(".")):
-            raise ToolDefinitionError(f"{name!r} is not a tool name: letters, digits and underscores, no keyword, dots between namespaces")
+        if not NAME.fullmatch(name) or any(
+            keyword.iskeyword(part) or part.startswith("__") for part in name.split(".")
+        ):
+            raise ToolDefinitionError(
+                f"{name!r} is not a tool name: letters, digits and underscores, no keyword, dots between namespaces"
+            )
         self.name: str = name
         self.function = function
         self.is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
@@ -78,7 +84,8 @@ class Tool:
         for parameter in signature.parameters.values():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 raise ToolDefinitionError(
-                    f"tool {self.name}: *{parameter.name} can't be offered; give the parameter a name and the type list[…]"
+                    f"tool {self.name}: *{parameter.name} can't be offered; give the parameter a name and the "
+                    "type list[…]"
                 )
         return signature
 
@@ -88,7 +95,8 @@ class Tool:
 
         try:
             hints = get_type_hints(
-                target if inspect.isfunction(target) or inspect.ismethod(target) else target.__call__, include_extras=True
+                target if inspect.isfunction(target) or inspect.ismethod(target) else target.__call__,
+                include_extras=True,
             )
         except (NameError, AttributeError, TypeError) as error:
             raise ToolDefinitionError(f"tool {self.name}: its type hints can't be resolved: {error}") from None
@@ -150,7 +158,9 @@ class Toolset(Mapping[str, Tool]):
         if isinstance(tools, Mapping):
             self._add_namespace("", tools)
         elif not isinstance(tools, Iterable):
-            raise ToolDefinitionError(f"tools must be a list of functions, or names with functions, not {type(tools).__name__}")
+            raise ToolDefinitionError(
+                f"tools must be a list of functions, or names with functions, not {type(tools).__name__}"
+            )
         else:
             for tool in tools:
                 self._add(tool if isinstance(tool, Tool) else Tool(tool))
@@ -201,7 +211,9 @@ def encode_result(value: Any, limit: int | None) -> bytes:
     if limit is not None and len(data) > limit:
         raise CallFailed("ResultTooLarge", _too_large(len(data), limit))
     if len(data) > MAX_DIGITS and TOO_MANY_DIGITS in data.translate(_DIGITS) and not _readable(data):
-        raise CallFailed("ResultNotEncodable", f"its result holds a number of more than {MAX_DIGITS} digits: return it as a text")
+        raise CallFailed(
+            "ResultNotEncodable", f"its result holds a number of more than {MAX_DIGITS} digits: return it as a text"
+        )
     return data
 
 

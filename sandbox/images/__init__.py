@@ -11,4 +11,13 @@ from go_ent.sandbox.images.cache import (
 )
 from go_ent.sandbox.images.ensure import ensure_image
 
-__all__ = ["Image", "cache_folder", "ensure_image", "find_image", "list_images", "note_project", "projects_of", "prune_images"]
+__all__ = [
+    "Image",
+    "cache_folder",
+    "ensure_image",
+    "find_image",
+    "list_images",
+    "note_project",
+    "projects_of",
+    "prune_images",
+]

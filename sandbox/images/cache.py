@@ -106,7 +106,14 @@ class Image:
             if problem := foreign(folder):
                 raise ValueError(problem)
             record = read_record(path)
-            image = cls(folder, record["key"], record["digest"], tuple(record["packages"]), record["memory_bytes"], record["built"])
+            image = cls(
+                folder,
+                record["key"],
+                record["digest"],
+                tuple(record["packages"]),
+                record["memory_bytes"],
+                record["built"],
+            )
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("%s is not an image (%s): it is made again", folder, error)
             return None
@@ -152,7 +159,9 @@ _noted: set[tuple[str, str]] = set()
 
 
 def projects_of(image: Image) -> list[Path] | None:
-    """The projects that have run something with the image; None if that is not known, or if there are too many to remember."""
+    """The projects that have run something with the image; None if that is not known, or if there are too many to
+    remember.
+    """
     try:
         with open(image.folder / "projects", "rb") as file:
             data = file.read(MAX_PROJECTS + 1)

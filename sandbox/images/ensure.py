@@ -54,7 +54,9 @@ def ensure_image(progress: BuildProgress | None = None) -> Image:
     return build_image(source_key(), (), None, progress)
 
 
-def build_image(key: str, packages: tuple[str, ...], baked: Path | None, progress: BuildProgress | None = None) -> Image:
+def build_image(
+    key: str, packages: tuple[str, ...], baked: Path | None, progress: BuildProgress | None = None
+) -> Image:
     """The image of that key: from the cache, or built. Two processes that want the same one build it once."""
     folder = images_folder() / key
     image = Image.load(folder)
@@ -75,7 +77,9 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
     with tempfile.TemporaryDirectory(prefix="image-", dir=scratch_folder()) as temporary:
         stage = Path(temporary) / "stage"
         shutil.copytree(GUEST, stage / "guest", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__")
+        )
         (stage / "packed_zones.py").write_text(f"ZONES = {_zones()!r}\n")
         if baked is not None:
             shutil.copytree(baked, stage, dirs_exist_ok=True)
@@ -93,7 +97,13 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
     built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     image = Image(folder, key, digest, packages, 0, built)
     artefact = image.artefact("plain", progress)
-    record = {"key": key, "digest": digest, "packages": list(packages), "memory_bytes": _memory_of(artefact), "built": built}
+    record = {
+        "key": key,
+        "digest": digest,
+        "packages": list(packages),
+        "memory_bytes": _memory_of(artefact),
+        "built": built,
+    }
     write_atomically(folder / "image.json", json.dumps(record, indent=1).encode())
     progress(f"built the {what} in {time.monotonic() - started:.0f} s.")
     log.info("built image %s", digest)
@@ -138,7 +148,8 @@ def compile_component(component: Path, artefact: Path, kind: str, progress: Buil
         made = Path(temporary) / "made.cwasm"
         code = (
             "import sys, json; path, source, target, fuel, epochs = json.loads(sys.argv[1]); sys.path[:0] = path\n"
-            "from go_ent.sandbox.worker.machine import compile_file; compile_file(source, target, fuel=fuel, epochs=epochs)"
+            "from go_ent.sandbox.worker.machine import compile_file; compile_file(source, target, fuel=fuel, "
+            "epochs=epochs)"
         )
         path = worker_path()
         order = json.dumps([path, str(component), str(made), fuel, epochs])
@@ -152,7 +163,8 @@ def _memory_of(artefact: Path) -> int:
     """How much memory a guest of this image has before it does anything."""
     code = (
         "import sys, json; path, artefact = json.loads(sys.argv[1]); sys.path[:0] = path\n"
-        "from go_ent.sandbox.worker.machine import Machine; guest = Machine(artefact).guest(); guest.touch(); print(guest.memory_size())"
+        "from go_ent.sandbox.worker.machine import Machine; guest = Machine(artefact).guest(); guest.touch(); "
+        "print(guest.memory_size())"
     )
     path = worker_path()
     return int(_call(["-S", "-c", code, json.dumps([path, str(artefact)])], "wasmtime", {}, artefact.parent))

@@ -27,12 +27,15 @@ from go_ent.sandbox.images.seals import lock, private_folder
 
 _VERSION = r"(?:==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
 # Each space has one place where it fits: a project's file must not make looking at it take for ever.
-REQUIREMENT = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?\s*({_VERSION}(?:\s*,\s*{_VERSION})*\s*,?)?")
+REQUIREMENT = re.compile(
+    rf"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?\s*({_VERSION}(?:\s*,\s*{_VERSION})*\s*,?)?"
+)
 HELPER_PACKAGE = "pyodide-build==0.25.1" if sys.version_info < (3, 12) else "pyodide-build>=0.30,<1"
 # 0.25.1 was written for the wheel and setuptools of its day.
 HELPER_EXTRAS = ["wheel<0.46", "setuptools<80"] if sys.version_info < (3, 12) else []
 INDEX_SETTINGS = (
-    "PATH HOME LANG PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE PIP_FIND_LINKS PIP_TRUSTED_HOST PIP_CERT SSL_CERT_FILE "
+    "PATH HOME LANG PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE PIP_FIND_LINKS PIP_TRUSTED_HOST PIP_CERT "
+    "SSL_CERT_FILE "
     "https_proxy http_proxy no_proxy HTTPS_PROXY HTTP_PROXY NO_PROXY"
 ).split()
 NATIVE = (".so", ".pyd", ".dylib", ".dll", ".a", ".o")
@@ -59,7 +62,9 @@ def check_requirements(packages: list[str], where: Path | str) -> list[str]:
     """The requirements, refused where one is not a plain name with versions: no URL, no path, no option."""
     for requirement in packages:
         if not REQUIREMENT.fullmatch(requirement.strip()):
-            raise PackageError(f"{where}: {requirement!r} is not a requirement: write a name with versions, like 'attrs==25.3.0'")
+            raise PackageError(
+                f"{where}: {requirement!r} is not a requirement: write a name with versions, like 'attrs==25.3.0'"
+            )
     return [requirement.strip() for requirement in packages]
 
 
@@ -101,10 +106,14 @@ def _download(packages: tuple[str, ...], folder: Path) -> list[Path]:
 def _why_not(packages: tuple[str, ...], said: str, options: list[str]) -> str:
     """Tell a package with native code, which is refused by name, from one that does not exist."""
     errors = [line for line in said.splitlines() if line.startswith("ERROR")]
-    wanted = re.findall(r"requirement ([A-Za-z0-9._-]+)", " ".join(errors)) or [re.split(r"[^A-Za-z0-9._-]", packages[0])[0]]
+    wanted = re.findall(r"requirement ([A-Za-z0-9._-]+)", " ".join(errors)) or [
+        re.split(r"[^A-Za-z0-9._-]", packages[0])[0]
+    ]
     name = wanted[-1]
     with tempfile.TemporaryDirectory() as folder:
-        done = _run("-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet", "--dest", folder, "--", name)
+        done = _run(
+            "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet", "--dest", folder, "--", name
+        )
         found = [path.name for path in Path(folder).iterdir()]
     if done.returncode == 0 and found and not found[0].endswith("-none-any.whl"):
         return f"{name} has native code ({found[0]}): only pure-Python packages can be baked into an image"
@@ -124,11 +133,17 @@ def inspect_wheel(wheel: Path) -> None:
         raise PackageError(f"{wheel.name} unpacks to more than {MAX_UNPACKED_BYTES} bytes")
     for info in infos:
         parts = info.filename.split("/")
-        if info.filename.startswith("/") or ".." in parts or "\\" in info.filename or (info.external_attr >> 28) == 0o12:
+        if (
+            info.filename.startswith("/")
+            or ".." in parts
+            or "\\" in info.filename
+            or (info.external_attr >> 28) == 0o12
+        ):
             raise PackageError(f"{wheel.name} holds {info.filename!r}, which would be written outside its folder")
         if info.filename.endswith(NATIVE) or ".so." in info.filename:
             raise PackageError(
-                f"{wheel.name.split('-')[0]} has native code ({info.filename}): only pure-Python packages can be baked into an image"
+                f"{wheel.name.split('-')[0]} has native code ({info.filename}): only pure-Python packages can "
+                "be baked into an image"
             )
 
 
@@ -147,7 +162,9 @@ def _submodules(folder: Path, modules: list[str]) -> list[str]:
     found = []
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
-        if parts[0] in modules and all(part.isidentifier() and part not in ("tests", "test", "__main__") for part in parts):
+        if parts[0] in modules and all(
+            part.isidentifier() and part not in ("tests", "test", "__main__") for part in parts
+        ):
             found.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     return found
 
@@ -155,23 +172,38 @@ def _submodules(folder: Path, modules: list[str]) -> list[str]:
 def _helper_environment() -> Path:
     """The Python of the environment that holds pyodide-build; made on first use."""
     name = re.sub(r"[^a-z0-9.]+", "-", HELPER_PACKAGE)
-    folder = private_folder(cache_folder() / "build-environments") / f"{name}-python{sys.version_info[0]}.{sys.version_info[1]}"
+    folder = (
+        private_folder(cache_folder() / "build-environments")
+        / f"{name}-python{sys.version_info[0]}.{sys.version_info[1]}"
+    )
     python = folder / "bin" / "python"
     with lock(folder.with_name(f".{folder.name}.lock")):
         done_mark = folder / "complete"
         if not done_mark.exists():
             venv.create(folder, with_pip=False, clear=True)  # which would start a Python of its own
-            installing = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", HELPER_PACKAGE, *HELPER_EXTRAS]
+            installing = [
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                HELPER_PACKAGE,
+                *HELPER_EXTRAS,
+            ]
             for step in (["-m", "ensurepip", "--default-pip"], installing):
                 done = _run(*step, python=python)
                 if done.returncode:
-                    raise PackageError(f"{HELPER_PACKAGE}, which unpacks packages, can't be installed: {done.stderr[-1000:]}")
+                    raise PackageError(
+                        f"{HELPER_PACKAGE}, which unpacks packages, can't be installed: {done.stderr[-1000:]}"
+                    )
             done_mark.touch()
     return python
 
 
 def _run(*arguments: str, python: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A Python with what pip takes from the user's environment, in an empty folder of its own: pip and setuptools look around."""
+    """A Python with what pip takes from the user's environment, in an empty folder of its own: pip and setuptools
+    look around.
+    """
     environment = with_safe_path({name: os.environ[name] for name in INDEX_SETTINGS if name in os.environ})
     with tempfile.TemporaryDirectory(prefix="cwd-", dir=scratch_folder()) as folder:
         try:

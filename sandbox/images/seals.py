@@ -1,7 +1,7 @@
 """What in the cache can be relied on: this user's own files, closed to others, that are exactly what was written.
 
-Loading a compiled artefact runs it, so this is looked at before each use. Links lead nowhere, and what another user made, or
-could have changed, is not read.
+Loading a compiled artefact runs it, so this is looked at before each use. Links lead nowhere, and what another user
+made, or could have changed, is not read.
 """
 
 from __future__ import annotations
@@ -121,8 +121,15 @@ def seal(path: Path, extra: dict[str, Any]) -> None:
 
 
 def _marks(status: os.stat_result) -> dict[str, int]:
-    """What changes when a file does. Its `ctime` nobody can set: who writes to it, or puts another in its place, leaves that."""
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "ctime_ns": status.st_ctime_ns, "inode": status.st_ino}
+    """What changes when a file does. Its `ctime` nobody can set: who writes to it, or puts another in its place,
+    leaves that.
+    """
+    return {
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "ctime_ns": status.st_ctime_ns,
+        "inode": status.st_ino,
+    }
 
 
 def _seal_of(path: Path) -> Path:

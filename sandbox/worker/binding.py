@@ -22,7 +22,17 @@ from go_ent.sandbox.worker.end import Stop
 Val = c.wasmtime_component_val_t
 VAL_SIZE = ctypes.sizeof(Val)
 _OF = Val.of.offset  # where the union starts inside a value
-_U8, _U32, _U64, _STRING, _LIST, _RECORD, _ENUM, _RESULT, _RESOURCE = 2, 6, 8, 12, 13, 14, 17, 19, 21  # WASMTIME_COMPONENT_*
+_U8, _U32, _U64, _STRING, _LIST, _RECORD, _ENUM, _RESULT, _RESOURCE = (
+    2,
+    6,
+    8,
+    12,
+    13,
+    14,
+    17,
+    19,
+    21,
+)  # WASMTIME_COMPONENT_*
 _VEC = struct.Struct("@QQ")  # wasm_byte_vec_t: size, data
 _U64_AT = struct.Struct("@Q")
 
@@ -51,7 +61,14 @@ _error_new.restype = ctypes.c_size_t
 _error_new.argtypes = [ctypes.c_char_p]
 _func_call = _dll["wasmtime_component_func_call"]
 _func_call.restype = ctypes.c_void_p
-_func_call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
+_func_call.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+]
 _list_new = _dll["wasmtime_component_vallist_new_uninit"]
 _list_new.restype = None
 _list_new.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
@@ -73,7 +90,9 @@ class Functions:
         self.raised: BaseException | None = None
 
     def _add(self, instance: wc.LinkerInstance, name: str, body: Callable[[int, int], None]) -> None:
-        def callback(_data: int, _context: int, _type: int, args: int, _nargs: int, results: int, _nresults: int) -> int:
+        def callback(
+            _data: int, _context: int, _type: int, args: int, _nargs: int, results: int, _nresults: int
+        ) -> int:
             try:
                 body(args, results)
                 return 0

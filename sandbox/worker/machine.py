@@ -153,7 +153,9 @@ class Guest:
             self._meter.size()
 
     def wake(self) -> None:
-        """Write to the descriptors that go nowhere. WASI makes threads for the first write of a process: a worker may make none."""
+        """Write to the descriptors that go nowhere. WASI makes threads for the first write of a process: a worker
+        may make none.
+        """
         self.machine.port, self.machine.seam = None, self.seam
         self._arm()
         self._run(b"wake")

@@ -21,7 +21,9 @@ _WRITABLE, _OR_NEXT, _FILE_BACKED = 0x02, 0x10, 0x20
 
 def _mappings(pid: int | str) -> list[tuple[int, int, str, str]]:
     found = []
-    for line in (own_map.text() if pid == "self" else _read(f"/proc/{pid}/maps")).decode("utf-8", "replace").splitlines():
+    for line in (
+        (own_map.text() if pid == "self" else _read(f"/proc/{pid}/maps")).decode("utf-8", "replace").splitlines()
+    ):
         head, _, name = line.partition("/")
         span, flags, *_ = head.split()
         start, _, end = span.partition("-")
@@ -50,7 +52,11 @@ def size_from_map(path: str, image: int | None = None, pid: int | str = "self") 
     first = last = at
     while first > 0 and mappings[first - 1][1] == mappings[first][0] and mappings[first - 1][2].startswith("rw"):
         first -= 1
-    while last + 1 < len(mappings) and mappings[last + 1][0] == mappings[last][1] and mappings[last + 1][2].startswith("rw"):
+    while (
+        last + 1 < len(mappings)
+        and mappings[last + 1][0] == mappings[last][1]
+        and mappings[last + 1][2].startswith("rw")
+    ):
         last += 1
     return mappings[last][1] - mappings[first][0]
 

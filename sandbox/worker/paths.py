@@ -1,4 +1,6 @@
-"""Where things are: the user's own folders; and this package and wasmtime, for a child that gets nothing else of this environment."""
+"""Where things are: the user's own folders; and this package and wasmtime, for a child that gets nothing else of
+this environment.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ from go_ent.sandbox.errors import ImageError, SandboxError
 
 
 def users_folder(own: str, base: str, usual: str) -> Path:
-    """A folder of the user's: the one that the variable *own* names, else go-ent's in *base*, which is *usual* in the home.
+    """A folder of the user's: the one that the variable *own* names, else go-ent's in *base*, which is *usual* in the
+    home.
 
     What is in it is trusted, so it is never a folder that depends on where somebody happens to be.
     """
     if chosen := os.environ.get(own):
         if not os.path.isabs(chosen):
-            raise SandboxError(f"{own} is {chosen!r}, which is another folder in each place: set it to a whole path, beginning with /")
+            raise SandboxError(
+                f"{own} is {chosen!r}, which is another folder in each place: set it to a whole path, beginning with /"
+            )
         return Path(chosen)
     given = os.environ.get(base, "")
     return (Path(given) if os.path.isabs(given) else Path.home() / usual) / "go-ent"

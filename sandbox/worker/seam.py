@@ -46,10 +46,13 @@ class Seam:
         return b"%.9f\n%b" % (self.monotonic_ns() / 1e9, completions)
 
 
-# The clock of a recorded run moves in steps, so that not every reading has to be kept; between them each adds a nanosecond.
+# The clock of a recorded run moves in steps, so that not every reading has to be kept; between them each adds a
+# nanosecond.
 GRAIN_NS: Final = 100_000
 MAX_GRAIN_NS: Final = 100_000_000
-STEPS_OF_A_GRAIN: Final = 64  # then it doubles, until the next crossing: a loop that watches the clock can't fill the record
+STEPS_OF_A_GRAIN: Final = (
+    64  # then it doubles, until the next crossing: a loop that watches the clock can't fill the record
+)
 MUCH_HEARD: Final = 64 << 10  # bytes that wait for no call to be recorded with
 GOT_SO_FAR: Final = b"[[],[0]]"  # a message without a call, to have recorded what was heard
 
@@ -96,9 +99,9 @@ class Heard:
 class TapedSeam(Seam):
     """A seam that writes down what the guest hears and, in a replay, first says all of it again.
 
-    What is heard, in JSON: `[i, ns]`, at the i-th reading since the last crossing the clock stood at ns; `[]`, a message
-    went out; `[ns, [ids]]`, a crossing was answered at ns with the completions of these calls; `[[ns]]`, from here on
-    the time of day counts from ns: a replayed run goes on at another time. Each message is sent with what was
+    What is heard, in JSON: `[i, ns]`, at the i-th reading since the last crossing the clock stood at ns; `[]`, a
+    message went out; `[ns, [ids]]`, a crossing was answered at ns with the completions of these calls; `[[ns]]`, from
+    here on the time of day counts from ns: a replayed run goes on at another time. Each message is sent with what was
     heard since the last, and the record of a run ends with a message: there the replay ends, and nowhere before.
     """
 
@@ -147,9 +150,15 @@ class TapedSeam(Seam):
     # -- crossings
 
     def cross(
-        self, wait: float | None, body: bytes, send: Callable[[bytes, bytes], None], receive: Callable[[float | None], bytes | None]
+        self,
+        wait: float | None,
+        body: bytes,
+        send: Callable[[bytes, bytes], None],
+        receive: Callable[[float | None], bytes | None],
     ) -> bytes:
-        """A crossing: `send` gets what was heard and a message, `receive` waits for a completion, for ever or for a time."""
+        """A crossing: `send` gets what was heard and a message, `receive` waits for a completion, for ever or for a
+        time.
+        """
         if self._live:
             if body or self._log_size > MUCH_HEARD:
                 self._hear(b"[]")

@@ -34,20 +34,27 @@ class Diverged(Exception):
 
 
 class Tape(Protocol):
-    """The record of one run. Its methods may be called from any thread, and may raise OSError if nothing can be kept."""
+    """The record of one run. Its methods may be called from any thread, and may raise OSError if nothing can be
+    kept.
+    """
 
     start: Start | None  # of the run to be replayed; None when it runs for the first time
     heard: bytes  # all that the recorded run heard: the pieces that `calls` was given, joined by commas
 
     def begin(self, start: Start) -> None:
-        """The run is about to begin; in a replay, as recorded but for the image and the source, which may raise `Diverged`."""
+        """The run is about to begin; in a replay, as recorded but for the image and the source, which may raise
+        `Diverged`.
+        """
 
-    def calls(self, calls: list[tuple[int, str, list[Any], dict[str, Any]]], cancelled: list[int], heard: bytes) -> list[bytes | None]:
-        """One message of the guest, and what it heard before it: to be kept with the first thing that is kept of the message.
+    def calls(
+        self, calls: list[tuple[int, str, list[Any], dict[str, Any]]], cancelled: list[int], heard: bytes
+    ) -> list[bytes | None]:
+        """One message of the guest, and what it heard before it: to be kept with the first thing that is kept of the
+        message.
 
-        The answer, for each call: its recorded completion; b"" for one that the guest cancelled, which is neither made nor
-        answered again; None for one to be made now. Raises `Diverged`. That call 0 is cancelled, which there never is, says
-        only that the run has got so far.
+        The answer, for each call: its recorded completion; b"" for one that the guest cancelled, which is neither made
+        nor answered again; None for one to be made now. Raises `Diverged`. That call 0 is cancelled, which there never
+        is, says only that the run has got so far.
         """
 
     def answered(self, call_id: int, completion: bytes | None) -> None:

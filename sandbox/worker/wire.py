@@ -101,7 +101,9 @@ def decode_taped(payload: bytes, at: int) -> tuple[Taped, int]:
 
 
 def split_heard(payload: bytes) -> tuple[bytes, bytes]:
-    """What a taped guest heard before its message, and the message. It will be kept: it may hold no more than numbers."""
+    """What a taped guest heard before its message, and the message. It will be kept: it may hold no more than
+    numbers.
+    """
     heard, _, body = payload.partition(b"\n")
     if len(heard) > MAX_HEARD or heard.translate(None, b"0123456789,[]"):
         raise Closed("what a guest heard is not as we would write it")

@@ -119,7 +119,9 @@ class Worker:
         text = (end.reason or end.trap or "").encode()
         kind = 1 if end.reason is not None else 2 if end.trap is not None else 0
         self.channel.send(
-            wire.DONE, wire.DONE_HEAD.pack(kind, cpu, guest.memory_size(), fuel) + (end.answer if end.answer is not None else text)
+            wire.DONE,
+            wire.DONE_HEAD.pack(kind, cpu, guest.memory_size(), fuel)
+            + (end.answer if end.answer is not None else text),
         )
         if order["session"] and end.answer is not None:
             self.kept = guest

@@ -69,7 +69,8 @@ def _breed(control: socket.socket, artefact: str, fuel: bool, wanted: Collection
 
 
 def _wake(machine: Machine) -> set[int]:
-    """Have WASI make here, once, what it needs for guests that write to descriptors; and which descriptors it has for that.
+    """Have WASI make here, once, what it needs for guests that write to descriptors; and which descriptors it has for
+    that.
 
     Its threads stay here, and their descriptors are no use to a worker: what is written is dropped at once.
     """
@@ -88,7 +89,13 @@ def _descriptors() -> set[int]:
 
 
 def become_worker(
-    control: socket.socket, machine: Machine, template: Guest, sock_fd: int, output: int, wanted: Collection[str], raised: list[Wall]
+    control: socket.socket,
+    machine: Machine,
+    template: Guest,
+    sock_fd: int,
+    output: int,
+    wanted: Collection[str],
+    raised: list[Wall],
 ) -> None:
     """In a process that was just forked: serve, with all the walls up before the first word from outside is heard."""
     try:

@@ -44,4 +44,8 @@ def tool(name: str, code: str, *, examples: str = "", head: str = "") -> str:
     return f'# /// tool\n# name = "{name}"\n{head}# ///\n{block}{code}'
 
 
-DOUBLE = tool("double", 'def double(n: int) -> int:\n    """Twice n."""\n    return 2 * n\n', examples='{"inputs": {"n": 2}, "result": 4}')
+DOUBLE = tool(
+    "double",
+    'def double(n: int) -> int:\n    """Twice n."""\n    return 2 * n\n',
+    examples='{"inputs": {"n": 2}, "result": 4}',
+)

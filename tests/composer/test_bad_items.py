@@ -54,7 +54,9 @@ BROKEN: dict[str, tuple[Plant, str]] = {
     "another's name": (lambda path: path.write_text(DOUBLE), "its file says that its name is 'double'"),
     "an import that raises": (lambda path: text(path, "raise SystemExit\ndef bad() -> int: return 1\n"), ""),
     "a schema without end": (
-        lambda path: text(path, "from typing import Literal\ndef bad(x: Literal[tuple(range(9**5))]) -> int: return 1\n"),
+        lambda path: text(
+            path, "from typing import Literal\ndef bad(x: Literal[tuple(range(9**5))]) -> int: return 1\n"
+        ),
         "",
     ),
 }
@@ -79,7 +81,9 @@ async def test_a_broken_tool_costs_no_other(project: Path, open_composer: Open, 
             await composer.call("bad")
 
 
-@pytest.mark.parametrize("name", ["engine", "results", "tools", "checkpoint", "composer", "sandbox", "summarize", "tool_x", "engine_x"])
+@pytest.mark.parametrize(
+    "name", ["engine", "results", "tools", "checkpoint", "composer", "sandbox", "summarize", "tool_x", "engine_x"]
+)
 async def test_a_reserved_name_is_refused_at_import_and_at_load(project: Path, open_composer: Open, name: str) -> None:
     source = DOUBLE.replace("double", name)
     folder = project / ".go-ent" / "composed-tools"
@@ -156,7 +160,9 @@ class TestVersions:
             ("9" * 200 + ".py", DOUBLE, "it is not named as the store names a version"),
         ],
     )
-    def test_a_planted_version_is_told_and_hides_no_later_one(self, store: Store, name: str, content: str, why: str) -> None:
+    def test_a_planted_version_is_told_and_hides_no_later_one(
+        self, store: Store, name: str, content: str, why: str
+    ) -> None:
         (store.folder / ".history" / "double" / name).write_text(content)
         changed = toolfile.read(DOUBLE.replace("2 * n", "n * 2"))
         saved, created = store.save(changed)
@@ -175,7 +181,9 @@ class TestVersions:
         (store.folder / ".history" / "double" / name).write_text(content)
         assert store.save(toolfile.read(DOUBLE.replace("2 * n", "n * 2")))[0].number == 2
         assert [version.number for version in store.versions("double")] == [1, 2]
-        assert ignored_versions(store) == [f"{store.folder}/.history/double/{name}: its number does not follow on version 2; it is ignored"]
+        assert ignored_versions(store) == [
+            f"{store.folder}/.history/double/{name}: its number does not follow on version 2; it is ignored"
+        ]
 
     def test_versions_that_somebody_removed_leave_the_others(self, store: Store) -> None:
         for number in (3, 4, 5):
@@ -266,7 +274,9 @@ def test_an_entry_of_an_import_that_is_none_costs_no_other(shared_box: Sandbox) 
     assert len([one for one in found if one.problem]) == 4
 
 
-async def test_a_server_of_another_programs_file_that_can_not_be_used_costs_no_other(project: Path, open_composer: Open) -> None:
+async def test_a_server_of_another_programs_file_that_can_not_be_used_costs_no_other(
+    project: Path, open_composer: Open
+) -> None:
     servers = {
         "good": {"command": "x"},
         "old": {"type": "sse", "url": "http://x"},

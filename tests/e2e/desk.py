@@ -57,7 +57,13 @@ class Desk:
 
     def request(self, prompt: str, **more: Any) -> RunRequest:
         # What a run leaves behind is found, and ended, by its id: so that is nobody else's.
-        given: dict[str, Any] = {"execution_id": uuid.uuid4().hex, "cwd": str(self.project), "timeout_s": 200.0, "silence_s": 100.0, **more}
+        given: dict[str, Any] = {
+            "execution_id": uuid.uuid4().hex,
+            "cwd": str(self.project),
+            "timeout_s": 200.0,
+            "silence_s": 100.0,
+            **more,
+        }
         return RunRequest(prompt=prompt, **given)
 
     def ask(self, prompt: str, **more: Any) -> RunResult:
@@ -65,7 +71,10 @@ class Desk:
         return self.loop.run(self.runner.execute(self.request(prompt, **more), self.heard.append))
 
     def ask_until(
-        self, happens: Callable[[], object], then: Callable[[asyncio.Task[RunResult], str], Coroutine[Any, Any, T]], **more: Any
+        self,
+        happens: Callable[[], object],
+        then: Callable[[asyncio.Task[RunResult], str], Coroutine[Any, Any, T]],
+        **more: Any,
     ) -> T:
         """One request during which something happens: *then* gets the run, and its id."""
 
@@ -180,7 +189,9 @@ def opencode(programs: Programs) -> Callable[[Path, Path, str], Runner]:
         (home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(opencode_config(url)))
         # It would fetch a package of its own at each start.
         given = {"npm_config_offline": "true"}
-        return OpenCodeRunner(RunnerConfig(command=(str(programs.opencode),), set=given), project=project, host_env=_host(home))
+        return OpenCodeRunner(
+            RunnerConfig(command=(str(programs.opencode),), set=given), project=project, host_env=_host(home)
+        )
 
     return make
 
@@ -203,7 +214,9 @@ def _left_over(folder: Path) -> list[psutil.Process]:
 
 
 def waiting(shell: str, marker: str) -> ToolUse:
-    """A call of a program's shell that does not end by itself, one part of it in a session of its own. `running` counts both."""
+    """A call of a program's shell that does not end by itself, one part of it in a session of its own. `running`
+    counts both.
+    """
     wait = f"{sys.executable} -c 'import time; time.sleep(3000)' {marker}"
     command = f"setsid {wait} & echo begun; {wait}"
     return ToolUse(shell, {"command": command, "description": "wait", "timeout": 500_000}, text="I wait.")

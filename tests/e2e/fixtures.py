@@ -16,8 +16,13 @@ from fastmcp.utilities.types import Audio, Image
 from go_ent.composer import Composer
 from go_ent.engine.engine import Engine
 
-DOT = base64.b64decode(b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-SOUND = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
+DOT = base64.b64decode(
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+SOUND = (
+    b"RIFF\x24\x00\x00\x00WAVEfmt "
+    b"\x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
+)
 DEFAULTS = {
     "name": {"type": "string", "default": "John Doe"},
     "age": {"type": "integer", "default": 30},
@@ -25,12 +30,19 @@ DEFAULTS = {
     "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
     "verified": {"type": "boolean", "default": True},
 }
-TITLED = [{"const": f"value{number}", "title": f"{word} Option"} for number, word in enumerate(("First", "Second", "Third"), 1)]
+TITLED = [
+    {"const": f"value{number}", "title": f"{word} Option"}
+    for number, word in enumerate(("First", "Second", "Third"), 1)
+]
 OPTIONS = [f"option{number}" for number in (1, 2, 3)]
 ENUMS = {
     "untitledSingle": {"type": "string", "enum": OPTIONS},
     "titledSingle": {"type": "string", "oneOf": TITLED},
-    "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
+    "legacyEnum": {
+        "type": "string",
+        "enum": ["opt1", "opt2", "opt3"],
+        "enumNames": ["Option One", "Option Two", "Option Three"],
+    },
     "untitledMulti": {"type": "array", "items": {"type": "string", "enum": OPTIONS}},
     "titledMulti": {"type": "array", "items": {"anyOf": TITLED}},
 }

@@ -5,8 +5,8 @@
     assert model.asked[0].last_text == "write a.txt"
 
 A script is a list of replies, used in order, or a function of what was asked. Programs ask for small things beside the
-conversation (a title, a summary): those are in `aside`, get `ASIDE`, and use up nothing of the script. A request for which
-the script has no reply, or fails, is answered 500, and leaving the `with` block raises.
+conversation (a title, a summary): those are in `aside`, get `ASIDE`, and use up nothing of the script. A request for
+which the script has no reply, or fails, is answered 500, and leaving the `with` block raises.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Silence:
 
 @dataclass(frozen=True)
 class SlowStream:
-    """Text in parts, with a pause after each. If it does not end, it stays open after the last until a side hangs up."""
+    """Text in parts, with a pause after each. If it does not end, it stays open after the last until a side hangs
+    up.
+    """
 
     parts: tuple[str, ...]
     pause_s: float = 0.0
@@ -120,7 +122,11 @@ class Asked:
     @property
     def system(self) -> str:
         told = [_plain(self.body.get("system"))]
-        told += [_plain(message.get("content")) for message in self.messages if message.get("role") in ("system", "developer")]
+        told += [
+            _plain(message.get("content"))
+            for message in self.messages
+            if message.get("role") in ("system", "developer")
+        ]
         return "\n".join(part for part in told if part)
 
     @property
@@ -128,12 +134,18 @@ class Asked:
         """What was offered: the schemas of the arguments by the names of the tools."""
         if self.api == "anthropic":
             return {tool["name"]: tool.get("input_schema", {}) for tool in self.body.get("tools") or []}
-        return {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in self.body.get("tools") or []}
+        return {
+            tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in self.body.get("tools") or []
+        }
 
     @property
     def said(self) -> list[str]:
         """The conversation: the text of each message but the system's, results of tools included."""
-        return [_plain(message.get("content")) for message in self.messages if message.get("role") not in ("system", "developer")]
+        return [
+            _plain(message.get("content"))
+            for message in self.messages
+            if message.get("role") not in ("system", "developer")
+        ]
 
     @property
     def last_text(self) -> str:
@@ -146,7 +158,9 @@ class Asked:
 
     @property
     def is_aside(self) -> bool:
-        """Whether a program asks this for itself, beside the conversation: it offers no tools, and says so in its own words."""
+        """Whether a program asks this for itself, beside the conversation: it offers no tools, and says so in its
+        own words.
+        """
         return not self.tools and any(word in self.system[:400].lower() for word in ("title", "summariz", "summary"))
 
 
@@ -186,7 +200,9 @@ class ModelServer:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.closing.set()
         self._http.shutdown()
         self._thread.join()
@@ -295,7 +311,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0].endswith("/models"):
-            self._whole(200, {"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 0, "owned_by": "test"}]})
+            self._whole(
+                200,
+                {"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 0, "owned_by": "test"}]},
+            )
         else:
             self._whole(404, {"error": {"type": "not_found_error", "message": f"GET {self.path}"}})
 
@@ -344,7 +363,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _whole(self, code: int, body: Json, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
         self.send_response(code)
-        for name, value in {"content-type": "application/json", "request-id": "req_stand_in", **(headers or {})}.items():
+        for name, value in {
+            "content-type": "application/json",
+            "request-id": "req_stand_in",
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(data)))
         self.send_header("connection", "close")
@@ -381,7 +404,9 @@ class _Handler(BaseHTTPRequestHandler):
         while (left := end - time.monotonic()) > 0:
             if self.server.model.closing.is_set():
                 return False
-            if select.select([self.connection], [], [], min(left, TICK))[0] and not self.connection.recv(1, socket.MSG_PEEK):
+            if select.select([self.connection], [], [], min(left, TICK))[0] and not self.connection.recv(
+                1, socket.MSG_PEEK
+            ):
                 asked.left.set()
                 return False
         return True
@@ -399,7 +424,9 @@ def _error(api: Api, reply: Status) -> Json:
 def _blocks(reply: Text | ToolUse) -> list[Json]:
     blocks: list[Json] = [{"type": "text", "text": reply.text}] if reply.text or isinstance(reply, Text) else []
     if isinstance(reply, ToolUse):
-        blocks.append({"type": "tool_use", "id": f"toolu_{time.monotonic_ns()}", "name": reply.name, "input": reply.input})
+        blocks.append(
+            {"type": "tool_use", "id": f"toolu_{time.monotonic_ns()}", "name": reply.name, "input": reply.input}
+        )
     return blocks
 
 
@@ -444,7 +471,9 @@ def _anthropic_events(asked: Asked, reply: Text | ToolUse | SlowStream, usage: U
         return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
 
     whole = _message(asked, Text(""), usage)
-    yield event("message_start", message={**whole, "content": [], "stop_reason": None, "usage": _anthropic_usage(usage, 1)})
+    yield event(
+        "message_start", message={**whole, "content": [], "stop_reason": None, "usage": _anthropic_usage(usage, 1)}
+    )
     for index, block in enumerate(_blocks(Text("") if isinstance(reply, SlowStream) else reply)):
         if block["type"] == "tool_use":
             yield event("content_block_start", index=index, content_block={**block, "input": {}})
@@ -468,7 +497,7 @@ def _openai_events(asked: Asked, reply: Text | ToolUse | SlowStream, usage: Usag
     head = _openai_head(asked, "chat.completion.chunk")
 
     def event(delta: Json, finish: str | None = None) -> bytes:
-        return f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n".encode()
+        return f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n".encode()  # noqa: E501
 
     yield event({"role": "assistant", "content": ""})
     for part in reply.parts if isinstance(reply, SlowStream) else (reply.text,):

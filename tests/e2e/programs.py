@@ -1,8 +1,8 @@
 """The real clients and agents, in the versions of package.json, installed once into the user's cache.
 
-Claude Code and opencode, the inspector and the conformance suite of MCP, and the Node that the latter two need. No script of
-a package runs: each brings its native programs as packages of their own, and those are used as they are. Claude Code is
-there twice: a plain `npm install` of it can give an older version, which says less.
+Claude Code and opencode, the inspector and the conformance suite of MCP, and the Node that the latter two need. No
+script of a package runs: each brings its native programs as packages of their own, and those are used as they are.
+Claude Code is there twice: a plain `npm install` of it can give an older version, which says less.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def install(folder: Path | None = None) -> Programs:
         if not (target / "complete").exists():
             _install(folder, target)
     claude, older, opencode, node = (_native(target, name, versions[name]) for name in (CLAUDE, OLDER, OPENCODE, NODE))
-    return Programs(claude, older, opencode, node, target / "node_modules" / INSPECTOR, target / "node_modules" / CONFORMANCE)
+    return Programs(
+        claude, older, opencode, node, target / "node_modules" / INSPECTOR, target / "node_modules" / CONFORMANCE
+    )
 
 
 def _install(folder: Path, target: Path) -> None:
@@ -84,7 +86,13 @@ def _install(folder: Path, target: Path) -> None:
     shutil.copy(PACKAGES, new)
     try:
         done = subprocess.run(
-            [npm, *INSTALL], cwd=new, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False
+            [npm, *INSTALL],
+            cwd=new,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"npm did not install {_named()} in {INSTALL_TIMEOUT_S} s") from None
@@ -104,11 +112,17 @@ def _native(target: Path, package: str, version: str) -> Path:
     for path in sorted((target / "node_modules").glob(NATIVE[package])):
         with tempfile.TemporaryDirectory() as home:
             said = subprocess.run(
-                [path, "--version"], env={"HOME": home, "PATH": os.defpath}, capture_output=True, text=True, timeout=60, check=False
+                [path, "--version"],
+                env={"HOME": home, "PATH": os.defpath},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
             )
         if said.stdout.removeprefix("v").split()[:1] == [version]:
             return path
         tried.append(f"{path} answered {said.stdout!r} (exit {said.returncode})")
     raise NotInstalled(
-        f"no program of {package} {version} runs here: {'; '.join(tried) or f'{target} holds none'}; remove {target} to start anew"
+        f"no program of {package} {version} runs here: {'; '.join(tried) or f'{target} holds none'}; remove "
+        f"{target} to start anew"
     )

@@ -58,7 +58,13 @@ class Project:
 
     def go_ent(self, *arguments: str) -> str:
         done = subprocess.run(
-            [*GO_ENT, *arguments], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False
+            [*GO_ENT, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -67,7 +73,9 @@ class Project:
     def over_http(self, command: Sequence[str] = (*GO_ENT, "serve", "--http", "127.0.0.1:0")) -> Iterator[str]:
         """The address of a server over this project, while it runs."""
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stderr=pipe, text=True) as served:
+        with subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stderr=pipe, text=True
+        ) as served:
             told = _Listener(served)
             try:
                 yield told.address()
@@ -129,7 +137,14 @@ def ask_inspector(node: Path, inspector: Path, target: Sequence[str], project: P
     """One request by the inspector's command line."""
     argv = [str(node), str(inspector), "--cli", *target, "--format", "json", "--connect-timeout", "60000", *options]
     done = subprocess.run(
-        argv, cwd=project.home, env=project.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False
+        argv,
+        cwd=project.home,
+        env=project.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
     try:
         said = json.loads(done.stdout)

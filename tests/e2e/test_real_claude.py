@@ -235,7 +235,9 @@ class TestByMcp:
         assert (result.status, result.failure, result.output) == ("failed", "permission", "I could not write it.")
 
     @pytest.mark.parametrize(("status", "failure"), [(401, "auth"), (429, "rate_limit"), (529, "unavailable")])
-    def test_an_error_of_the_model_is_a_failure_of_its_kind(self, desk: Desk, status: int, failure: FailureKind) -> None:
+    def test_an_error_of_the_model_is_a_failure_of_its_kind(
+        self, desk: Desk, status: int, failure: FailureKind
+    ) -> None:
         desk.model.play(lambda asked: Status(status, "no"))
         result = desk.ask("hi", access="read")
         assert (result.status, result.failure) == ("failed", failure)

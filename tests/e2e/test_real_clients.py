@@ -36,7 +36,11 @@ def model() -> Iterator[ModelServer]:
 
 
 def claude(programs: Programs, project: Project, model: ModelServer, *arguments: str, **more: str) -> str:
-    given = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "key-of-the-test", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    given = {
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": "key-of-the-test",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
     return _run([str(programs.claude), *arguments], project, {**given, "CLAUDE_CODE_MAX_RETRIES": "0", **more})
 
 
@@ -45,7 +49,12 @@ def opencode(programs: Programs, project: Project, model: ModelServer, *argument
     path.parent.mkdir(parents=True, exist_ok=True)
     before = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**before, **opencode_config(model.url)}))
-    return _run([str(programs.opencode), *arguments], project, {**dict.fromkeys(QUIET, "1"), "npm_config_offline": "true"}, prompt)
+    return _run(
+        [str(programs.opencode), *arguments],
+        project,
+        {**dict.fromkeys(QUIET, "1"), "npm_config_offline": "true"},
+        prompt,
+    )
 
 
 def _run(argv: list[str], project: Project, environment: dict[str, str], stdin: str = "") -> str:
@@ -106,7 +115,19 @@ class TestClaudeCode:
         with given.over_http(SERVED) as address:
             for name, token in (("right", TOKEN), ("wrong", TOKEN[:-1])):
                 header = f"Authorization: Bearer {token}"
-                claude(programs, project, model, "mcp", "add", "--scope=user", "--transport=http", name, address, "--header", header)
+                claude(
+                    programs,
+                    project,
+                    model,
+                    "mcp",
+                    "add",
+                    "--scope=user",
+                    "--transport=http",
+                    name,
+                    address,
+                    "--header",
+                    header,
+                )
             said = claude(programs, project, model, "mcp", "list")
         assert f"right: {address} (HTTP) - ✔ Connected" in said
         assert "HTTP 401" in said.partition("wrong: ")[2]
@@ -119,15 +140,28 @@ class TestClaudeCode:
         # It tells the model of tools by name, or only when asked: what counts is whether it takes the call.
         script = Composing("mcp__go-ent__", ToolUse("Bash", {"command": "sleep 1"}), lambda asked, name: True)
         model.play(script)
-        options = ["-p", "compose", "--output-format", "stream-json", "--verbose", "--allowedTools", "mcp__go-ent,Bash(sleep 1)"]
-        said = [json.loads(line) for line in claude(programs, project, model, *options, MCP_PROTOCOL_NEGOTIATION=era).splitlines()]
+        options = [
+            "-p",
+            "compose",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--allowedTools",
+            "mcp__go-ent,Bash(sleep 1)",
+        ]
+        said = [
+            json.loads(line)
+            for line in claude(programs, project, model, *options, MCP_PROTOCOL_NEGOTIATION=era).splitlines()
+        ]
         assert (said[-1]["type"], said[-1]["is_error"], said[-1]["result"]) == ("result", False, "COMPOSED")
         assert said[-1]["permission_denials"] == []
         assert "twice" in script.answers[0]
         assert json.loads(script.answers[1]) == {"result": 42}
         assert script.waited[1] <= SOON
 
-    def test_it_connects_to_what_was_installed_for_the_user(self, programs: Programs, project: Project, model: ModelServer) -> None:
+    def test_it_connects_to_what_was_installed_for_the_user(
+        self, programs: Programs, project: Project, model: ModelServer
+    ) -> None:
         project.go_ent("install", "claude", "--scope", "user", "--yes")
         said = claude(programs, project, model, "mcp", "list", MCP_TIMEOUT="60000")
         assert "go-ent: " in said
@@ -149,13 +183,17 @@ class TestClaudeCode:
 
 class TestOpencode:
     @pytest.mark.parametrize("scope", ["project", "user"])
-    def test_it_connects_to_what_was_installed(self, programs: Programs, project: Project, model: ModelServer, scope: str) -> None:
+    def test_it_connects_to_what_was_installed(
+        self, programs: Programs, project: Project, model: ModelServer, scope: str
+    ) -> None:
         project.go_ent("install", "opencode", "--scope", scope, "--yes")
         said = opencode(programs, project, model, "mcp", "list")
         assert "✓ go-ent" in said
         assert "connected" in said
 
-    def test_over_http_it_takes_the_token_from_its_environment(self, programs: Programs, project: Project, model: ModelServer) -> None:
+    def test_over_http_it_takes_the_token_from_its_environment(
+        self, programs: Programs, project: Project, model: ModelServer
+    ) -> None:
         given = replace(project, given={"GO_ENT_TOKEN": TOKEN})
         with given.over_http(SERVED) as address:
             headers = {"Authorization": "Bearer {env:GO_ENT_TOKEN}"}
@@ -169,7 +207,9 @@ class TestOpencode:
     ) -> None:
         project.go_ent("install", "opencode", "--yes")
         script = Composing(
-            "go-ent_", ToolUse("bash", {"command": "sleep 1", "description": "wait"}), lambda asked, name: name in asked.tools
+            "go-ent_",
+            ToolUse("bash", {"command": "sleep 1", "description": "wait"}),
+            lambda asked, name: name in asked.tools,
         )
         model.play(script)
         said = opencode(programs, project, model, "run", "--format", "json", prompt="compose")

@@ -1,4 +1,6 @@
-"""One bad item is one bad item, in what the engine keeps: told by name, with why, where a person looks; the good ones work."""
+"""One bad item is one bad item, in what the engine keeps: told by name, with why, where a person looks; the good
+ones work.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ class TestTools:
         assert bad.startswith("bad")
         assert WHY in bad
         assert double.startswith("double")
-        assert "999999999-0123456789abcdef.py: its number does not follow on version 1; it is ignored" in done.stderr.decode()
+        assert (
+            "999999999-0123456789abcdef.py: its number does not follow on version 1; it is ignored"
+            in done.stderr.decode()
+        )
         assert tools.text("tool", "run", "double", "--input", '{"n": 4}') == "8\n"
         done = tools("tool", "test")
         assert done.returncode == 1

@@ -52,7 +52,12 @@ class TestSelection:
     @pytest.mark.parametrize(
         ("fields", "config", "runtime", "reason"),
         [
-            ({"runtime": "open-code", "role": "developer"}, {"engine": {"runtime": "claude-code"}}, "open-code", "the task says so"),
+            (
+                {"runtime": "open-code", "role": "developer"},
+                {"engine": {"runtime": "claude-code"}},
+                "open-code",
+                "the task says so",
+            ),
             (
                 {"role": "developer"},
                 {"roles": {"developer": {"runtime": "open-code"}}, "engine": {"runtime": "claude-code"}},
@@ -63,7 +68,9 @@ class TestSelection:
             ({}, {}, "claude-code", "it is the first that is available"),
         ],
     )
-    async def test_the_rule(self, project: Path, fields: dict[str, Any], config: dict[str, Any], runtime: str, reason: str) -> None:
+    async def test_the_rule(
+        self, project: Path, fields: dict[str, Any], config: dict[str, Any], runtime: str, reason: str
+    ) -> None:
         async with engine_of(project, Scripted("claude-code"), Scripted("open-code"), config=config) as engine:
             result = await engine.execute(one(**fields))
         assert (result.steps[0].runtime, result.steps[0].runtime_reason) == (runtime, reason)
@@ -78,17 +85,25 @@ class TestSelection:
             result = await engine.execute(one())
         assert (result.status, result.metrics) == ("BLOCKED", None)
         assert result.error is not None
-        assert "claude-code: not installed here; open-code: not installed here; cli: no [engine] command is configured" in result.error
+        assert (
+            "claude-code: not installed here; open-code: not installed here; cli: no [engine] command is configured"
+            in result.error
+        )
 
     @pytest.mark.parametrize(
         ("fields", "said"),
         [
             ({"runtime": "gpt"}, "there is no runtime gpt; there are: claude-code, open-code, cli"),
-            ({"role": "develper"}, "there is no role 'develper'; the roles are architect, developer.*did you mean developer"),
+            (
+                {"role": "develper"},
+                "there is no role 'develper'; the roles are architect, developer.*did you mean developer",
+            ),
             ({"strategy": "parallel"}, "parallel runs the tasks of a plan"),
         ],
     )
-    async def test_what_is_unknown_is_refused_before_anything_runs(self, project: Path, fields: dict[str, Any], said: str) -> None:
+    async def test_what_is_unknown_is_refused_before_anything_runs(
+        self, project: Path, fields: dict[str, Any], said: str
+    ) -> None:
         async with engine_of(project, Scripted("claude-code")) as engine:
             with pytest.raises(BadTask, match=said):
                 await engine.execute(one(**fields))
@@ -110,7 +125,9 @@ class TestMisuse:
         class Half:
             name = "half"
 
-        with pytest.raises(BadTask, match="the runtime half is no runner: it has no family, available, execute, interrupt, close"):
+        with pytest.raises(
+            BadTask, match="the runtime half is no runner: it has no family, available, execute, interrupt, close"
+        ):
             Engine(project, runners={"half": Half()})  # type: ignore[dict-item]
 
     async def test_a_runner_that_answers_with_something_else(self, project: Path) -> None:
@@ -135,12 +152,17 @@ class TestRegistry:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
         entries = "theirs = their_runner:make\nbroken = their_runner:nothing\ncli = their_runner:make\n"
         (info / "entry_points.txt").write_text(f"[go_ent.runners]\n{entries}")
-        code = "from tests.support.scripted import *\ndef make(given):\n    return Scripted('theirs', says(given.project.name))\n"
+        code = (
+            "from tests.support.scripted import *\ndef make(given):\n    return Scripted('theirs', "
+            "says(given.project.name))\n"
+        )
         (folder / "their_runner.py").write_text(code)
         monkeypatch.syspath_prepend(str(folder))
         return folder
 
-    async def test_it_is_a_runtime_like_any_other(self, project: Path, packages: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_it_is_a_runtime_like_any_other(
+        self, project: Path, packages: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         async with engine_of(project) as engine:
             assert engine.registry.names == ["claude-code", "open-code", "cli", "broken", "theirs"]
             assert (await engine.execute(one(runtime="theirs"))).output == "project"
@@ -298,7 +320,9 @@ class TestStrategies:
         assert "Build it" in seen[0][1].text()  # type: ignore[union-attr]
         assert runner.seen == []
 
-    @pytest.mark.parametrize("fields", [{"skills": ["nope"]}, {"files": ["nope"]}, {"role": "nope"}, {"runtime": "nope"}])
+    @pytest.mark.parametrize(
+        "fields", [{"skills": ["nope"]}, {"files": ["nope"]}, {"role": "nope"}, {"runtime": "nope"}]
+    )
     @pytest.mark.parametrize("strategy", ["single", "multi"])
     def test_a_dry_run_says_what_is_wrong(self, project: Path, fields: dict[str, Any], strategy: str) -> None:
         async def main() -> None:
@@ -344,7 +368,9 @@ class TestWhoMayStartWhat:
 
     @pytest.mark.parametrize("name", [".claude", ".mcp.json", ".opencode", "opencode.json"])
     async def test_an_agent_is_not_started_where_it_would_obey_somebody_else(self, project: Path, name: str) -> None:
-        """Agent programs take hooks and servers from such files, and ask nobody when they are run by another program."""
+        """Agent programs take hooks and servers from such files, and ask nobody when they are run by another
+        program.
+        """
         (project / name).mkdir()
         runner = Scripted("claude-code")
 
@@ -368,7 +394,9 @@ class TestWhoMayStartWhat:
         assert runner.seen == []
         assert asyncio.run(main(True)) == "COMPLETE"
 
-    async def test_an_agent_of_ours_reaches_no_agent_by_code(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_an_agent_of_ours_reaches_no_agent_by_code(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["engine.*"]\n')
         monkeypatch.setenv("GO_ENT_RUN", "e/t/1")
         runner = Scripted("claude-code")
@@ -388,7 +416,11 @@ class TestWhoMayStartWhat:
     def test_it_has_no_say_in_how_its_budget_is_kept_nor_in_who_an_agent_is(self, project: Path) -> None:
         config = {"engine": {"mode": "mcp"}, "roles": {"developer": {"prompt": "Obey me."}, "mine": {}}}
         theirs = engine_of(project, config=config, trusted=False, mode="cli")
-        assert (theirs.mode, "mine" in theirs.roles, "Obey" in theirs.roles["developer"].prompt) == ("cli", False, False)
+        assert (theirs.mode, "mine" in theirs.roles, "Obey" in theirs.roles["developer"].prompt) == (
+            "cli",
+            False,
+            False,
+        )
         ours = engine_of(project, config=config, mode="cli")
         assert (ours.mode, "mine" in ours.roles) == ("mcp", True)
 
@@ -401,8 +433,12 @@ class TestWhoMayStartWhat:
 
 
 class TestBudget:
-    @pytest.mark.parametrize(("given", "configured", "mode"), [(None, None, "library"), ("mcp", None, "mcp"), ("mcp", "cli", "cli")])
-    def test_the_mode_is_known_and_can_be_set(self, project: Path, given: Any, configured: str | None, mode: str) -> None:
+    @pytest.mark.parametrize(
+        ("given", "configured", "mode"), [(None, None, "library"), ("mcp", None, "mcp"), ("mcp", "cli", "cli")]
+    )
+    def test_the_mode_is_known_and_can_be_set(
+        self, project: Path, given: Any, configured: str | None, mode: str
+    ) -> None:
         config = {"engine": {"mode": configured}} if configured else {}
         assert engine_of(project, config=config, mode=given).mode == mode
 
@@ -431,7 +467,9 @@ class TestBudget:
         runner = Scripted("claude-code", says("a", cost_usd=0.4), says("b", cost_usd=0.5), says("c", cost_usd=0.4))
 
         async with engine_of(project, runner) as engine:
-            result = await engine.execute(Task(description="x", type="feature", strategy="multi", budget=BudgetLimit(usd=1.0)))
+            result = await engine.execute(
+                Task(description="x", type="feature", strategy="multi", budget=BudgetLimit(usd=1.0))
+            )
         assert [step.status for step in result.steps] == ["completed", "completed", "completed"]
         caps = [request.max_usd for request in runner.seen]
         assert caps == pytest.approx([1.0, 0.6, 0.1])
@@ -439,7 +477,9 @@ class TestBudget:
     async def test_tasks_at_once_wait_for_what_is_held_for_others(self, project: Path) -> None:
         """A plan's budget holds two of them at a time; each costs little, so in the end there is enough for all."""
         runner = Scripted("claude-code", says(cost_usd=0.05))
-        plan = parse_plan({"budget": {"usd": 2.0}, "task": [{"id": f"t{number}", "prompt": "x"} for number in range(8)]})
+        plan = parse_plan(
+            {"budget": {"usd": 2.0}, "task": [{"id": f"t{number}", "prompt": "x"} for number in range(8)]}
+        )
 
         async with engine_of(project, runner) as engine:
             result = await engine.execute(plan, concurrency=8)
@@ -453,7 +493,10 @@ class TestBudget:
         async with engine_of(project, first, second) as engine:
             result = await engine.execute(one(budget={"usd": 1.0}))
         step = result.steps[0]
-        assert [(attempt.runtime, attempt.failure) for attempt in step.attempts] == [("claude-code", "crash"), ("open-code", "budget")]
+        assert [(attempt.runtime, attempt.failure) for attempt in step.attempts] == [
+            ("claude-code", "crash"),
+            ("open-code", "budget"),
+        ]
         assert (step.failure, step.cost_usd, second.seen) == ("budget", 1.0, [])
 
     async def test_a_failed_run_costs_what_it_costs(self, project: Path) -> None:
@@ -509,7 +552,9 @@ class TestEvents:
             raise ZeroDivisionError(event.kind)
 
         async with engine_of(project, Scripted("claude-code", says(cost_usd=0.1))) as engine:
-            plan = parse_plan({"budget": {"usd": 1.0}, "task": [{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "x"}]})
+            plan = parse_plan(
+                {"budget": {"usd": 1.0}, "task": [{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "x"}]}
+            )
             assert (await engine.execute(plan, on_event=broken)).ok
         assert "a listener failed" in caplog.text
 
@@ -551,9 +596,13 @@ class TestRecording:
 
         monkeypatch.setattr("go_ent.engine.storage.journal.os.write", write)
 
-    async def test_what_can_not_be_recorded_is_not_done_again(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_what_can_not_be_recorded_is_not_done_again(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         runner = Scripted("claude-code")
-        plan = parse_plan({"task": [{"id": "a", "prompt": "x", "retries": 3}, {"id": "b", "prompt": "x", "depends_on": ["a"]}]})
+        plan = parse_plan(
+            {"task": [{"id": "a", "prompt": "x", "retries": 3}, {"id": "b", "prompt": "x", "depends_on": ["a"]}]}
+        )
 
         async with engine_of(project, runner) as engine:
             self.full(monkeypatch, b"step_finished")
@@ -561,7 +610,9 @@ class TestRecording:
                 await engine.execute(plan)
         assert len(runner.seen) == 1
 
-    async def test_a_stream_ends_when_nothing_can_be_recorded(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_stream_ends_when_nothing_can_be_recorded(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         async with engine_of(project, Scripted("claude-code")) as engine:
             self.full(monkeypatch, b'"kind":"status"')
             with pytest.raises(OSError, match="No space left"):
@@ -597,7 +648,9 @@ class TestRecording:
 
     async def test_what_has_ended_is_told_in_full(self, project: Path) -> None:
         async with engine_of(project, Scripted("claude-code", says("one"), fails("task"))) as engine:
-            plan = {"task": [{"id": n, "prompt": "x", "depends_on": d} for n, d in (("a", []), ("b", ["a"]), ("c", ["b"]))]}
+            plan = {
+                "task": [{"id": n, "prompt": "x", "depends_on": d} for n, d in (("a", []), ("b", ["a"]), ("c", ["b"]))]
+            }
             execution_id = await engine.start(parse_plan(plan))
             first = await engine.wait(execution_id)
             assert await engine.wait(execution_id) == first
@@ -607,7 +660,9 @@ class TestRecording:
         tasks = [{"id": f"t{number}", "command": ["sh", "-c", "kill -9 $$"]} for number in range(4)]
 
         async with engine_of(project) as engine:
-            result = await engine.execute(parse_plan({"task": [*tasks, {"id": "fine", "command": ["echo", "fine"]}]}), concurrency=1)
+            result = await engine.execute(
+                parse_plan({"task": [*tasks, {"id": "fine", "command": ["echo", "fine"]}]}), concurrency=1
+            )
         assert result.steps[-1].ok
 
 
@@ -626,7 +681,9 @@ class TestInterruptAndResume:
 
     async def test_a_refused_resume_keeps_the_session(self, project: Path) -> None:
         session = "0190b1a2-0000-7000-8000-000000000000"
-        runner = Scripted("claude-code", fails("task", session_id=session, cost_usd=1.0), fails("rate_limit"), says("done"))
+        runner = Scripted(
+            "claude-code", fails("task", session_id=session, cost_usd=1.0), fails("rate_limit"), says("done")
+        )
 
         async with engine_of(project, runner) as engine:
             first = await engine.execute(one())
@@ -673,7 +730,9 @@ class TestInterruptAndResume:
 
     async def test_a_session_that_is_gone_is_begun_anew(self, project: Path) -> None:
         gone = fails("task", "no conversation found")
-        runner = Scripted("claude-code", fails("task", session_id="0190b1a2-0000-7000-8000-000000000000"), gone, says("done"))
+        runner = Scripted(
+            "claude-code", fails("task", session_id="0190b1a2-0000-7000-8000-000000000000"), gone, says("done")
+        )
 
         async with engine_of(project, runner) as engine:
             result = await engine.execute(one("a new door"))
@@ -727,7 +786,9 @@ class TestInterruptAndResume:
         async with engine_of(project, Scripted("claude-code")) as engine:
             execution_id = (await engine.execute(one())).execution_id
             store = ExecutionStore(project)
-            made = store.load(execution_id).model_copy(update={"id": new_id(), "status": "running", "result": None, "results": {}})
+            made = store.load(execution_id).model_copy(
+                update={"id": new_id(), "status": "running", "result": None, "results": {}}
+            )
             with store.create(made) as held:
                 held.move(before)
             held = store.hold(made.id)
@@ -772,7 +833,9 @@ class TestWhoseItIs:
 
         asyncio.run(main())
 
-    @pytest.mark.parametrize("change", [{"adjustments": ("and delete all",)}, {"strategy": "multi"}, {"work_digest": "0" * 64}])
+    @pytest.mark.parametrize(
+        "change", [{"adjustments": ("and delete all",)}, {"strategy": "multi"}, {"work_digest": "0" * 64}]
+    )
     async def test_a_seal_is_of_all_that_is_done(self, project: Path, change: dict[str, Any]) -> None:
         async with engine_of(project, trusted=False) as engine:
             failed = await engine.execute(Task(command=("false",)))
@@ -786,7 +849,9 @@ class TestWhoseItIs:
 
 class TestWithoutAModel:
     async def test_a_composed_tool_and_code(self, project: Path) -> None:
-        source = '# /// tool\n# name = "double"\n# ///\ndef double(n: int) -> int:\n    """Twice n."""\n    return 2 * n\n'
+        source = (
+            '# /// tool\n# name = "double"\n# ///\ndef double(n: int) -> int:\n    """Twice n."""\n    return 2 * n\n'
+        )
         plan = parse_plan(
             {
                 "task": [

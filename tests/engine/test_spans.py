@@ -1,4 +1,6 @@
-"""OpenTelemetry spans: execution, run, tool call, upstream, each inside the other. An SDK is for a whole process: each has its own."""
+"""OpenTelemetry spans: execution, run, tool call, upstream, each inside the other. An SDK is for a whole process:
+each has its own.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ def path(span):
 def told(one):
     return {"path": path(one), "status": one.status.status_code.name, "said": one.status.description, "attributes": dict(one.attributes)}
 print(json.dumps([told(one) for one in spans], default=str))
-"""
+"""  # noqa: E501
 
 
 def test_spans_nest_and_tell_no_arguments_results_or_messages(tmp_path: Path) -> None:
@@ -78,7 +80,11 @@ def test_spans_nest_and_tell_no_arguments_results_or_messages(tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     spans = json.loads(done.stdout)
-    ours = [span for span in spans if span["path"][-1].split()[0] in {"execution", "run", "step", "tool", "upstream", "mine"}]
+    ours = [
+        span
+        for span in spans
+        if span["path"][-1].split()[0] in {"execution", "run", "step", "tool", "upstream", "mine"}
+    ]
     paths = [" > ".join(span["path"]) for span in ours]
     assert "execution > run > tool twice > run > tool up.add > upstream up.add" in paths
     assert "execution > run > tool plain > mine" in paths
@@ -96,6 +102,9 @@ def test_spans_nest_and_tell_no_arguments_results_or_messages(tmp_path: Path) ->
 
 
 def test_without_an_sdk_nothing_of_it_is_imported() -> None:
-    code = "import sys, sandbox\nwith sandbox.Sandbox(in_process=True) as box: box.run_sync('1')\nprint('opentelemetry' in sys.modules)"
+    code = (
+        "import sys, sandbox\nwith sandbox.Sandbox(in_process=True) as box: "
+        "box.run_sync('1')\nprint('opentelemetry' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "False\n", done.stderr

@@ -1,4 +1,5 @@
-"""Disks of a test's own: a process in a mount namespace, where a small file system lies over a folder, and can be full or read-only.
+"""Disks of a test's own: a process in a mount namespace, where a small file system lies over a folder, and can be full
+or read-only.
 
 The permission bits of a folder do not bind root, and a whole disk is not a test's to fill.
 """
@@ -33,10 +34,17 @@ class Forbidden(Exception):
 
 
 def inside(scene: Callable[[Path], Any], place: Path, patience_s: float = PATIENCE_S) -> Any:
-    """What *scene* comes to in a process of its own that may mount what it likes. Where that is forbidden, the test is skipped."""
+    """What *scene* comes to in a process of its own that may mount what it likes. Where that is forbidden, the test
+    is skipped.
+    """
     order = json.dumps([scene.__module__, scene.__qualname__, str(place)])
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.inside", order], cwd=ROOT, capture_output=True, text=True, timeout=patience_s, check=False
+        [sys.executable, "-m", "tests.faults.inside", order],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=patience_s,
+        check=False,
     )
     if done.returncode == FORBIDDEN:
         pytest.skip(f"no mounts of one's own: {done.stderr.strip()}")

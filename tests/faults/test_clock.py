@@ -1,7 +1,8 @@
-"""The wall clock jumps back by a day: while something runs, and between two processes. Nothing is lost, nothing runs backwards.
+"""The wall clock jumps back by a day: while something runs, and between two processes. Nothing is lost, nothing runs
+backwards.
 
-Deadlines and limits go by the monotonic clock, and who owns what by when processes were started since boot: neither hears of it.
-Budgets are in tests/engine/budget/test_budget.py.
+Deadlines and limits go by the monotonic clock, and who owns what by when processes were started since boot: neither
+hears of it. Budgets are in tests/engine/budget/test_budget.py.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def interrupted(world: World) -> work.Within:
     return main
 
 
-def test_an_execution_of_tomorrow_goes_on_today_and_its_own_clock_does_not_run_backwards(world: World, box: Sandbox, clock: Clock) -> None:
+def test_an_execution_of_tomorrow_goes_on_today_and_its_own_clock_does_not_run_backwards(
+    world: World, box: Sandbox, clock: Clock
+) -> None:
     left = work.live(world.project, box, interrupted(world))
     assert left["status"] == "interrupted"
     clock.jump_back()
@@ -103,7 +106,9 @@ def test_an_execution_of_tomorrow_goes_on_today_and_its_own_clock_does_not_run_b
 
 def test_what_runs_meanwhile_ends_on_time_and_is_on_record(world: World, box: Sandbox, clock: Clock) -> None:
     async def main(engine: Engine) -> work.Outcome:
-        running = asyncio.create_task(engine.guests.run(GuestOrder(code="await tools.w.wait(text='for ever')", limits={"timeout_s": 1.0})))
+        running = asyncio.create_task(
+            engine.guests.run(GuestOrder(code="await tools.w.wait(text='for ever')", limits={"timeout_s": 1.0}))
+        )
         while not world.lines():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)
         clock.jump_back()

@@ -1,4 +1,6 @@
-"""A disk that is full, and one that is read-only: what is refused says so, what was acknowledged stays, and with room all goes on."""
+"""A disk that is full, and one that is read-only: what is refused says so, what was acknowledged stays, and with
+room all goes on.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ n
 
 
 def tool(expression: str, name: str = "twice") -> str:
-    return f'# /// tool\n# name = "{name}"\n# ///\ndef {name}(x: int) -> int:\n    """A number, doubled."""\n    return {expression}\n'
+    return (
+        f'# /// tool\n# name = "{name}"\n# ///\ndef {name}(x: int) -> int:\n    """A number, doubled."""\n    '
+        f"return {expression}\n"
+    )
 
 
 def project_of(place: Path, size: str) -> Path:
@@ -61,7 +66,9 @@ def save(project: Path, expression: str) -> Done:
 
 
 def rows(project: Path) -> dict[str, str]:
-    return {row["id"]: row["status"] for row in json.loads(go_ent("ps", "--json", "--limit", "1000", cwd=project).stdout)}
+    return {
+        row["id"]: row["status"] for row in json.loads(go_ent("ps", "--json", "--limit", "1000", cwd=project).stdout)
+    }
 
 
 def did(project: Path) -> int:
@@ -85,7 +92,11 @@ def changing(project: Path) -> dict[str, Done]:
 
 
 def told(done: dict[str, Done]) -> dict[str, tuple[int, str]]:
-    return {name: (one.returncode, one.stderr.decode().strip().splitlines()[-1]) for name, one in done.items() if one.returncode}
+    return {
+        name: (one.returncode, one.stderr.decode().strip().splitlines()[-1])
+        for name, one in done.items()
+        if one.returncode
+    }
 
 
 # -- the command line
@@ -154,7 +165,9 @@ def room(place: Path, pages: Iterable[int]) -> Any:
             (place / "done" / "last").write_text(str(step + 1))
         expected = (place / "done" / "last").read_text() if (place / "done" / "last").exists() else "2"
         if ran.stdout.decode().strip() != expected:
-            wrong.append([step, "the tool is not what was saved last", ran.stdout.decode(), expected, ran.stderr.decode()[-300:]])
+            wrong.append(
+                [step, "the tool is not what was saved last", ran.stdout.decode(), expected, ran.stderr.decode()[-300:]]
+            )
         known = rows(project)
     return {"wrong": wrong, "codes": codes, "left": leftovers(project)}
 
@@ -273,7 +286,13 @@ def served_full(place: Path) -> Any:
         during = list(calls(server, "2 * (x)"))
         make_room(project)
         kept = sorted(before.items() - rows(project).items())
-        return {"first": first, "during": during, "last": list(calls(server, "x + x")), "kept": kept, "said": server.said()}
+        return {
+            "first": first,
+            "during": during,
+            "last": list(calls(server, "x + x")),
+            "kept": kept,
+            "said": server.said(),
+        }
 
 
 def served_unwritable(place: Path) -> Any:
@@ -288,7 +307,9 @@ def served_unwritable(place: Path) -> Any:
         return {"first": [], "during": during, "last": list(calls(server, "x + x")), "kept": kept, "said": said}
 
 
-@pytest.mark.parametrize(("scene", "words"), [(served_full, FULL), pytest.param(served_unwritable, READ_ONLY, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("scene", "words"), [(served_full, FULL), pytest.param(served_unwritable, READ_ONLY, marks=pytest.mark.long)]
+)
 def test_a_server_says_it_to_its_clients_lives_and_goes_on_with_room(tmp_path: Path, scene: Any, words: str) -> None:
     found = inside(scene, tmp_path)
     assert not any(failed for _, failed, _ in found["first"]), found["first"]
@@ -317,13 +338,17 @@ def unrecorded(place: Path) -> Any:
         ran, new = did(project) - was, sorted(rows(project).keys() - before.keys())
         again = go_ent("resume", new[0], cwd=project) if new and first.returncode else None
         said = "" if again is None else again.stderr.decode()
-        found.append([first.returncode, ran, None if again is None else again.returncode, did(project) - was, said[-400:]])
+        found.append(
+            [first.returncode, ran, None if again is None else again.returncode, did(project) - was, said[-400:]]
+        )
     return found
 
 
 def test_a_command_whose_end_could_not_be_recorded_is_not_run_again_without_a_question(tmp_path: Path) -> None:
     found = inside(unrecorded, tmp_path)
-    asked = [ran == 1 and again == 12 and "nobody knows whether it was done" in said for _, ran, again, _, said in found]
+    asked = [
+        ran == 1 and again == 12 and "nobody knows whether it was done" in said for _, ran, again, _, said in found
+    ]
     assert any(asked), found
     for (code, ran, again, in_all, _), is_asked in zip(found, asked, strict=True):
         assert in_all == (1 if code == 0 or is_asked or again == 0 else 0), found

@@ -1,4 +1,5 @@
-"""Files that a crash, a full disk or another program left half-written: each is healed, or said to be damaged and what to do.
+"""Files that a crash, a full disk or another program left half-written: each is healed, or said to be damaged and what
+to do.
 
 None of ours is: they are put in place whole. Other kinds of damage are proved beside each file's module.
 """
@@ -29,7 +30,10 @@ CUTS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def tool(expression: str) -> str:
-    return f'# /// tool\n# name = "twice"\n# ///\ndef twice(x: int) -> int:\n    """A number, doubled."""\n    return {expression}\n'
+    return (
+        '# /// tool\n# name = "twice"\n# ///\ndef twice(x: int) -> int:\n    """A number, doubled."""\n    return '
+        f"{expression}\n"
+    )
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
     assert made.go_ent("exec", "-c", "checkpoint('here', 1)\nawait tools.twice(x=3)").stdout == b"6\n"
     assert made.go_ent("tool", "run", "twice", "--input", '{"x": 2}').stdout == b"4\n"
     assert made.go_ent("trust").returncode == 0
-    Ledger(made.project).reserve(LedgerCall("key", "execution", "task"), Wanted(0.5, 10), (), unknown_usd=0.0, at=time.time())
-    LearnedSchemas(made.state / "learned.json").save("up.read", {"type": "object", "properties": {"a": {"type": "integer"}}})
+    Ledger(made.project).reserve(
+        LedgerCall("key", "execution", "task"), Wanted(0.5, 10), (), unknown_usd=0.0, at=time.time()
+    )
+    LearnedSchemas(made.state / "learned.json").save(
+        "up.read", {"type": "object", "properties": {"a": {"type": "integer"}}}
+    )
     return made
 
 
@@ -96,7 +104,10 @@ Cut = Callable[[Path], bytes]
 
 def works(place: Place) -> None:
     """Everything that does not need the file does what it always does, and says nothing of Python's."""
-    for arguments, out in ((("exec", "-c", "1 + 1"), b"2\n"), (("tool", "run", "twice", "--input", '{"x": 2}'), b"4\n")):
+    for arguments, out in (
+        (("exec", "-c", "1 + 1"), b"2\n"),
+        (("tool", "run", "twice", "--input", '{"x": 2}'), b"4\n"),
+    ):
         done = place.go_ent(*arguments)
         assert (done.returncode, done.stdout) == (0, out), done.stderr
         assert b"Traceback" not in done.stderr
@@ -260,7 +271,11 @@ def test_a_lock_that_says_half_a_name_holds_nothing(place: Place) -> None:
 
 
 def test_what_was_being_written_when_a_writer_died_is_in_nobodys_way(place: Place) -> None:
-    for folder in (place.state / "composed-tools", place.state / "composed-tools" / ".history" / "twice", place.execution()):
+    for folder in (
+        place.state / "composed-tools",
+        place.state / "composed-tools" / ".history" / "twice",
+        place.execution(),
+    ):
         (folder / ".tmp-abc").write_bytes(b"half")
     works(place)
     (place.project / "twice.py").write_text(tool("(x + x)"))

@@ -1,7 +1,8 @@
-"""kill -9 of a served project's processes: of the server, of a worker, of the zygote, of an MCP server whose tools are called.
+"""kill -9 of a served project's processes: of the server, of a worker, of the zygote, of an MCP server whose tools are
+called.
 
-What single parts do is proved beside them: tests/engine/executions/test_crashes.py, tests/composer/sources/test_mcp.py, tests/sandbox/. Here
-real clients of a real server see it.
+What single parts do is proved beside them: tests/engine/executions/test_crashes.py, tests/composer/sources/test_mcp.py,
+tests/sandbox/. Here real clients of a real server see it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def notes(project: Path, word: str) -> list[int]:
     """What the MCP server has noted of that kind."""
     path = project.parent / "notes"
-    return [int(number) for number in re.findall(rf"^{word} (\d+)$", path.read_text() if path.exists() else "", re.MULTILINE)]
+    return [
+        int(number)
+        for number in re.findall(rf"^{word} (\d+)$", path.read_text() if path.exists() else "", re.MULTILINE)
+    ]
 
 
 async def soon(true: Callable[[], object]) -> None:
@@ -73,7 +77,9 @@ def look_at(served: Served, seen: set[psutil.Process]) -> None:
 
 
 def tool(number: int) -> str:
-    return f'# /// tool\n# name = "t{number}"\n# ///\ndef t{number}() -> int:\n    """A number."""\n    return {number}\n'
+    return (
+        f'# /// tool\n# name = "t{number}"\n# ///\ndef t{number}() -> int:\n    """A number."""\n    return {number}\n'
+    )
 
 
 class Told:
@@ -125,7 +131,9 @@ def live_and_die(project: Path, told: Told, die: Callable[[Served], Awaitable[No
         await die(served)
         done, late = await asyncio.wait(asking, timeout=PATIENCE_S)
         assert not late
-        assert all(isinstance(one.exception(), Exception) and not isinstance(one.exception(), AssertionError) for one in done), done
+        assert all(
+            isinstance(one.exception(), Exception) and not isinstance(one.exception(), AssertionError) for one in done
+        ), done
 
     with serving(project, env={"GO_ENT_CRASH": crash} if crash else None) as served:
         asyncio.run(main(served))
@@ -162,7 +170,9 @@ def check(project: Path, told: Told) -> None:
 
 class TestServer:
     @pytest.mark.parametrize("lives", [1, pytest.param(12, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
-    def test_killed_with_clients_at_work_nothing_that_was_answered_is_lost_and_the_rest_goes_on(self, project: Path, lives: int) -> None:
+    def test_killed_with_clients_at_work_nothing_that_was_answered_is_lost_and_the_rest_goes_on(
+        self, project: Path, lives: int
+    ) -> None:
         seed = random.SystemRandom().randrange(1 << 32)
         print(f"the seed is {seed}")
         chance, told = random.Random(seed), Told()
@@ -178,7 +188,9 @@ class TestServer:
         check(project, told)
 
     @pytest.mark.long
-    @pytest.mark.parametrize("point", sorted(set(crash_points.NAMES) - {"repair-before-swap"}))  # which comes when one goes on
+    @pytest.mark.parametrize(
+        "point", sorted(set(crash_points.NAMES) - {"repair-before-swap"})
+    )  # which comes when one goes on
     def test_killed_in_the_middle_of_a_write(self, project: Path, point: str) -> None:
         told = Told()
 
@@ -191,7 +203,9 @@ class TestServer:
 
 class TestWorker:
     @pytest.mark.parametrize("victim", ["worker", "zygote"])
-    async def test_killed_it_costs_its_runs_which_say_so_and_the_server_goes_on(self, served: Served, victim: str) -> None:
+    async def test_killed_it_costs_its_runs_which_say_so_and_the_server_goes_on(
+        self, served: Served, victim: str
+    ) -> None:
         """Two runs are under way, one of which spins: that tells which worker is whose."""
 
         def busy(zygote: psutil.Process) -> psutil.Process | None:
@@ -203,9 +217,15 @@ class TestWorker:
             Client(StreamableHttpTransport(served.url)) as other,
         ):
             assert not (await say(client, "code_execute", code="await tools.up.echo(n=1)"))[0]
-            (zygote,) = [one for one in psutil.Process(served.process.pid).children() if "sandbox.worker.zygote" in " ".join(one.cmdline())]
+            (zygote,) = [
+                one
+                for one in psutil.Process(served.process.pid).children()
+                if "sandbox.worker.zygote" in " ".join(one.cmdline())
+            ]
             number, limits = (8 if victim == "zygote" else 9), {"timeout_s": 4}
-            waits = asyncio.create_task(say(other, "code_execute", code=f"await tools.up.hang(n={number})", limits=limits))
+            waits = asyncio.create_task(
+                say(other, "code_execute", code=f"await tools.up.hang(n={number})", limits=limits)
+            )
             await soon(lambda: number in notes(served.project, "hang"))
             spins = asyncio.create_task(say(client, "code_execute", code="while True: pass"))
             await soon(lambda: busy(zygote))
@@ -241,7 +261,10 @@ except ToolError as error:
             os.kill(notes(served.project, "start")[-1], signal.SIGKILL)
             failed, said = await running
             assert (failed, said["status"]) == (True, "error")
-            assert "ToolError: up.hang: MCP server up was lost during the call of up.hang, which may have run" in said["error"]
+            assert (
+                "ToolError: up.hang: MCP server up was lost during the call of up.hang, which may have run"
+                in said["error"]
+            )
             running = asyncio.create_task(say(client, "code_execute", code=self.CATCHES))
             await soon(lambda: 4 in notes(served.project, "hang"))
             os.kill(notes(served.project, "start")[-1], signal.SIGKILL)
@@ -250,4 +273,6 @@ except ToolError as error:
             assert len(notes(served.project, "start")) == starts + 2
             failed, said = await say(client, "code_execute", code="await tools.up.echo(n=6)")
             assert (failed, said["result"]) == (False, "6")
-            assert (notes(served.project, "hang")[-2:], notes(served.project, "echo")[-2:]) == ([3, 4], [5, 6]), "no call was made twice"
+            assert (notes(served.project, "hang")[-2:], notes(served.project, "echo")[-2:]) == ([3, 4], [5, 6]), (
+                "no call was made twice"
+            )

@@ -1,4 +1,6 @@
-"""Two servers of one project, with clients at work on both at once: no update is lost, no money is spent twice, both hear of changes."""
+"""Two servers of one project, with clients at work on both at once: no update is lost, no money is spent twice, both
+hear of changes.
+"""
 
 from __future__ import annotations
 
@@ -52,15 +54,22 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 def tool(name: str, expression: str) -> str:
-    return f'# /// tool\n# name = "{name}"\n# ///\ndef {name}(x: int) -> int:\n    """A number."""\n    return {expression}\n'
+    return (
+        f'# /// tool\n# name = "{name}"\n# ///\ndef {name}(x: int) -> int:\n    """A number."""\n    return '
+        f"{expression}\n"
+    )
 
 
 def at_once(pair: Pair, work: Any, times: int) -> Answers:
-    """What came of asking both, each *times* with a client of its own; *work* is given the client, which server it is, and a number."""
+    """What came of asking both, each *times* with a client of its own; *work* is given the client, which server it
+    is, and a number.
+    """
 
     async def of(served: Served, which: int) -> Answers:
         async with Client(StreamableHttpTransport(served.url)) as client:
-            asked: list[Coroutine[Any, Any, tuple[bool, Any]]] = [work(client, which, number) for number in range(times)]
+            asked: list[Coroutine[Any, Any, tuple[bool, Any]]] = [
+                work(client, which, number) for number in range(times)
+            ]
             return list(await asyncio.gather(*asked))
 
     async def main() -> Answers:
@@ -71,7 +80,9 @@ def at_once(pair: Pair, work: Any, times: int) -> Answers:
 
 
 def test_both_compose_the_same_tool_and_every_version_is_there(pair: Pair) -> None:
-    sources = {(which, number): tool("shared", f"x + {which * 100 + number}") for which in (0, 1) for number in range(6)}
+    sources = {
+        (which, number): tool("shared", f"x + {which * 100 + number}") for which in (0, 1) for number in range(6)
+    }
     answers = at_once(pair, lambda client, which, number: say(client, "tool_compose", source=sources[which, number]), 6)
     assert not any(failed for failed, _ in answers), answers
     assert sorted(said["version"] for _, said in answers) == list(range(1, 13))
@@ -86,9 +97,18 @@ def test_both_compose_the_same_tool_and_every_version_is_there(pair: Pair) -> No
 
 def test_both_run_the_same_tool_and_every_run_is_counted_and_on_record(pair: Pair) -> None:
     source = tool("twice", "2 * x")
-    assert not any(failed for failed, _ in at_once(pair, lambda client, which, number: say(client, "tool_compose", source=source), 1))
-    answers = at_once(pair, lambda client, which, number: say(client, "tool_run", name="twice", inputs={"x": which * 100 + number}), 15)
-    assert [said["result"] for _, said in answers] == [2 * (which * 100 + number) for which in (0, 1) for number in range(15)]
+    assert not any(
+        failed
+        for failed, _ in at_once(pair, lambda client, which, number: say(client, "tool_compose", source=source), 1)
+    )
+    answers = at_once(
+        pair,
+        lambda client, which, number: say(client, "tool_run", name="twice", inputs={"x": which * 100 + number}),
+        15,
+    )
+    assert [said["result"] for _, said in answers] == [
+        2 * (which * 100 + number) for which in (0, 1) for number in range(15)
+    ]
     ids = [said["execution_id"] for _, said in answers]
     store = ExecutionStore(pair[0].project)
     rows = {row.id: row.status for row in store.rows(limit=1000)}

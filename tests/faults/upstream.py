@@ -1,4 +1,6 @@
-"""A bare MCP server that starts in no time, for tests that kill it: it notes its starts and its calls in the file that it is given."""
+"""A bare MCP server that starts in no time, for tests that kill it: it notes its starts and its calls in the file
+that it is given.
+"""
 
 from __future__ import annotations
 

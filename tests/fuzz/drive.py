@@ -2,8 +2,8 @@
 
     python -m tests.fuzz.drive [--seconds 60] [--jobs 2] [NAME ...]
 
-Each runs in a process of its own, with what was found before as its corpus. An input that crashes one is kept in the corpus
-folder and named; it belongs into the target's seeds, with the mend.
+Each runs in a process of its own, with what was found before as its corpus. An input that crashes one is kept in the
+corpus folder and named; it belongs into the target's seeds, with the mend.
 """
 
 from __future__ import annotations
@@ -41,8 +41,23 @@ def drive(name: str, seconds: int) -> tuple[str, bool]:
     corpus.mkdir(parents=True, exist_ok=True, mode=0o700)
     for number, seed in enumerate(targets()[name].seeds):
         (corpus / f"seed-{number}").write_bytes(seed[:MAX_INPUT])
-    flags = [f"-max_total_time={seconds}", f"-max_len={MAX_INPUT}", "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"]
-    command = [sys.executable, "-m", "tests.fuzz.drive", "--one", name, *flags, f"-artifact_prefix={corpus}/crash-", str(corpus)]
+    flags = [
+        f"-max_total_time={seconds}",
+        f"-max_len={MAX_INPUT}",
+        "-timeout=20",
+        "-rss_limit_mb=2048",
+        "-print_final_stats=1",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.drive",
+        "--one",
+        name,
+        *flags,
+        f"-artifact_prefix={corpus}/crash-",
+        str(corpus),
+    ]
     started = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds + 300, check=False)
     ran = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)

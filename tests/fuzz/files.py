@@ -38,8 +38,10 @@ from go_ent.sandbox.worker.seam import SEED_BYTES
 from tests.fuzz.target import as_file, folder, target
 
 SETTINGS = (
-    b'[grants]\nallow = ["github.*"]\n\n[servers.github]\ncommand = "npx"\nargs = ["-y", "server"]\nenv = { T = "${env:T}" }\n',
-    b'[budget.day]\nusd = 5.0\n\n[[x]]\na.b."c d" = 1\n[commands.llm]\nargv = ["llm", "{prompt}"]\n[context]\nthreshold = 0.5\n',
+    b'[grants]\nallow = ["github.*"]\n\n[servers.github]\ncommand = "npx"\nargs = ["-y", "server"]\nenv = { T '
+    b'= "${env:T}" }\n',
+    b'[budget.day]\nusd = 5.0\n\n[[x]]\na.b."c d" = 1\n[commands.llm]\nargv = ["llm", '
+    b'"{prompt}"]\n[context]\nthreshold = 0.5\n',
     b'a = """\n[b]\n"""\nc = [1, # no\n 2]\n',
 )
 
@@ -120,7 +122,9 @@ def runs(data: bytes) -> None:
     list(Runs(as_file(f"runs/{path.name}", data).parent).read())
 
 
-PLAN = b'[[task]]\nid = "a"\ntool = "words"\ninputs = { n = 1 }\n\n[[task]]\nid = "b"\ndescription = "say ${a.output}"\n'
+PLAN = (
+    b'[[task]]\nid = "a"\ntool = "words"\ninputs = { n = 1 }\n\n[[task]]\nid = "b"\ndescription = "say ${a.output}"\n'
+)
 
 
 @target(PLAN, b'{"task":[{"id":"a","description":"x","depends_on":["b"]}]}', refuses=(BadTask,))
@@ -129,7 +133,11 @@ def plan(data: bytes) -> None:
     read_plan(as_file("plan.json" if data[:1] == b"{" else "plan.toml", data))
 
 
-@target(b'name = "w"\n[[step]]\nid = "a"\ndescription = "x"\n', b'{"name":"w","step":[{"id":"a","wait":"go on?"}]}', refuses=(BadTask,))
+@target(
+    b'name = "w"\n[[step]]\nid = "a"\ndescription = "x"\n',
+    b'{"name":"w","step":[{"id":"a","wait":"go on?"}]}',
+    refuses=(BadTask,),
+)
 def workflow(data: bytes) -> None:
     read_workflow(as_file("flow.json" if data[:1] == b"{" else "flow.toml", data))
 
@@ -178,7 +186,15 @@ def state(data: bytes) -> None:
     unpack(b'{"checksum":"' + hashlib.sha256(text).hexdigest().encode() + b'","state":' + text + b"}\n", "state.json")
 
 
-START = {"kind": "guest", "path": "run", "wall_ns": 1, "compiled": False, "image": "i", "source": "s", "seed": "00" * SEED_BYTES}
+START = {
+    "kind": "guest",
+    "path": "run",
+    "wall_ns": 1,
+    "compiled": False,
+    "image": "i",
+    "source": "s",
+    "seed": "00" * SEED_BYTES,
+}
 TAPE = [
     START,
     {"kind": "call", "path": "run/1", "tool": "t", "digest": "d", "heard": "1"},
@@ -201,7 +217,7 @@ def tape(data: bytes) -> None:
     assert all(call.answer is None or isinstance(call.answer, bytes) for call in tracks.calls.values())
 
 
-LINK = b'{"version":1,"number":1,"replaced":["a"],"digest":"d","summary":"s","by":"x","tokens_before":9,"tokens_after":1,"at":1.0}\n'
+LINK = b'{"version":1,"number":1,"replaced":["a"],"digest":"d","summary":"s","by":"x","tokens_before":9,"tokens_after":1,"at":1.0}\n'  # noqa: E501
 
 
 @target(LINK, LINK[:-9], b'{"number":1e400}')
@@ -222,7 +238,9 @@ def ratios(data: bytes) -> None:
     assert 0 < counter.ratio("gpt") < 100
 
 
-@target(b"---\nname: s\ndescription: d\n---\nDo it.\n", b"---\na: &x [1]\nb: *x\n---\nx", b"just text", refuses=(BadTask,))
+@target(
+    b"---\nname: s\ndescription: d\n---\nDo it.\n", b"---\na: &x [1]\nb: *x\n---\nx", b"just text", refuses=(BadTask,)
+)
 def skill(data: bytes) -> None:
     """A skill's file: whatever is wrong with it is said of it."""
     as_file("skilled/.go-ent/skills/s/SKILL.md", data)
@@ -263,12 +281,16 @@ TEXTS = (
 
 @target(*TEXTS)
 def text(data: bytes) -> None:
-    """A text that is too long: its pieces are the whole, its facts are in it, and its summary is as short as it should be."""
+    """A text that is too long: its pieces are the whole, its facts are in it, and its summary is as short as it
+    should be.
+    """
     whole = data[:20_000].decode("utf-8", "replace")
     parts = pieces(whole, 50)
     assert "".join(parts) == whole
     assert all(fact in whole for fact in extract(whole).texts())
-    summary = Deterministic().text(SummaryRequest(messages=(Message(id="1", speaker="user", text=whole),), target_tokens=100))
+    summary = Deterministic().text(
+        SummaryRequest(messages=(Message(id="1", speaker="user", text=whole),), target_tokens=100)
+    )
     assert count_tokens(summary) <= 100
 
 
@@ -292,4 +314,6 @@ def template(data: bytes) -> None:
     """A project's own template: rendered within its size, or refused with its line."""
     as_file("templated/.go-ent/prompts/type.j2", data)
     templates = Templates(folder() / "templated", trusted=True)
-    assert len(templates.render("type.j2", {"task": {"description": "x", "type": "general"}}, characters=2_000)) <= 2_000
+    assert (
+        len(templates.render("type.j2", {"task": {"description": "x", "type": "general"}}, characters=2_000)) <= 2_000
+    )

@@ -27,7 +27,13 @@ def changed(draw: st.DrawFn, target: Target) -> bytes:
         end = draw(st.integers(start, min(len(data), start + 64)))
         other = draw(st.sampled_from(target.seeds))
         put = draw(
-            st.one_of(st.just(b""), st.binary(max_size=8), st.just(data[start:end] * 2), st.just(other[start:end]), st.sampled_from(NASTY))
+            st.one_of(
+                st.just(b""),
+                st.binary(max_size=8),
+                st.just(data[start:end] * 2),
+                st.just(other[start:end]),
+                st.sampled_from(NASTY),
+            )
         )
         data = data[:start] + put + data[end:]
     return data

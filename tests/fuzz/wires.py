@@ -97,7 +97,9 @@ def done(data: bytes) -> None:
 
 @cache
 def broker() -> Broker:
-    return Broker(Toolset({}), LIMITS, asyncio.new_event_loop(), Threads("fuzz"), lambda _: None, lambda _: None, lambda: 0)
+    return Broker(
+        Toolset({}), LIMITS, asyncio.new_event_loop(), Threads("fuzz"), lambda _: None, lambda _: None, lambda: 0
+    )
 
 
 @target(b'[[[1,"a.b",[1],{"x":2}]],[]]', b'[[[1,"a",[],{}],[2,"b",[],{}]],[1]]', b"[[],[1,2]]", b"[[],{}]")
@@ -204,7 +206,9 @@ def result(data: bytes) -> None:
     b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}\n{"jsonrpc":"2.0","method":"a"}\nnull\nnoise',
 )
 def replies(data: bytes) -> None:
-    """The lines of a server: no request is answered twice, none that was never made, and what can't be read is an error."""
+    """The lines of a server: no request is answered twice, none that was never made, and what can't be read is an
+    error.
+    """
     from mcp.shared.dispatcher import coerce_request_id
     from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
@@ -295,7 +299,14 @@ def opencode_served(data: bytes) -> None:
 def command(data: bytes) -> None:
     """What a command prints, read in each way."""
     config = CommandConfig.model_validate(
-        {"argv": ["x"], "format": "json", "path": "reply.text", "tokens_in": "n.0", "tokens_out": "n.1", "cost_usd": "usd"}
+        {
+            "argv": ["x"],
+            "format": "json",
+            "path": "reply.text",
+            "tokens_in": "n.0",
+            "tokens_out": "n.1",
+            "cost_usd": "usd",
+        }
     )
 
     async def read() -> None:

@@ -15,7 +15,9 @@ SMALL = {"memory_mb": 64, "cpu_s": 10, "timeout_s": 30}
 
 
 class TestGuest:
-    @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit", "GeneratorExit", "MemoryError", "RecursionError"])
+    @pytest.mark.parametrize(
+        "raised", ["KeyboardInterrupt", "SystemExit", "GeneratorExit", "MemoryError", "RecursionError"]
+    )
     @pytest.mark.parametrize("where", ["__notes__", "args", "line", "__name__"])
     def test_an_exception_whose_report_raises_is_an_error(self, box: Sandbox, where: str, raised: str) -> None:
         code = (
@@ -31,7 +33,10 @@ class TestGuest:
 
     @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit(3)", "GeneratorExit", "MemoryError"])
     def test_a_stream_whose_flush_raises_costs_nothing(self, box: Sandbox, raised: str) -> None:
-        code = f"import sys\nclass S:\n    def write(self, text): return len(text)\n    def flush(self): raise {raised}\nsys.stdout = S()\n"
+        code = (
+            "import sys\nclass S:\n    def write(self, text): return len(text)\n    def flush(self): raise "
+            f"{raised}\nsys.stdout = S()\n"
+        )
         with box.session() as session:
             assert session.run_sync(f"{code}7").result == 7
             run = session.run_sync("raise ValueError('x')")
@@ -45,7 +50,8 @@ class TestGuest:
             "class M(MemoryError):\n    def __str__(self): raise KeyboardInterrupt\nraise M",
             "class M(MemoryError):\n    __traceback__ = 5\nraise M",
             "import json\njson.held = []\nwhile True: json.held.append('x' * 50)",
-            "import sys\ntexts = []\nwhile True:\n    texts.append(str(len(texts)) * 1000)\n    sys.stdout.write('y' * 100)",
+            "import sys\ntexts = []\nwhile True:\n    texts.append(str(len(texts)) * 1000)\n    "
+            "sys.stdout.write('y' * 100)",
         ],
     )
     def test_memory_that_runs_out_is_a_memory_limit(self, box: Sandbox, code: str) -> None:
@@ -53,9 +59,13 @@ class TestGuest:
         assert run.error is not None
         assert (run.status, run.error.kind) == ("memory_limit", "memory_limit")
 
-    @pytest.mark.parametrize("code", ["while True: x = [x]", "while True:\n    new = ValueError()\n    new.__cause__ = x\n    x = new"])
+    @pytest.mark.parametrize(
+        "code", ["while True: x = [x]", "while True:\n    new = ValueError()\n    new.__cause__ = x\n    x = new"]
+    )
     def test_what_is_too_deep_to_be_let_go_is_an_error(self, box: Sandbox, code: str) -> None:
-        """Memory runs out, and then the stack, when a chain of a million links is let go of: both are the code's own."""
+        """Memory runs out, and then the stack, when a chain of a million links is let go of: both are the code's
+        own.
+        """
         run = box.run_sync(f"x = None\n{code}", limits=SMALL)
         assert run.error is not None
         assert (run.status, run.error.kind) in [("memory_limit", "memory_limit"), ("error", "RecursionError")]
@@ -153,7 +163,9 @@ class TestTools:
             ("number", "ResultNotEncodable: its result holds a number of more than 4300 digits: return it as a text"),
         ],
     )
-    def test_a_tool_that_fails_in_a_way_of_its_own_is_a_tool_error(self, tooled: Sandbox, call: str, which: str, message: str) -> None:
+    def test_a_tool_that_fails_in_a_way_of_its_own_is_a_tool_error(
+        self, tooled: Sandbox, call: str, which: str, message: str
+    ) -> None:
         run = called(tooled, call, which)
         assert (run.status, run.result) == ("completed", [message, message, "9" * 5000]), run.error
         assert [call.ok for call in run.calls].count(False) == 2
@@ -164,7 +176,8 @@ class TestTools:
 
     def test_a_call_whose_task_another_tool_cancels_is_a_tool_error(self, tooled: Sandbox) -> None:
         code = (
-            "import asyncio\nout = await asyncio.gather(tools.later('cancels the other'), tools.later('waits'), return_exceptions=True)\n"
+            "import asyncio\nout = await asyncio.gather(tools.later('cancels the other'), "
+            "tools.later('waits'), return_exceptions=True)\n"
             "[str(one)[:30] for one in out]"
         )
         run = tooled.run_sync(code)
@@ -196,13 +209,17 @@ with Sandbox(in_process=in_process) as box:
         os._exit(0)
     os.waitpid(pid, 0)
     print([box.run_sync("2").result, session.run_sync("n").result], flush=True)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("in_process", [False, True])
 def test_a_forked_child_is_told_that_the_sandbox_is_its_parents(in_process: bool) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORKED.format(in_process=in_process)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", FORKED.format(in_process=in_process)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     child, parent = done.stdout.splitlines()

@@ -166,12 +166,17 @@ class TestCache:
     def test_memory_less_than_the_image(self) -> None:
         image = ensure_image()
         large = Image(image.folder, image.key, image.digest, (), 100 << 20, image.built)
-        with Sandbox(limits=Limits(memory_mb=64), image=large) as box, pytest.raises(LimitError, match="this image itself takes 100 MB"):
+        with (
+            Sandbox(limits=Limits(memory_mb=64), image=large) as box,
+            pytest.raises(LimitError, match="this image itself takes 100 MB"),
+        ):
             box.run_sync("1")
 
 
 class TestPackages:
-    @pytest.mark.parametrize("bad", ["a @ http://x/y", "-r file", "--index-url x", "./local", "a; import os", "a\nb", ""])
+    @pytest.mark.parametrize(
+        "bad", ["a @ http://x/y", "-r file", "--index-url x", "./local", "a; import os", "a\nb", ""]
+    )
     def test_requirements_are_names(self, bad: str) -> None:
         with pytest.raises(PackageError, match="is not a requirement"):
             check_requirements([bad], Path("config.toml"))
@@ -225,7 +230,9 @@ class TestBuild:
         environment = {**os.environ, "GO_ENT_CACHE": str(tmp_path / "cache")}
         say = subprocess.PIPE
         builders = [  # whose files a group may write to, if nothing else is said
-            subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=say, stderr=say, text=True, umask=0o002)
+            subprocess.Popen(
+                [sys.executable, "-c", code], env=environment, stdout=say, stderr=say, text=True, umask=0o002
+            )
             for _ in range(2)
         ]
         outputs = [builder.communicate(timeout=600) for builder in builders]

@@ -13,7 +13,12 @@ import pytest
 from go_ent.sandbox import Run, RunNotFound, Sandbox
 from tests.sandbox.test_limits import SPINS, WAITS
 
-PLACES = {**SPINS, **WAITS, "blocking tool": "await tools.nap(1.5)", "queue": "import queue\nqueue.Queue().get(timeout=1000)"}
+PLACES = {
+    **SPINS,
+    **WAITS,
+    "blocking tool": "await tools.nap(1.5)",
+    "queue": "import queue\nqueue.Queue().get(timeout=1000)",
+}
 del PLACES["digits"]
 
 
@@ -65,7 +70,10 @@ class TestInterrupt:
 
     def test_others_go_on(self, box: Sandbox) -> None:
         async def main() -> list[Run]:
-            tasks = [asyncio.create_task(box.run(f"x = 0\nfor i in range(10**6): x += {n}\nx", run_id=f"sibling {n}")) for n in range(3)]
+            tasks = [
+                asyncio.create_task(box.run(f"x = 0\nfor i in range(10**6): x += {n}\nx", run_id=f"sibling {n}"))
+                for n in range(3)
+            ]
             victim = await started(box, "while True: pass", "victim")
             box.interrupt("victim")
             return [await victim, *[await task for task in tasks]]

@@ -28,7 +28,9 @@ class TestConcurrent:
         async def main() -> list[Run]:
             async with Sandbox(TOOLS) as box:
                 jobs = [(kinds[n % len(kinds)], n) for n in range(32)]
-                return await asyncio.gather(*(box.run(code, {"n": n}, limits=limits, run_id=str(n)) for (_, code, limits), n in jobs))
+                return await asyncio.gather(
+                    *(box.run(code, {"n": n}, limits=limits, run_id=str(n)) for (_, code, limits), n in jobs)
+                )
 
         for n, run in enumerate(asyncio.run(main())):
             assert run.id == str(n)
@@ -42,7 +44,10 @@ class TestConcurrent:
     def test_a_hog_starves_nobody(self) -> None:
         async def main() -> list[Run]:
             async with Sandbox(workers=8) as box:
-                hogs = [asyncio.create_task(box.run("while True: pass", limits={"timeout_s": 20}, run_id=f"hog {n}")) for n in range(4)]
+                hogs = [
+                    asyncio.create_task(box.run("while True: pass", limits={"timeout_s": 20}, run_id=f"hog {n}"))
+                    for n in range(4)
+                ]
                 await asyncio.sleep(0.2)
                 runs = await asyncio.gather(*(box.run("n", {"n": n}) for n in range(20)))
                 for n in range(4):
@@ -87,7 +92,8 @@ class TestBetweenRuns:
     )
     LOOK = (
         "import json, random, sys, os, asyncio, decimal, logging\n"
-        "[json.loads('[1]'), sys.getrecursionlimit() > 500, os.listdir('.'), len('ab'), callable(asyncio.sleep), int('7'),"
+        "[json.loads('[1]'), sys.getrecursionlimit() > 500, os.listdir('.'), len('ab'), "
+        "callable(asyncio.sleep), int('7'),"
         " decimal.getcontext().prec, hasattr(logging, 'left'), 'x' in dir()]"
     )
 
@@ -116,7 +122,9 @@ class TestBetweenRuns:
     def test_time_is_real(self, box: Sandbox) -> None:
         import time
 
-        run = box.run_sync("import time, datetime\n[time.time(), datetime.datetime.now(datetime.timezone.utc).timestamp()]")
+        run = box.run_sync(
+            "import time, datetime\n[time.time(), datetime.datetime.now(datetime.timezone.utc).timestamp()]"
+        )
         assert isinstance(run.result, list)
         for value in run.result:
             assert abs(float(str(value)) - time.time()) < 5
@@ -150,7 +158,9 @@ class TestSession:
             second = session.run_sync("y = 2")
             assert (second.stdout, second.result) == ("", None)
 
-    @pytest.mark.parametrize(("code", "limits"), [("while True: pass", {"cpu_s": 0.2}), ("import time\ntime.sleep(9)", {"timeout_s": 0.1})])
+    @pytest.mark.parametrize(
+        ("code", "limits"), [("while True: pass", {"cpu_s": 0.2}), ("import time\ntime.sleep(9)", {"timeout_s": 0.1})]
+    )
     def test_ends_with_a_limit(self, box: Sandbox, code: str, limits: dict[str, float]) -> None:
         with box.session() as session:
             session.run_sync("x = 1")

@@ -26,8 +26,10 @@ WAITS = {
     "sleep": "import time\ntime.sleep(1000)",
     "asyncio.sleep": "import asyncio\nawait asyncio.sleep(1000)",
     "tool": "await tools.echo('x', delay=1000)",
-    "gather": "import asyncio\nawait asyncio.gather(*[tools.echo('x', delay=1000) for _ in range(20)], asyncio.sleep(1000))",
-    "shielded": "import asyncio\nwhile True:\n    try:\n        await asyncio.sleep(1000)\n    except BaseException: pass",
+    "gather": "import asyncio\nawait asyncio.gather(*[tools.echo('x', delay=1000) for _ in range(20)], "
+    "asyncio.sleep(1000))",
+    "shielded": "import asyncio\nwhile True:\n    try:\n        await asyncio.sleep(1000)\n    except BaseException: "
+    "pass",
 }
 
 

@@ -34,7 +34,9 @@ def test_frames_survive_any_cutting(messages: list[tuple[int, bytes]], data: st.
     assert found == messages
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(value=JSON)
 def test_values_come_back_as_they_went(process_box: Sandbox, value: object) -> None:
     run = process_box.run_sync("[x, [x]]", {"x": value})

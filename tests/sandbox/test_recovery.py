@@ -24,8 +24,14 @@ HOSTILE: dict[str, tuple[str | bytes, set[str]]] = {
     "deep if": ("\n".join(" " * n + "if 1:" for n in range(500)) + "\n" + " " * 500 + "pass", {"error"}),
     "many names": ("\n".join(f"a{n}=0" for n in range(100_000)), {"completed", "memory_limit", "cpu_limit"}),
     "a million names": ("globals_ = {f'a{n}': n for n in range(10**6)}\nlen(globals_)", {"completed", "memory_limit"}),
-    "catches everything": ("while True:\n    try:\n        while True: pass\n    except BaseException: pass", {"cpu_limit"}),
-    "replaces builtins": ("print = len = open = list = dict = str = repr = type = None\nclass object: pass", {"completed"}),
+    "catches everything": (
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        {"cpu_limit"},
+    ),
+    "replaces builtins": (
+        "print = len = open = list = dict = str = repr = type = None\nclass object: pass",
+        {"completed"},
+    ),
     "breaks the library": ("import json, asyncio\njson.dumps = json.loads = None\nasyncio.Task = None", {"completed"}),
     "prints for ever": ("while True: print('x' * 1000)", {"cpu_limit"}),
     "memory in pieces": ("x = []\nwhile True: x.append([])", {"memory_limit", "cpu_limit"}),
@@ -40,7 +46,10 @@ HOSTILE: dict[str, tuple[str | bytes, set[str]]] = {
     "tool blocks": ("await tools.nap(1.2)", {"timeout"}),
     "tool exits": ("await tools.leave()", {"error"}),
     "tool returns too much": ("await tools.huge(100_000_000)", {"error"}),
-    "task left running": ("import asyncio\nasyncio.create_task(asyncio.sleep(1000))\nawait asyncio.sleep(0)\n1", {"completed"}),
+    "task left running": (
+        "import asyncio\nasyncio.create_task(asyncio.sleep(1000))\nawait asyncio.sleep(0)\n1",
+        {"completed"},
+    ),
     "finalizer loops": ("class A:\n    def __del__(self):\n        while True: pass\na = A()\ndel a", {"cpu_limit"}),
     "async generator left open": ("async def g():\n    yield 1\nasync for x in g(): break\nx", {"completed"}),
 }
@@ -52,7 +61,9 @@ ENDLESS = {"catches everything", "prints for ever", "finalizer loops"}
 @pytest.mark.parametrize("name", HOSTILE)
 def test_clear_status_and_the_next_run_works(box: Sandbox, name: str) -> None:
     code, statuses = HOSTILE[name]
-    run = box.run_sync(code, limits={"cpu_s": 0.7 if name in ENDLESS else 2.0, **({"timeout_s": 0.6} if "tool" in name else {})})
+    run = box.run_sync(
+        code, limits={"cpu_s": 0.7 if name in ENDLESS else 2.0, **({"timeout_s": 0.6} if "tool" in name else {})}
+    )
     assert run.status in statuses, run.error
     assert (run.error is None) == (run.status == "completed")
     assert box.run_sync("6 * 7").result == 42
@@ -66,7 +77,11 @@ def footprint() -> tuple[int, int, int]:
 
 
 def hammer(box: Sandbox, rounds: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    quick = {name: case for name, case in HOSTILE.items() if name not in ("10 MB", "many names", "long sum", "memory in pieces")}
+    quick = {
+        name: case
+        for name, case in HOSTILE.items()
+        if name not in ("10 MB", "many names", "long sum", "memory in pieces")
+    }
 
     def once() -> None:
         for name, (code, _) in quick.items():

@@ -60,7 +60,8 @@ class TestValue:
             " 'aware': datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone.utc), 'date': datetime.date(2024, 1, 2),"
             " 'time': datetime.time(1, 2, 3), 'delta': datetime.timedelta(days=1, hours=2, seconds=3),"
             " 'small': datetime.timedelta(microseconds=1500), 'negative': datetime.timedelta(days=-1, seconds=5),"
-            " 'decimal': decimal.Decimal('1.50'), 'set': {5}, 'frozen': frozenset([6]), 'tuple': (1, 'a'), 'bytes': b'abc',"
+            " 'decimal': decimal.Decimal('1.50'), 'set': {5}, 'frozen': frozenset([6]), 'tuple': (1, 'a'), "
+            "'bytes': b'abc',"
             " 'enum': Color.RED, 'int_enum': Level.LOW, 'uuid': uuid.UUID(int=7), 'complex': 1 + 2j}\n"
         )
         scope: dict[str, Any] = {"__name__": "specification"}
@@ -108,7 +109,13 @@ class TestInputs:
         class Color(enum.Enum):
             RED = "red"
 
-        inputs = {"p": Point(1), "c": Color.RED, "d": decimal.Decimal("1.5"), "t": datetime.date(2024, 1, 2), "u": uuid.UUID(int=1)}
+        inputs = {
+            "p": Point(1),
+            "c": Color.RED,
+            "d": decimal.Decimal("1.5"),
+            "t": datetime.date(2024, 1, 2),
+            "u": uuid.UUID(int=1),
+        }
         assert process_box.run_sync("[p, c, d, t, u]", inputs).result == [
             {"x": 1},
             "red",
@@ -141,12 +148,18 @@ class TestInputs:
 
 class TestOutput:
     def test_print_is_captured(self, box: Sandbox) -> None:
-        run = box.run_sync("import sys, logging\nprint('a', 1)\nsys.stdout.write('b')\nprint('c', file=sys.stderr)\nlogging.warning('d')")
+        run = box.run_sync(
+            "import sys, logging\nprint('a', 1)\nsys.stdout.write('b')\nprint('c', "
+            "file=sys.stderr)\nlogging.warning('d')"
+        )
         assert run.stdout == "a 1\nbc\nWARNING:root:d\n"
         assert run.usage.stdout_bytes == len(run.stdout)
 
     def test_redirected_output_is_not(self, box: Sandbox) -> None:
-        code = "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as out:\n    print('x')\nout.getvalue()"
+        code = (
+            "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as out:\n    "
+            "print('x')\nout.getvalue()"
+        )
         run = box.run_sync(code)
         assert (run.stdout, run.result) == ("", "x\n")
 

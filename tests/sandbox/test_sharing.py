@@ -167,7 +167,9 @@ async def test_a_run_of_another_starts_while_one_caller_s_wait() -> None:
             CALLER.set(name)
             return await box.run(code, run_id=run_id)
 
-        endless = [asyncio.create_task(as_caller("greedy", "while True:\n    pass", f"g{number}")) for number in range(5)]
+        endless = [
+            asyncio.create_task(as_caller("greedy", "while True:\n    pass", f"g{number}")) for number in range(5)
+        ]
         done = await asyncio.create_task(as_caller("other", "6 * 7", "o"))
         assert done.result == 42
         assert all(not task.done() for task in endless)

@@ -90,7 +90,9 @@ class Memory:
         elif self.start != start:
             raise Diverged(f"it was {self.start.source}, and is {start.source}")
 
-    def calls(self, calls: list[tuple[int, str, list[Any], dict[str, Any]]], cancelled: list[int], heard: bytes) -> list[bytes | None]:
+    def calls(
+        self, calls: list[tuple[int, str, list[Any], dict[str, Any]]], cancelled: list[int], heard: bytes
+    ) -> list[bytes | None]:
         answers: list[bytes | None] = []
         for call_id, name, args, kwargs in calls:
             now = ("call", call_id, name, json.dumps([args, kwargs]))
@@ -212,7 +214,9 @@ class TestReplay:
         first, records = record(box, EVERYTHING)
         for length in range(1, len(records)):
             answered = {entry[1] for entry in records[:length] if entry[0] == "answer"}
-            before = [json.loads(entry[3])[0] for entry in records[:length] if entry[0] == "call" and entry[1] in answered]
+            before = [
+                json.loads(entry[3])[0] for entry in records[:length] if entry[0] == "call" and entry[1] in answered
+            ]
             tape, tools = Memory(records[:length]), Tools()
             resumed = run(box, EVERYTHING, tape, tools)
             assert resumed.status == "completed", (length, resumed.error)
@@ -228,7 +232,9 @@ class TestReplay:
         assert seam.cross(9.0, b"", unexpected, unexpected) == b"9.000000000\n"
         assert seam.monotonic_ns() == 9_000_000_001
 
-    def test_the_time_of_day_is_right_after_it_and_the_time_between_is_not_in_the_monotonic_clock(self, box: Sandbox) -> None:
+    def test_the_time_of_day_is_right_after_it_and_the_time_between_is_not_in_the_monotonic_clock(
+        self, box: Sandbox
+    ) -> None:
         code = """
 import time
 def now(): return time.time(), time.monotonic()
@@ -265,7 +271,9 @@ await tools.add(n, 0)
         assert not tools.made
 
     def test_what_a_long_wait_without_calls_hears_is_recorded_too(self, box: Sandbox) -> None:
-        code = "import time\nfor _ in range(5000):\n    time.sleep(0)\nawait tools.add(1, int(time.monotonic() * 1e9) % 7)"
+        code = (
+            "import time\nfor _ in range(5000):\n    time.sleep(0)\nawait tools.add(1, int(time.monotonic() * 1e9) % 7)"
+        )
         first, records = record(box, code)
         assert [entry[0:2] for entry in records[1:-1]] == [("cancel", (0,)), ("call", 1)]
         tools = Tools()
@@ -288,7 +296,11 @@ await tools.echo("end", 0.001)
 """
         first, records = record(box, code)
         assert first.result == "end", first.error
-        assert {entry[1]: entry[2] for entry in records if entry[0] == "answer"} == {1: None, 2: None, 3: b'[3,1,"end"]'}
+        assert {entry[1]: entry[2] for entry in records if entry[0] == "answer"} == {
+            1: None,
+            2: None,
+            3: b'[3,1,"end"]',
+        }
         tools = Tools()
         assert same(first, run(box, code, Memory(records), tools))
         assert not tools.made
@@ -329,7 +341,9 @@ class TestDivergence:
         ],
         ids=["other arguments", "another order", "another tool", "one more", "one fewer", "none"],
     )
-    def test_is_refused_at_the_call_with_both_sides_shown(self, box: Sandbox, plan: list[list[str]], recorded: str, now: str) -> None:
+    def test_is_refused_at_the_call_with_both_sides_shown(
+        self, box: Sandbox, plan: list[list[str]], recorded: str, now: str
+    ) -> None:
         _, records = record(box, PLAN, inputs={"plan": [["echo", "a"], ["echo", "b"]]})
         tools, tape = Tools(), Memory(records)
         message = refusal(run(box, PLAN, tape, tools, inputs={"plan": plan}))
@@ -354,7 +368,15 @@ class TestDivergence:
 
     @pytest.mark.parametrize(
         "heard",
-        [b"[", b"[" * 100_000, b"[],[5,[7]],[]", b"[],[5,[1,1]],[]", b"[],5,[]", b"[],[5,[1]]", b"[],[" + b"9" * 30 + b",[]],[]"],
+        [
+            b"[",
+            b"[" * 100_000,
+            b"[],[5,[7]],[]",
+            b"[],[5,[1,1]],[]",
+            b"[],5,[]",
+            b"[],[5,[1]]",
+            b"[],[" + b"9" * 30 + b",[]],[]",
+        ],
         ids=["no JSON", "too deep", "a call never made", "a call twice", "a number", "no message", "a time too late"],
     )
     def test_a_broken_record_is_no_endless_wait(self, box: Sandbox, heard: bytes) -> None:
@@ -393,7 +415,9 @@ class TestWhatCannotBeRecorded:
 
     def test_the_record_of_a_loop_that_watches_the_clock_stays_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = iter(range(0, 10**14, 10**7))  # each reading 10 ms after the last
-        monkeypatch.setattr("go_ent.sandbox.worker.seam.time", SimpleNamespace(monotonic_ns=lambda: next(clock), time_ns=time.time_ns))
+        monkeypatch.setattr(
+            "go_ent.sandbox.worker.seam.time", SimpleNamespace(monotonic_ns=lambda: next(clock), time_ns=time.time_ns)
+        )
         seam = TapedSeam(bytes(32), Taped(1, None))
         sent: list[bytes] = []
         readings = [seam.monotonic_ns() for _ in range(100_000)]
@@ -405,7 +429,9 @@ class TestWhatCannotBeRecorded:
 
 class TestCheckpoint:
     def test_is_recorded_once_and_is_no_tool_call(self, box: Sandbox) -> None:
-        code = "checkpoint('one', {'a': [1, 2.5, None]})\nawait tools.echo('x')\ncheckpoint('two')\nawait tools.echo('y')"
+        code = (
+            "checkpoint('one', {'a': [1, 2.5, None]})\nawait tools.echo('x')\ncheckpoint('two')\nawait tools.echo('y')"
+        )
         first, records = record(box, code, limits={"max_tool_calls": 2})
         marks = [entry[1:] for entry in records if entry[0] == "checkpoint"]
         assert marks == [("one", b'{"a":[1,2.5,null]}'), ("two", b"null")]
@@ -484,7 +510,10 @@ class TestInterrupt:
             await box.run(code, tools=Toolset(), tape=start)
             records = start.records[:1]
             if replayed:  # the record says that the call was answered, but not what: it is made, and waited for
-                records += [("call", 1, "wait", '[["a"], {}]', b"[]"), ("call", 2, "wait", '[["b"], {}]', b"[9,[1]],[]")]
+                records += [
+                    ("call", 1, "wait", '[["a"], {}]', b"[]"),
+                    ("call", 2, "wait", '[["b"], {}]', b"[9,[1]],[]"),
+                ]
             tape = Memory(records)
             task = asyncio.create_task(box.run(code, run_id="taped", tools=Toolset([wait]), tape=tape))
             await begun.wait()
@@ -537,7 +566,9 @@ async def marked(call):
 """
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(program=PROGRAMS, cuts=st.lists(st.floats(0, 1), min_size=2, max_size=2))
 def test_any_program_cut_anywhere_and_gone_on_with_ends_as_if_nothing_had_happened(
     process_box: Sandbox, program: str, cuts: list[float]

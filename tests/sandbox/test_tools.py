@@ -39,7 +39,9 @@ class TestCalls:
         assert run.result == 3
 
     def test_audit(self, box: Sandbox) -> None:
-        run = box.run_sync("await tools.add(1, 2)\ntry:\n    await tools.fail('no')\nexcept ToolError: pass\nawait tools.echo('ä')")
+        run = box.run_sync(
+            "await tools.add(1, 2)\ntry:\n    await tools.fail('no')\nexcept ToolError: pass\nawait tools.echo('ä')"
+        )
         assert [(call.name, call.ok) for call in run.calls] == [("add", True), ("fail", False), ("echo", True)]
         assert all(call.ms >= 0 and call.argument_bytes > 0 for call in run.calls)
         assert [call.result_bytes for call in run.calls] == [1, 0, 4]
@@ -62,8 +64,14 @@ class TestCalls:
             for code, message in (
                 ("await tools.send(to={'street': 'x'})", "to.number: Field required"),
                 ("await tools.send(to={'street': 'x', 'number': 'y'})", "to.number: Input should be a valid integer"),
-                ("await tools.send(to={'street': 'x', 'number': 1}, mode='no')", "mode: Input should be 'slow' or 'fast'"),
-                ("await tools.send(to={'street': 'x', 'number': 1}, nothing=1)", "nothing: Unexpected keyword argument"),
+                (
+                    "await tools.send(to={'street': 'x', 'number': 1}, mode='no')",
+                    "mode: Input should be 'slow' or 'fast'",
+                ),
+                (
+                    "await tools.send(to={'street': 'x', 'number': 1}, nothing=1)",
+                    "nothing: Unexpected keyword argument",
+                ),
                 ("await tools.send()", "to: Missing required argument"),
             ):
                 run = box.run_sync(code)
@@ -100,7 +108,8 @@ class TestConcurrency:
             "        await asyncio.sleep(20)\n"
             "except TimeoutError:\n"
             "    out.append('timeout again')\n"
-            "async for done in aiter(asyncio.as_completed([tools.echo('slow', delay=0.05), tools.echo('fast', delay=0)])):\n"
+            "async for done in aiter(asyncio.as_completed([tools.echo('slow', delay=0.05), tools.echo('fast', "
+            "delay=0)])):\n"
             "    out.append(await done)\n"
             "out"
         )
@@ -128,7 +137,10 @@ class TestConcurrency:
 
 class TestErrors:
     def test_can_be_caught(self, box: Sandbox) -> None:
-        code = "try:\n    await tools.fail('no such thing')\nexcept ToolError as e:\n    result = [e.name, e.message, str(e)]\nresult"
+        code = (
+            "try:\n    await tools.fail('no such thing')\nexcept ToolError as e:\n    result = [e.name, e.message, "
+            "str(e)]\nresult"
+        )
         assert box.run_sync(code).result == ["fail", "no such thing", "fail: no such thing"]
 
     @pytest.mark.parametrize(
@@ -189,7 +201,9 @@ class TestErrors:
 
 class TestLimits:
     def test_call_limit(self, box: Sandbox) -> None:
-        code = "n = 0\nwhile True:\n    try:\n        n = await tools.add(n, 1)\n    except BaseException:\n        pass"
+        code = (
+            "n = 0\nwhile True:\n    try:\n        n = await tools.add(n, 1)\n    except BaseException:\n        pass"
+        )
         run = box.run_sync(code, limits={"max_tool_calls": 7})
         assert run.status == "call_limit"
         assert run.usage.tool_calls == 7

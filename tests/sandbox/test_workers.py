@@ -18,7 +18,11 @@ from go_ent.sandbox import Run, Sandbox
 
 
 def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children(recursive=True) if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if child.is_running() and child.status() != psutil.STATUS_ZOMBIE
+    ]
 
 
 def workers() -> list[int]:

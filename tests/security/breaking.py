@@ -27,7 +27,8 @@ real = modules["builtins"]
 """
 LINES = BREAK_OUT.count("\n")  # by which the lines of what follows it are off
 
-# All of the guest's memory as one bytearray: a forged LOAD_CONST takes bytes of our own for an object of the interpreter's.
+# All of the guest's memory as one bytearray: a forged LOAD_CONST takes bytes of our own for an object of the
+# interpreter's.
 PEEK = """
 import struct
 ops = operator.attrgetter("opmap")(modules["opcode"])
@@ -66,7 +67,13 @@ class Host:
     def inputs(self) -> dict[str, Any]:
         """Where it all is: the attacks know, and need not look for it."""
         tcp, udp = self.listener.getsockname()[1], self.datagrams.getsockname()[1]
-        return {"secret_file": str(self.file), "marker": str(self.marker), "tcp_port": tcp, "udp_port": udp, "variable": "GO_ENT_CANARY"}
+        return {
+            "secret_file": str(self.file),
+            "marker": str(self.marker),
+            "tcp_port": tcp,
+            "udp_port": udp,
+            "variable": "GO_ENT_CANARY",
+        }
 
     def untouched(self, run: Run) -> None:
         assert self.secret not in run.model_dump_json()

@@ -36,7 +36,8 @@ FAMILIES = {
     "secrets": "Secrets on their way to a guest, a log, an error, a journal",
     "records": "Forged, edited, swapped and damaged records: executions, journals, budgets, indexes, trust",
     "upstream": "Hostile MCP servers and APIs: what they list, answer, ask and refer to",
-    "worker": "A worker process that was taken over, and what the kernel holds it to; the cache that its code comes from",
+    "worker": "A worker process that was taken over, and what the kernel holds it to; the cache that its code comes "
+    "from",
     "folder": "A folder that nobody has trusted: what lies in it, and what its settings name",
     "grants": "Tools that were not granted: budgets, approvals, schemas, names of tools",
 }
@@ -97,7 +98,8 @@ def page() -> str:
     parts = [
         "<!-- Made by `python -m tests.security.corpus` from the tests: change them there. -->\n",
         "# The attacks\n",
-        f"What `tests/security/` tries: {len(found)} mechanisms in {len(FAMILIES)} families, each with the outcome that it must have.",
+        f"What `tests/security/` tries: {len(found)} mechanisms in {len(FAMILIES)} families, each with the "
+        "outcome that it must have.",
         "A test that tries one trick in many spellings counts once.\n",
     ]
     for family, about in FAMILIES.items():

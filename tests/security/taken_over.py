@@ -1,4 +1,5 @@
-"""Workers that were taken over: real ones, by the way every worker comes to be, with hostile native code in a guest's place.
+"""Workers that were taken over: real ones, by the way every worker comes to be, with hostile native code in a guest's
+place.
 
 A guest can't make a system call, so whoever wants to know what the walls hold must start behind WebAssembly's. As a
 program it makes every attack that it is asked for, each in a worker of its own, and says how each ended:
@@ -118,7 +119,15 @@ def foreign_call() -> int:
 def take_memory() -> None:
     """More than a guest may ever have. Nothing of it is touched."""
     for _ in range(9):
-        call("mmap", 0, 1 << 30, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, 2**64 - 1, 0)
+        call(
+            "mmap",
+            0,
+            1 << 30,
+            mmap.PROT_READ | mmap.PROT_WRITE,
+            mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000,
+            2**64 - 1,
+            0,
+        )
 
 
 ATTACKS: dict[str, Callable[[], object]] = {
@@ -163,9 +172,15 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "send to an address": lambda: call("sendto", Scene.socket, b"x", 1, 0, b"\x01\x00/x\0", 5),
     # code of its own
     "map a page to execute": lambda: anonymous(mmap.PROT_READ | mmap.PROT_EXEC),
-    "make a page executable": lambda: call("mprotect", anonymous(mmap.PROT_WRITE), PAGE, mmap.PROT_READ | mmap.PROT_EXEC),
-    "make a page executable by a key": lambda: call("pkey_mprotect", anonymous(mmap.PROT_WRITE), PAGE, mmap.PROT_EXEC, 2**64 - 1),
-    "map a file to execute": lambda: call("mmap", 0, PAGE, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, Scene.output, 0),
+    "make a page executable": lambda: call(
+        "mprotect", anonymous(mmap.PROT_WRITE), PAGE, mmap.PROT_READ | mmap.PROT_EXEC
+    ),
+    "make a page executable by a key": lambda: call(
+        "pkey_mprotect", anonymous(mmap.PROT_WRITE), PAGE, mmap.PROT_EXEC, 2**64 - 1
+    ),
+    "map a file to execute": lambda: call(
+        "mmap", 0, PAGE, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, Scene.output, 0
+    ),
     "share memory": lambda: anonymous(mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED),
     "find a page to write code to": writable_code,
     "have all that is readable be executable": lambda: call("personality", 0x0400000),
@@ -195,7 +210,15 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "fault": lambda: ctypes.string_at(0),
     "abort": lambda: ctypes.CDLL(None).abort(),
 }
-RUN_ORDER = {"memory": None, "fuel": None, "stdout": 10, "keep": False, "session": False, "again": False, "taped": False}
+RUN_ORDER = {
+    "memory": None,
+    "fuel": None,
+    "stdout": 10,
+    "keep": False,
+    "session": False,
+    "again": False,
+    "taped": False,
+}
 RUN_ORDER |= {"message_room": 1 << 20, "answer_room": 1 << 20}
 
 
@@ -237,7 +260,9 @@ def attempt(name: str, wanted: list[str]) -> str:
     if pid == 0:
         ours.close()
         Scene.maps = own_map.open()
-        become_worker(control, cast(Machine, Maker()), cast(Guest, TakenOver()), theirs.fileno(), Scene.output, wanted, [])
+        become_worker(
+            control, cast(Machine, Maker()), cast(Guest, TakenOver()), theirs.fileno(), Scene.output, wanted, []
+        )
     theirs.close()
     channel = wire.Channel(ours)
     channel.send(wire.RUN, wire.encode_run(bytes(SEED_BYTES), json.dumps(RUN_ORDER).encode(), name.encode()))
@@ -253,7 +278,11 @@ def attempt(name: str, wanted: list[str]) -> str:
     except wire.Closed:
         _, status = os.waitpid(pid, 0)
         dumped = " and its memory was dumped" if os.WCOREDUMP(status) else ""
-        return (signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"left with {os.WEXITSTATUS(status)}") + dumped
+        return (
+            signal.Signals(os.WTERMSIG(status)).name
+            if os.WIFSIGNALED(status)
+            else f"left with {os.WEXITSTATUS(status)}"
+        ) + dumped
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return answer

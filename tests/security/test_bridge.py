@@ -90,7 +90,11 @@ class TestMessages:
     def test_what_was_never_made_can_not_be_given_up(self, box: Sandbox, given_up: str) -> None:
         run = hostile(box, f"door.exchange('0\\n[[],[{given_up}]]')\ndoor.exchange('1\\n')\nawait tools.add(1, 2)")
         assert run.error is not None
-        assert (run.status, run.error.message, run.calls) == ("crashed", "the run was lost: the guest broke: protocol", [])
+        assert (run.status, run.error.message, run.calls) == (
+            "crashed",
+            "the run was lost: the guest broke: protocol",
+            [],
+        )
 
     @attack("bridge", "crossings without end")
     def test_a_flood_of_crossings_is_only_cpu(self, box: Sandbox) -> None:
@@ -98,9 +102,22 @@ class TestMessages:
 
     @attack("bridge", "names of tools that nobody granted")
     def test_calls_that_nobody_granted(self, box: Sandbox) -> None:
-        names = ["__class__", "add.__globals__", "../add", "add ", "ADD", "аdd", "add\\\\u0000", "", "__proto__", "a" * 100_000]
+        names = [
+            "__class__",
+            "add.__globals__",
+            "../add",
+            "add ",
+            "ADD",
+            "аdd",
+            "add\\\\u0000",
+            "",
+            "__proto__",
+            "a" * 100_000,
+        ]
         body = ",".join(f'[{n},"{name}",[1,2],{{}}]' for n, name in enumerate(names, 1))
-        run = hostile(box, f"import json\nout = door.exchange('5\\n[[{body}],[]]')\nout.count('there is no such tool') > 0")
+        run = hostile(
+            box, f"import json\nout = door.exchange('5\\n[[{body}],[]]')\nout.count('there is no such tool') > 0"
+        )
         assert run.result is True
         assert [call.ok for call in run.calls] == [False] * len(names)
         assert all(len(call.name) <= 200 for call in run.calls)
@@ -186,11 +203,14 @@ class TestAnswers:
             "e = ValueError()\ne.__notes__ = 5\nraise e",
             "class N:\n    def __str__(self): raise OSError\ne = ValueError()\ne.__notes__ = [N()]\nraise e",
             "class E(Exception):\n    def __str__(self): return 5\nraise E",
-            "class M(type):\n    @property\n    def __name__(self): raise OSError\nclass E(Exception, metaclass=M): pass\nraise E",
-            "class M(type):\n    @property\n    def __name__(self): raise SystemExit\nclass E(Exception, metaclass=M): pass\nraise E",
+            "class M(type):\n    @property\n    def __name__(self): raise OSError\nclass E(Exception, "
+            "metaclass=M): pass\nraise E",
+            "class M(type):\n    @property\n    def __name__(self): raise SystemExit\nclass E(Exception, "
+            "metaclass=M): pass\nraise E",
             "class E(Exception):\n    @property\n    def __notes__(self): raise KeyboardInterrupt\nraise E",
             "class N:\n    def __str__(self): raise GeneratorExit\ne = ValueError()\ne.__notes__ = [N()]\nraise e",
-            "class E(Exception):\n    @property\n    def line(self): raise KeyboardInterrupt\n    __traceback__ = None\nraise E",
+            "class E(Exception):\n    @property\n    def line(self): raise KeyboardInterrupt\n    "
+            "__traceback__ = None\nraise E",
             "e = NameError('x')\ne.name = 5\nraise e",
             "e = SyntaxError('x')\ne.lineno = 'a'\nraise e",
             "class A:\n    def __dir__(self): raise OSError\nA().nothing",
@@ -254,7 +274,9 @@ class TestHost:
                 assert psutil.Process().memory_info().rss - before < 250 << 20
 
     @attack("resources", "a message that is slow to clean")
-    @pytest.mark.parametrize("text", ["+/" * 40_000, "/a" * 40_000, "/" * 80_000, "a/" * 40_000, "/a/b.py" * 10_000, "C:\\" * 20_000])
+    @pytest.mark.parametrize(
+        "text", ["+/" * 40_000, "/a" * 40_000, "/" * 80_000, "a/" * 40_000, "/a/b.py" * 10_000, "C:\\" * 20_000]
+    )
     def test_scrubbing_takes_no_time(self, text: str) -> None:
         started = time.perf_counter()
         scrub(text)
@@ -299,7 +321,9 @@ class TestHost:
         for in_process in (False, True):
             with Sandbox([plain, later], Limits(timeout_s=3), in_process=in_process) as box:
                 for call in ("plain", "later"):
-                    run = box.run_sync(f"try:\n    await tools.{call}()\nexcept ToolError as e:\n    result = 'caught'\nresult")
+                    run = box.run_sync(
+                        f"try:\n    await tools.{call}()\nexcept ToolError as e:\n    result = 'caught'\nresult"
+                    )
                     assert run.result == "caught"
                     assert "/root/secret" not in run.model_dump_json()
 

@@ -1,4 +1,5 @@
-"""The door between guest and host, used as it was not meant: by a broken guest's own messages, and by code that is merely sly.
+"""The door between guest and host, used as it was not meant: by a broken guest's own messages, and by code that is
+merely sly.
 
 What the host did is read off its audit, which no guest can write to.
 """
@@ -20,7 +21,10 @@ from tests.security.corpus import attack
 PROTOCOL = "the run was lost: the guest broke: protocol"
 NOT_AN_ANSWER = "the guest answered with something that is not an answer"
 # What a panic ends in: where the kernel shuts workers in, one that would print why is ended before it has.
-PANIC = ("the run was lost: the guest broke: wasm `unreachable` instruction executed", "the run was lost: its worker died")
+PANIC = (
+    "the run was lost: the guest broke: wasm `unreachable` instruction executed",
+    "the run was lost: its worker died",
+)
 
 
 def said(message: str, wait: str = "-1") -> str:
@@ -73,7 +77,9 @@ class TestNumbers:
 
     @attack("bridge", "a call given up in the message that makes it")
     def test_a_call_given_up_at_once(self, box: Sandbox) -> None:
-        run = broken(box, f"[{said(call(1, 'echo', 'a', 0.05, given_up=[1]), '0')}, {said(call(2, 'echo', 'b', 0.02))}]")
+        run = broken(
+            box, f"[{said(call(1, 'echo', 'a', 0.05, given_up=[1]), '0')}, {said(call(2, 'echo', 'b', 0.02))}]"
+        )
         assert run.result == ["", '[[2,1,"b"]]']
         assert audit(run) == [("echo", False, "Cancelled: cancelled"), ("echo", True, None)]
 
@@ -124,7 +130,8 @@ class TestText:
         assert run.error is not None
         assert (run.status, run.error.kind) == ("error", "NotEncodable")
         assert run.error.message == (
-            "arguments of tools.echo[2][0]: text with a lone surrogate can't be encoded as JSON; it is not valid Unicode"
+            "arguments of tools.echo[2][0]: text with a lone surrogate can't be encoded as JSON; it is not "
+            "valid Unicode"
         )
         assert run.calls == []
 
@@ -142,7 +149,9 @@ class TestText:
         assert audit(run) == [("add", False, "InvalidArguments: a: Input should be a finite number")]
 
     @attack("bridge", "a mark, a comment or a comma where none belongs")
-    @pytest.mark.parametrize("form", ["\ufeff[{},[]]", "[{},[]] ", "[{},[]]x", "[{},[],]", "/*c*/[{},[]]", "[{},[]][{},[]]", "[{} [],[]]"])
+    @pytest.mark.parametrize(
+        "form", ["\ufeff[{},[]]", "[{},[]] ", "[{},[]]x", "[{},[],]", "/*c*/[{},[]]", "[{},[]][{},[]]", "[{} [],[]]"]
+    )
     def test_nearly_json(self, process_box: Sandbox, form: str) -> None:
         body = form.replace("{}", '[[1,"add",[1,2],{}]]')
         run = broken(process_box, f"{said(body, '0')}\n'went on'")
@@ -166,14 +175,20 @@ class TestNames:
         self.unknown(process_box, name)
 
     @attack("bridge", "letters that look the same")
-    @pytest.mark.parametrize("name", ["аdd", "ａdd", "ádd", "add\u200b", "\u202eadd", "ad\u0064\u0301", "add\x00", "𝐚𝐝𝐝"])
+    @pytest.mark.parametrize(
+        "name", ["аdd", "ａdd", "ádd", "add\u200b", "\u202eadd", "ad\u0064\u0301", "add\x00", "𝐚𝐝𝐝"]
+    )
     def test_look_alikes_are_other_names(self, process_box: Sandbox, name: str) -> None:
         self.unknown(process_box, name)
 
     def unknown(self, box: Sandbox, name: str) -> None:
         run = box.run_sync("await tools[name](1, 2)", {"name": name})
         assert run.error is not None, run.result
-        assert (run.status, run.error.kind, run.error.message) == ("error", "ToolError", f"{name}: there is no such tool")
+        assert (run.status, run.error.kind, run.error.message) == (
+            "error",
+            "ToolError",
+            f"{name}: there is no such tool",
+        )
         assert run.error.hint
         assert "available: tools.add" in run.error.hint
         assert audit(run) == [(name, False, "UnknownTool: there is no such tool")]
@@ -202,7 +217,11 @@ class TestNames:
 
     @attack("bridge", "the guest's own list of tools, added to")
     def test_the_guests_list_grants_nothing(self, box: Sandbox) -> None:
-        run = broken(box, "modules['guest.bridge'].bridge.names.append('secret')\nprint('secret' in dir(tools))\nawait tools.secret()")
+        run = broken(
+            box,
+            "modules['guest.bridge'].bridge.names.append('secret')\nprint('secret' "
+            "in dir(tools))\nawait tools.secret()",
+        )
         assert run.error is not None
         assert (run.stdout, run.error.message) == ("True\n", "secret: there is no such tool")
 
@@ -224,7 +243,9 @@ class TestNames:
 
 class TestArguments:
     @attack("bridge", "twenty thousand arguments")
-    @pytest.mark.parametrize(("arguments", "wrong"), [("*range(20_000)", 19_998), ("**{f'k{n}': n for n in range(20_000)}", 20_002)])
+    @pytest.mark.parametrize(
+        ("arguments", "wrong"), [("*range(20_000)", 19_998), ("**{f'k{n}': n for n in range(20_000)}", 20_002)]
+    )
     def test_many_arguments_are_counted_not_listed(self, process_box: Sandbox, arguments: str, wrong: int) -> None:
         run = process_box.run_sync(f"await tools.add({arguments})")
         assert run.error is not None
@@ -243,7 +264,10 @@ class TestArguments:
         run = box.run_sync("import json\nvalue = json.loads(text)\nawait tools.echo(value)", {"text": value})
         assert run.error is not None
         assert (run.status, run.error.kind, run.error.line) == ("error", "NotEncodable", 3)
-        assert run.error.message == "arguments of tools.echo: nested too deeply to be encoded as JSON; about 200 levels are accepted"
+        assert (
+            run.error.message
+            == "arguments of tools.echo: nested too deeply to be encoded as JSON; about 200 levels are accepted"
+        )
         assert run.calls == []
 
     def test_arguments_as_deep_as_the_host_reads_are_sent(self, box: Sandbox) -> None:
@@ -256,14 +280,20 @@ class TestArguments:
 
     @attack("bridge", "many calls, each below the limit, in one message over it")
     def test_the_message_is_bounded_as_a_whole(self, process_box: Sandbox) -> None:
-        code = "door.exchange('0\\n[[' + ','.join(f'[{n},\"echo\",[\"{\"x\" * 900}\"],{{}}]' for n in range(1, 200)) + '],[]]')"
+        code = (
+            "door.exchange('0\\n[[' + ','.join(f'[{n},\"echo\",[\"{\"x\" * 900}\"],{{}}]' for n in range(1, 200)) "
+            "+ '],[]]')"
+        )
         run = broken(process_box, code, max_call_bytes=1000)
         lost(run, PROTOCOL)
         assert run.calls == []
 
     @attack("bridge", "more calls than one message may hold")
     def test_a_message_of_too_many_calls(self, process_box: Sandbox) -> None:
-        run = broken(process_box, "door.exchange('0\\n[[' + ','.join(f'[{n},\"add\",[1,2],{{}}]' for n in range(1, 1026)) + '],[]]')")
+        run = broken(
+            process_box,
+            "door.exchange('0\\n[[' + ','.join(f'[{n},\"add\",[1,2],{{}}]' for n in range(1, 1026)) + '],[]]')",
+        )
         lost(run, PROTOCOL)
         assert run.calls == []
 
@@ -276,7 +306,10 @@ class TestArguments:
             return n
 
         with Sandbox([note], Limits(timeout_s=5)) as box:
-            code = "door.exchange('0\\n[[' + ','.join(f'[{n},\"note\",[{n}],{{}}]' for n in range(1, 101)) + '],[]]')\nawait tools.note(7)"
+            code = (
+                "door.exchange('0\\n[[' + ','.join(f'[{n},\"note\",[{n}],{{}}]' for n in range(1, 101)) + "
+                "'],[]]')\nawait tools.note(7)"
+            )
             run = box.run_sync(BREAK_OUT + code, limits={"max_tool_calls": 10})
         assert run.error is not None
         assert (run.status, run.error.message) == ("call_limit", "the run made more tool calls than max_tool_calls=10")
@@ -297,7 +330,9 @@ class TestArguments:
             code = "try:\n    await tools.pay(100)\nexcept BaseException: pass\nawait tools.pay(1)\n'went on'"
             run = box.run_sync(code)
         assert (run.status, run.result, paid) == ("paused", None, [])
-        assert [(one.tool, one.arguments, one.reason) for one in run.pending] == [("pay", {"amount": 100}, "more than ten")]
+        assert [(one.tool, one.arguments, one.reason) for one in run.pending] == [
+            ("pay", {"amount": 100}, "more than ten")
+        ]
 
 
 class TestReentrancy:
@@ -305,13 +340,18 @@ class TestReentrancy:
 
     @attack("bridge", "a checkpoint made while arguments are being encoded")
     def test_calls_go_out_in_the_order_of_their_numbers(self, box: Sandbox) -> None:
-        run = box.run_sync(self.SLY.format(inside="checkpoint('inner', 1)") + "[await tools.echo(D(1)), await tools.add(1, 2)]")
+        run = box.run_sync(
+            self.SLY.format(inside="checkpoint('inner', 1)") + "[await tools.echo(D(1)), await tools.add(1, 2)]"
+        )
         assert (run.status, run.result) == ("completed", ["1", 3]), run.error
         assert audit(run) == [("echo", True, None), ("add", True, None)]
 
     @attack("bridge", "a call made while a checkpoint's value is being encoded")
     def test_a_checkpoint_within_a_checkpoint(self, box: Sandbox) -> None:
-        run = box.run_sync(self.SLY.format(inside="checkpoint('inner', 1)") + "checkpoint('outer', [D(1), D(2)])\nawait tools.add(1, 2)")
+        run = box.run_sync(
+            self.SLY.format(inside="checkpoint('inner', 1)")
+            + "checkpoint('outer', [D(1), D(2)])\nawait tools.add(1, 2)"
+        )
         assert (run.status, run.result) == ("completed", 3), run.error
 
     @attack("bridge", "the guest's own entry, called from inside")
@@ -355,7 +395,8 @@ class TestEnd:
     def test_a_late_call_is_a_call(self, box: Sandbox) -> None:
         code = (
             "finish = runner._finish\ndef late(*a, **k):\n    text = finish(*a, **k)\n"
-            "    door.exchange('-1\\n[[[5,\"add\",[1,2],{}]],[]]')\n    door.write('late')\n    return text\nrunner._finish = late\n1"
+            "    door.exchange('-1\\n[[[5,\"add\",[1,2],{}]],[]]')\n    door.write('late')\n    return "
+            "text\nrunner._finish = late\n1"
         )
         run = broken(box, code)
         assert (run.status, run.result, run.stdout) == ("completed", 1, "late")
@@ -389,7 +430,10 @@ class TestEnd:
                 raise
 
         with Sandbox([slow], Limits(timeout_s=5)) as box:
-            run = box.run_sync("import asyncio\nt = asyncio.ensure_future(tools.slow())\nfor _ in range(3): await asyncio.sleep(0.01)\n1")
+            run = box.run_sync(
+                "import asyncio\nt = asyncio.ensure_future(tools.slow())\nfor _ in range(3): await "
+                "asyncio.sleep(0.01)\n1"
+            )
             assert (run.status, run.result) == ("completed", 1)
             assert [(call.name, call.ok) for call in run.calls] == [("slow", False)]
         assert ended == ["cancelled"]
@@ -398,7 +442,8 @@ class TestEnd:
     def test_a_late_answer_is_not_the_next_runs(self, box: Sandbox) -> None:
         with box.session() as session:
             first = session.run_sync(
-                "import asyncio\nt = asyncio.ensure_future(tools.echo('first', delay=0.1))\nfor _ in range(3): await asyncio.sleep(0)\n1"
+                "import asyncio\nt = asyncio.ensure_future(tools.echo('first', delay=0.1))\nfor _ in range(3): "
+                "await asyncio.sleep(0)\n1"
             )
             assert (first.status, first.result) == ("completed", 1)
             second = session.run_sync("await tools.echo('second', delay=0.3)")
@@ -419,7 +464,9 @@ class TestAnswers:
         assert (run.usage.result_bytes, run.files) == (0, {})
 
     @attack("bridge", "a status that only the host gives")
-    @pytest.mark.parametrize("status", ["timeout", "cpu_limit", "call_limit", "fuel_limit", "crashed", "Completed", "completed "])
+    @pytest.mark.parametrize(
+        "status", ["timeout", "cpu_limit", "call_limit", "fuel_limit", "crashed", "Completed", "completed "]
+    )
     def test_a_status_of_the_hosts(self, process_box: Sandbox, status: str) -> None:
         lost(self.answered(process_box, f'{{"status":"{status}"}}\0001\0'), NOT_AN_ANSWER)
 
@@ -448,7 +495,9 @@ class TestAnswers:
         assert run.files == {}
 
     @attack("bridge", "a result that is nearly JSON")
-    @pytest.mark.parametrize("result", ['"\\ud800"', "[" * 5000 + "]" * 5000, "{1:2}", "9" * 5000, "'x'", "undefined", ""])
+    @pytest.mark.parametrize(
+        "result", ['"\\ud800"', "[" * 5000 + "]" * 5000, "{1:2}", "9" * 5000, "'x'", "undefined", ""]
+    )
     def test_results_that_can_not_be_read(self, process_box: Sandbox, result: str) -> None:
         run = self.answered(process_box, f'{{"status":"completed"}}\0{result}\0')
         assert run.error is not None
@@ -462,7 +511,9 @@ class TestAnswers:
         lost(run, *PANIC)
 
     @attack("bridge", "a message that is no text")
-    @pytest.mark.parametrize("call", ["exchange(None)", "exchange(5)", "exchange(b'0')", "write(None)", "keep([])", "exchange()"])
+    @pytest.mark.parametrize(
+        "call", ["exchange(None)", "exchange(5)", "exchange(b'0')", "write(None)", "keep([])", "exchange()"]
+    )
     def test_what_is_no_text_does_not_leave_the_guest(self, process_box: Sandbox, call: str) -> None:
         run = broken(process_box, f"door.{call}")
         assert run.error is not None

@@ -45,7 +45,9 @@ def change(project: Path, *statements: str) -> None:
 
 
 @attack("records", "a budget's files that are links")
-@pytest.mark.parametrize("name", ["budget.db", "budget.db-wal", "budget.db-shm", "budget.db-journal", ".budget.db.lock"])
+@pytest.mark.parametrize(
+    "name", ["budget.db", "budget.db-wal", "budget.db-shm", "budget.db-journal", ".budget.db.lock"]
+)
 def test_nothing_is_written_through_a_link(budget: Budget, tmp_path: Path, name: str) -> None:
     secret = tmp_path / "outside"
     secret.write_text("precious")
@@ -58,7 +60,9 @@ def test_nothing_is_written_through_a_link(budget: Budget, tmp_path: Path, name:
 
 @attack("records", "a budget that is a pipe or a folder")
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_what_is_no_file_is_refused_without_waiting(budget: Budget, tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_what_is_no_file_is_refused_without_waiting(
+    budget: Budget, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     (tmp_path / ".go-ent").mkdir()
     make(tmp_path / ".go-ent" / "budget.db")
     with pytest.raises(LedgerError, match="not an ordinary file"):
@@ -138,13 +142,18 @@ def test_a_caller_does_not_say_what_the_programs_of_others_cost(
     ran = tmp_path / "ran"
     argv = ["sh", "-c", f"cat >/dev/null; echo x >> {ran}; echo done"]
     config = EngineConfig.model_validate(
-        {"commands": {"ask": {"argv": argv, "stdin": True, **configured}}, "budget": {"day": {"usd": 0.5}, "hard": True}}
+        {
+            "commands": {"ask": {"argv": argv, "stdin": True, **configured}},
+            "budget": {"day": {"usd": 0.5}, "hard": True},
+        }
     )
 
     async def main() -> float:
         async with Engine(tmp_path, config=config, trusted=True, mode="mcp") as engine:
             for _ in range(5):
-                await engine.execute(Task.model_validate({"command": "ask", "description": "x", **declared}), may_start=False)
+                await engine.execute(
+                    Task.model_validate({"command": "ask", "description": "x", **declared}), may_start=False
+                )
             return (await engine.budget()).day.spent_usd
 
     spent = asyncio.run(main())
@@ -154,14 +163,18 @@ def test_a_caller_does_not_say_what_the_programs_of_others_cost(
 
 
 class TestHotJournal:
-    """Before SQLite opens a database it rolls back what a journal beside it says, and deletes the file that the journal names."""
+    """Before SQLite opens a database it rolls back what a journal beside it says, and deletes the file that the
+    journal names.
+    """
 
     def forge(self, database: Path, victim: Path) -> None:
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as made:
             made.execute("CREATE TABLE t (x)")
         magic, page, name = bytes.fromhex("d9d505f920a163d7"), 4096, str(victim).encode()
         header = magic + struct.pack(">IIIII", 0, 1234, database.stat().st_size // page, 512, page)
-        super_journal = struct.pack(">I", 0x40000000 // page + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+        super_journal = (
+            struct.pack(">I", 0x40000000 // page + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+        )
         Path(f"{database}-journal").write_bytes(header.ljust(512, b"\0") + super_journal)
 
     def test_sqlite_itself_would(self, tmp_path: Path) -> None:

@@ -21,7 +21,12 @@ from tests.security.corpus import attack
 from tests.support.scripted import Scripted, engine_of
 
 CONFIG: dict[str, Any] = {
-    "serve": {"clients": {"alice": {"token_env": "A", "allow": ["*"]}, "bob": {"token_env": "B", "allow": ["mine"], "compose": True}}}
+    "serve": {
+        "clients": {
+            "alice": {"token_env": "A", "allow": ["*"]},
+            "bob": {"token_env": "B", "allow": ["mine"], "compose": True},
+        }
+    }
 }
 ALICE, BOB = Caller("alice", ("*",), may_run_agents=False), Caller("bob", ("mine",), may_run_agents=False)
 TOOL = '# /// tool\n# name = "{0}"\n# ///\ndef {0}(n: int) -> int:\n    """Made for a test."""\n    return n\n'

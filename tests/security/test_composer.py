@@ -96,7 +96,10 @@ class TestGrants:
         REACHED.clear()
         config = project / ".go-ent" / "config.toml"
         config.write_text('[grants]\nallow = ["vault.*"]\n')
-        source = '# /// tool\n# name = "leak"\n# ///\nasync def leak() -> str:\n    """L."""\n    return await tools.vault.secret()\n'
+        source = (
+            '# /// tool\n# name = "leak"\n# ///\nasync def leak() -> str:\n    """L."""\n    return await '
+            "tools.vault.secret()\n"
+        )
 
         async def compose_and_call() -> str:
             async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
@@ -117,7 +120,9 @@ class TestGrants:
         folder = project / ".go-ent" / "composed-tools"
         folder.mkdir()
         head = '# /// tool\n# name = "leak"\n# requires = ["*"]\n# ///\n'
-        (folder / "leak.py").write_text(head + 'async def leak() -> str:\n    """L."""\n    return await tools.vault.secret()\n')
+        (folder / "leak.py").write_text(
+            head + 'async def leak() -> str:\n    """L."""\n    return await tools.vault.secret()\n'
+        )
 
         async def main() -> str:
             async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
@@ -167,7 +172,10 @@ CHAIN = {
 
 
 class TestSchemasThatTakeForEver:
-    TYPES = "from typing import TypedDict\nclass A(TypedDict):\n    x: 'A | B | int'\nclass B(TypedDict):\n    x: 'A | B | int'\n"
+    TYPES = (
+        "from typing import TypedDict\nclass A(TypedDict):\n    x: 'A | B | int'\nclass B(TypedDict):\n    x: 'A | "
+        "B | int'\n"
+    )
 
     @attack("grants", "a type that takes for ever to check")
     async def test_an_ordinary_type(self, project: Path, box: Sandbox) -> None:
@@ -189,7 +197,10 @@ class TestSchemasThatTakeForEver:
         ("schema", "value"),
         [
             (
-                {"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(45)} | {"d45": {}}, "$ref": "#/$defs/d0"},
+                {
+                    "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(45)} | {"d45": {}},
+                    "$ref": "#/$defs/d0",
+                },
                 1,
             ),
             ({"type": "array", "items": {"anyOf": [{"const": n} for n in range(3000)]}}, ["x"] * 100_000),
@@ -255,7 +266,9 @@ class TestProject:
     @attack("grants", "examples that together use more than a run may")
     async def test_examples_have_limits_together(self, project: Path) -> None:
         (project / ".go-ent" / "config.toml").write_text("[limits]\nmax_tool_calls = 5\n")
-        code = 'async def t() -> int:\n    """T."""\n    for _ in range(30):\n        await tools.public()\n    return 1\n'
+        code = (
+            'async def t() -> int:\n    """T."""\n    for _ in range(30):\n        await tools.public()\n    return 1\n'
+        )
         example = '# /// examples\n# {"result": 1, "calls": [{"tool": "public", "result": "x"}]}\n# ///\n'
 
         async with Composer(project, tools=[public]) as composer:
@@ -277,10 +290,18 @@ class TestStore:
         assert [path.name for path in outside.iterdir()] == [".tmp-mine"]
 
     @attack("paths", "a tool's name that is a path")
-    @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "..", ".", "", "a\0b", "A", "x" * 65, "con", ".history", "a.py", "é"])
+    @pytest.mark.parametrize(
+        "name", ["../x", "/tmp/x", "a/b", "..", ".", "", "a\0b", "A", "x" * 65, "con", ".history", "a.py", "é"]
+    )
     def test_no_path_outside_can_be_formed(self, tmp_path: Path, name: str) -> None:
         store = Store(tmp_path / "store", "project")
-        for act in (store.read, store.versions, store.remove, lambda n: store.version(n, 1), lambda n: store.rollback(n, 1)):
+        for act in (
+            store.read,
+            store.versions,
+            store.remove,
+            lambda n: store.version(n, 1),
+            lambda n: store.rollback(n, 1),
+        ):
             if name != "con":
                 with pytest.raises(ComposerError):
                     act(name)
@@ -370,8 +391,15 @@ class Hostile:
         self.text = text
 
     async def tools(self) -> list[ToolSpec]:
-        schema = {"type": "object", "properties": {self.text: {"type": "string", "description": self.text, "enum": [self.text]}}}
-        return [ToolSpec("evil.tool", self.text, schema, {"type": "object", "title": self.text, "properties": {self.text: {}}})]
+        schema = {
+            "type": "object",
+            "properties": {self.text: {"type": "string", "description": self.text, "enum": [self.text]}},
+        }
+        return [
+            ToolSpec(
+                "evil.tool", self.text, schema, {"type": "object", "title": self.text, "properties": {self.text: {}}}
+            )
+        ]
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         return {self.text: self.text}
@@ -412,7 +440,9 @@ async def test_texts_of_an_upstream_stay_texts(box: Sandbox, text: str) -> None:
 
 @attack("grants", "code that lies about its own interface")
 def test_a_forged_answer_of_the_inspector_changes_nothing(project: Path, box: Sandbox) -> None:
-    """A tool whose code lies about its own interface lies to its callers only: what it may call is the host's business."""
+    """A tool whose code lies about its own interface lies to its callers only: what it may call is the host's
+    business.
+    """
     REACHED.clear()
     source = '''# /// tool
 # name = "liar"

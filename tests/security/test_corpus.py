@@ -47,7 +47,9 @@ def test_no_attack_can_only_succeed(found: list[corpus.Attack]) -> None:
     trees: dict[str, dict[str, ast.AST]] = {}
     for path in Path(__file__).parent.glob("test_*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        trees[path.name] = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        trees[path.name] = {
+            node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
     for one in found:
         file, _, name = one.test.partition("::")
         assert _asserts(name.rpartition("::")[2], trees[file], set()), one

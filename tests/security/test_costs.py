@@ -1,4 +1,6 @@
-"""What a guest costs its host, it pays: the host's work on its messages is bounded, charged to the run, and not done on the loop."""
+"""What a guest costs its host, it pays: the host's work on its messages is bounded, charged to the run, and not done
+on the loop.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ def broken(box: Sandbox, code: str, **limits: float) -> Run:
 class TestMessages:
     @attack("resources", "megabytes of calls given up, for ever")
     @pytest.mark.parametrize(
-        "given_up", ["'[],' * 1_390_000 + '0'", "'{},' * 1_390_000 + '0'", "'\"' + 'x' * 4_000_000 + '\"'", "'1,' * 2_000_000 + '1'"]
+        "given_up",
+        [
+            "'[],' * 1_390_000 + '0'",
+            "'{},' * 1_390_000 + '0'",
+            "'\"' + 'x' * 4_000_000 + '\"'",
+            "'1,' * 2_000_000 + '1'",
+        ],
     )
     def test_the_first_message_is_the_last(self, box: Sandbox, given_up: str) -> None:
         run = broken(box, f"message = '0\\n[[],[' + {given_up} + ']]'\nwhile True: door.exchange(message)")
@@ -39,7 +47,9 @@ class TestMessages:
         assert (run.status, run.error.message, run.usage.tool_calls) == ("crashed", PROTOCOL, 0)
 
     @attack("resources", "a call of a million values, past the guest's own count")
-    @pytest.mark.parametrize("values", ["'{},' * 1_300_000", "'[],' * 20_000", "'\"\",' * 90_000", "('1' * 4000 + ',') * 1000"])
+    @pytest.mark.parametrize(
+        "values", ["'{},' * 1_300_000", "'[],' * 20_000", "'\"\",' * 90_000", "('1' * 4000 + ',') * 1000"]
+    )
     def test_values_are_counted_before_they_are_built(self, box: Sandbox, values: str) -> None:
         run = broken(box, f"door.exchange('-1\\n[[[1,\"echo\",[[' + {values} + '0]],{{}}]],[]]')")
         assert run.error is not None
@@ -48,7 +58,10 @@ class TestMessages:
     @attack("resources", "long messages that cost the guest nothing")
     def test_the_hosts_work_is_the_runs(self, process_box: Sandbox) -> None:
         """The guest sends one message again and again; what the host does with it counts against `cpu_s`."""
-        code = "text = ',' * 4_000_000\nn = 0\nwhile True:\n    n += 1\n    door.exchange(f'0\\n[[[{n},\"no\",[\"{text}\"],{{}}]],[]]')"
+        code = (
+            "text = ',' * 4_000_000\nn = 0\nwhile True:\n    n += 1\n    "
+            'door.exchange(f\'0\\n[[[{n},"no",["{text}"],{{}}]],[]]\')'
+        )
         before = time.process_time()
         run = process_box.run_sync(BREAK_OUT + code, limits={"cpu_s": 1, "max_tool_calls": 1000})
         spent = time.process_time() - before
@@ -95,14 +108,18 @@ class TestAnswers:
 
         async def main() -> tuple[Run, Run]:
             async with Sandbox() as box:
-                return await box.run("1", files=Files(a=b"kept")), await box.run("'x' * 500_000", files=Files(a=b"kept"))
+                return await box.run("1", files=Files(a=b"kept")), await box.run(
+                    "'x' * 500_000", files=Files(a=b"kept")
+                )
 
         for run in asyncio.run(main()):
             assert (run.status, run.files) == ("completed", {"a": b"kept"})
         assert [thread is threading.main_thread() for thread in where] == [True, False]
 
     @attack("resources", "an answer longer than any")
-    @pytest.mark.parametrize("answer", ["'x' * 45_000_000", "'\\0' * 45_000_000", "'{\"status\":[' + '[],' * 80_000 + '0]}\\0001\\0'"])
+    @pytest.mark.parametrize(
+        "answer", ["'x' * 45_000_000", "'\\0' * 45_000_000", "'{\"status\":[' + '[],' * 80_000 + '0]}\\0001\\0'"]
+    )
     def test_an_answer_is_bounded_before_it_is_read(self, box: Sandbox, answer: str) -> None:
         run = broken(box, f"runner._finish = lambda *a, **k: {answer}\n1")
         assert (run.status, run.result) == ("crashed", None)
@@ -115,7 +132,9 @@ class TestAnswers:
         assert parse_gently(text, None) == parse(text, None)
 
     @attack("resources", "a megabyte of values that is nearly JSON")
-    @pytest.mark.parametrize("bad", ["[" * 201 + "]" * 201, '"\\ud800"', "9" * 5000, "01", "'x'", '"\x01"', "[1,]", '{"a"}'])
+    @pytest.mark.parametrize(
+        "bad", ["[" * 201 + "]" * 201, '"\\ud800"', "9" * 5000, "01", "'x'", '"\x01"', "[1,]", '{"a"}']
+    )
     def test_small_steps_take_no_more_than_large_ones(self, bad: str) -> None:
         text = f"[{'0,' * (MANY + 1)}{bad}]".encode()
         for read in (parse, parse_gently):
@@ -166,7 +185,8 @@ class TestCounting:
             return n
 
         code = (
-            "import asyncio\nts = [asyncio.ensure_future(tools.slow(n)) for n in range(700)]\nawait asyncio.sleep(0.01)\n"
+            "import asyncio\nts = [asyncio.ensure_future(tools.slow(n)) for n in range(700)]\nawait "
+            "asyncio.sleep(0.01)\n"
             "for t in ts: t.cancel()\nawait asyncio.gather(*ts, return_exceptions=True)\n'went on'"
         )
         with Sandbox([slow], Limits(timeout_s=20)) as box:

@@ -138,7 +138,9 @@ class TestAHostileGuest:
     ) -> None:
         monkeypatch.setattr(reading, "MAX_LINE", 1 << 20)
         world = World()
-        run = begin(project, box, world, code="await tools.w.again(text='a')\nlen(await tools.w.again(text='x' * 2_000_000))")
+        run = begin(
+            project, box, world, code="await tools.w.again(text='a')\nlen(await tools.w.again(text='x' * 2_000_000))"
+        )
         assert run.status == "crashed"
         assert run.error is not None
         assert run.error.kind == "NotRecorded"
@@ -194,7 +196,10 @@ class TestAForgedState:
     @attack("records", "a forged state that makes lines of its own")
     @pytest.mark.parametrize("what", list(FORGED))
     def test_makes_no_lines_of_its_own_either(self, project: Path, what: str) -> None:
-        lines = [line(2, "guest", ',"path":"1"'), line(3, "line", f',"n":1,"digest":"","status":{json.dumps(self.LINES)}')]
+        lines = [
+            line(2, "guest", ',"path":"1"'),
+            line(3, "line", f',"n":1,"digest":"","status":{json.dumps(self.LINES)}'),
+        ]
         execution_id = plant(project, forged(**self.FORGED[what]), *(lines if what == "line" else ()))
         shown = go_ent("status", execution_id, cwd=project).stdout.decode()
         assert "status    paused" in shown
@@ -223,8 +228,13 @@ class TestWhatWaitsForApproval:
     @attack("records", "a request too long to be looked at")
     def test_is_approved_by_name_if_it_is_too_long_to_be_shown(self, project: Path, box: Sandbox) -> None:
         run = self.waiting(project, box, 300_000)
-        assert "too long to be shown (name the call to approve it)" in go_ent("status", run.id, cwd=project).stdout.decode()
-        with pytest.raises(ExecutionConflict, match=r"call run/1, w\.danger, are too long to be shown: name the call to approve it"):
+        assert (
+            "too long to be shown (name the call to approve it)"
+            in go_ent("status", run.id, cwd=project).stdout.decode()
+        )
+        with pytest.raises(
+            ExecutionConflict, match=r"call run/1, w\.danger, are too long to be shown: name the call to approve it"
+        ):
             approve(project, box, run.id)
         approve(project, box, run.id, "run/1")
         world = World()
@@ -233,7 +243,9 @@ class TestWhatWaitsForApproval:
 
     def request(self, shown: str, really: str) -> ExecutionState:
         digest = hashlib.sha256(to_json({"name": really})).hexdigest()
-        asked = Request(tool="w.danger", arguments={"name": shown}, digest=digest, reason="calls of this tool need approval", at=1.0)
+        asked = Request(
+            tool="w.danger", arguments={"name": shown}, digest=digest, reason="calls of this tool need approval", at=1.0
+        )
         return forged(work={"guest": {"code": f"await tools.w.danger(name={really!r})"}}, requests={"run/1": asked})
 
     @attack("records", "a request that shows another call than it makes")
@@ -289,7 +301,9 @@ class TestALinkedFolder:
 
 class TestAnIndexThatSomebodyElseMade:
     @attack("records", "a trigger behind the name of an index")
-    def test_with_a_trigger_behind_the_name_of_an_index_is_made_anew(self, project: Path, store: ExecutionStore) -> None:
+    def test_with_a_trigger_behind_the_name_of_an_index_is_made_anew(
+        self, project: Path, store: ExecutionStore
+    ) -> None:
         execution_id = plant(project, forged(status="completed"))
         path = store.folder / "index.db"
         hidden = list(SCHEMA)[-1]
@@ -302,7 +316,9 @@ class TestAnIndexThatSomebodyElseMade:
             database.execute("INSERT INTO filled VALUES (0, 1, '')")
             database.execute("PRAGMA writable_schema=ON")
             (number,) = database.execute("SELECT rowid FROM sqlite_master WHERE name = ?", (hidden,)).fetchone()
-            rest = database.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master WHERE rowid = ?", (number,)).fetchone()
+            rest = database.execute(
+                "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master WHERE rowid = ?", (number,)
+            ).fetchone()
             database.execute("DELETE FROM sqlite_master WHERE rowid = ?", (number,))
             insert = "INSERT INTO sqlite_master (rowid, type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, ?, ?, ?)"
             database.execute(insert, (number, "trigger", hidden, "executions", 0, trigger))
@@ -416,7 +432,9 @@ class TestAForgedJournal:
 
     @attack("records", "a journal with a damaged end, followed")
     @pytest.mark.parametrize("follow", [(), ("--follow",)])
-    def test_with_a_damaged_end_is_shown_once(self, project: Path, monkeypatch: pytest.MonkeyPatch, follow: tuple[str, ...]) -> None:
+    def test_with_a_damaged_end_is_shown_once(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, follow: tuple[str, ...]
+    ) -> None:
         execution_id = plant(project, forged(), line(2, "progress"), b"?\n")
         said: list[object] = []
 

@@ -1,4 +1,6 @@
-"""An executions folder that somebody else has filled: it is read within bounds, believed only where it fits, and never left."""
+"""An executions folder that somebody else has filled: it is read within bounds, believed only where it fits, and
+never left.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +169,10 @@ class TestWhatIsWritten:
             held.append("progress", {})
         found = read_records(folder / JOURNAL_FILE)
         assert (found.torn, found.gaps) == (0, ())
-        assert (looked.status, looked.damage) == ("paused", (f"records 3 to {(1 << 53) - 3} are lost: the journal was damaged",))
+        assert (looked.status, looked.damage) == (
+            "paused",
+            (f"records 3 to {(1 << 53) - 3} are lost: the journal was damaged",),
+        )
         everything(store, folder)
 
     @attack("records", "damage without end")

@@ -21,11 +21,15 @@ PATIENCE_S = 60
 # What a command legitimately opens in a folder that nobody has trusted, and why.
 OPENS = {
     "trust": ({".mcp.json"}, "a person who is asked sees the servers of the files that mcp_json names"),
-    "config check": ({".mcp.json", "openapi.json"}, "the user asked what is wrong with the files that the settings name"),
+    "config check": (
+        {".mcp.json", "openapi.json"},
+        "the user asked what is wrong with the files that the settings name",
+    ),
     "config show": ({".mcp.json"}, "the user asked what the settings name, and hears that it is not in force"),
     "install": ({".mcp.json"}, "the user asked for an entry in the file of a client in this folder"),
 }
-# Arguments that lead further than none do. A command that is not here is run without any, then with ones that mean nothing.
+# Arguments that lead further than none do. A command that is not here is run without any, then with ones that mean
+# nothing.
 ARGUMENTS = {
     "exec": ["-c", "print(1)"],
     "run": ["Do it.", "--quiet"],
@@ -43,7 +47,18 @@ ARGUMENTS = {
     "tool rm": ["rank_groups"],
     "workflow start": ["--plan", "{workflow}"],
 }
-WORKS = ("exec", "tool run", "tool list", "init", "config show", "doctor", "workflow start", "image list", "ps", "status")
+WORKS = (
+    "exec",
+    "tool run",
+    "tool list",
+    "init",
+    "config show",
+    "doctor",
+    "workflow start",
+    "image list",
+    "ps",
+    "status",
+)
 LAST = ("tool rm",)
 OF_EXECUTIONS = ("status", "interrupt", "resume", "logs", "approve", "reject", "checkpoint", "context", "summarize")
 SANDBOX = "from go_ent.sandbox import Sandbox\nwith Sandbox() as box: said = box.run_sync('2 + 2').result"
@@ -184,14 +199,19 @@ def test_nor_does_a_command_that_is_started_in_a_folder_below(place: Place, driv
 
 
 @attack("folder", "a library that is opened in it")
-@pytest.mark.parametrize(("code", "said"), [(SANDBOX, 4), (COMPOSER, [4, False, 128, []]), (ENGINE, ["claude-code", "cli", "open-code"])])
+@pytest.mark.parametrize(
+    ("code", "said"), [(SANDBOX, 4), (COMPOSER, [4, False, 128, []]), (ENGINE, ["claude-code", "cli", "open-code"])]
+)
 def test_a_program_that_opens_the_library_there(place: Place, driver: Driver, code: str, said: Any) -> None:
     assert driver.ask("library", code) == said
     assert place.wrong() == []
 
 
 REQUESTS = (
-    {"method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
+    {
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    },
     {"method": "tools/list", "params": {}},
     {"method": "tools/call", "params": {"name": "code_execute", "arguments": {"code": "await tools.double(n=2)"}}},
     {"method": "resources/list", "params": {}},
@@ -230,11 +250,16 @@ def test_a_server_over_http(place: Place) -> None:
     import http.client
 
     command = [str(place.install.bin / "go-ent"), "serve", "--http", "127.0.0.1:0"]
-    with subprocess.Popen(command, cwd=place.folder, env=place.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, cwd=place.folder, env=place.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as server:
         assert server.stderr is not None
         line = next(line for line in server.stderr if line.startswith("listening on "))
         host, _, port = line.split("//")[1].split("/")[0].partition(":")
-        for method, path, body in (("GET", "/healthz", None), ("POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": 0, **REQUESTS[0]}))):
+        for method, path, body in (
+            ("GET", "/healthz", None),
+            ("POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": 0, **REQUESTS[0]})),
+        ):
             with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=PATIENCE_S)) as connection:
                 accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
                 connection.request(method, path, body, accept if body else {})
@@ -260,7 +285,9 @@ def test_an_install_has_no_relative_path(place: Place) -> None:
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["exec", "-c", "1"]])
 def test_the_command_as_it_is_installed(place: Place, arguments: list[str]) -> None:
     command = [str(place.install.bin / "go-ent"), *arguments]
-    done = subprocess.run(command, cwd=place.folder, env=place.env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(
+        command, cwd=place.folder, env=place.env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert place.wrong() == []
 

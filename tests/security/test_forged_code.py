@@ -29,7 +29,7 @@ while True:
         channel.send(wire.KEEP, sys.argv[3].encode())
         channel.send(wire.DONE, wire.DONE_HEAD.pack(0, 0, 0, 0) + b'{"status":"completed"}\\x00"from a broken worker"\\x00')
         channel.send(wire.READY)
-"""
+"""  # noqa: E501
 
 
 class HalfTaken(Zygote):

@@ -141,7 +141,10 @@ ACCIDENTS = {"fault", "abort"}
 class TestAWorkerThatWasTakenOver:
     @pytest.mark.parametrize(
         ("name", "outcome"),
-        [pytest.param(*one, marks=[] if one[0] in ACCIDENTS else [attack("worker", one[0])]) for one in OUTCOMES.items()],
+        [
+            pytest.param(*one, marks=[] if one[0] in ACCIDENTS else [attack("worker", one[0])])
+            for one in OUTCOMES.items()
+        ],
     )
     def test_gets_nothing_done(self, behind_all_walls: dict[str, Any], name: str, outcome: str) -> None:
         assert behind_all_walls["found"][name] == outcome
@@ -152,7 +155,14 @@ class TestAWorkerThatWasTakenOver:
 
     @pytest.mark.skipif(landlock_version() < 6, reason="this kernel's landlock knows less, or there is none")
     def test_landlock_holds_alone(self) -> None:
-        files = ["open a file", "list a folder", "read the environment in /proc", "open a device", "make a file", "make a folder"]
+        files = [
+            "open a file",
+            "list a folder",
+            "read the environment in /proc",
+            "open a device",
+            "make a file",
+            "make a folder",
+        ]
         files += ["remove a file", "cut a file", "rename a file", "start a program", "start a program from memory"]
         ports = ["connect to loopback", "listen on loopback"]
         others = ["trace the parent", "read the parent's memory", "signal the parent", "connect to an abstract socket"]
@@ -161,7 +171,13 @@ class TestAWorkerThatWasTakenOver:
         assert told["left"] == [["victim"], len("precious")]
 
     def test_limits_hold_alone(self) -> None:
-        descriptors = ["open a file", "list a folder", "duplicate a descriptor", "make a socket", "wait with a descriptor of the kernel's"]
+        descriptors = [
+            "open a file",
+            "list a folder",
+            "duplicate a descriptor",
+            "make a socket",
+            "wait with a descriptor of the kernel's",
+        ]
         outcomes = dict.fromkeys(descriptors, "EMFILE") | dict.fromkeys(["raise its limits", "lock memory"], "EPERM")
         outcomes |= dict.fromkeys(["write past the output's end", "grow the output file"], "EFBIG")
         outcomes |= {"take more memory than any guest": "ENOMEM", "go before others": "EACCES", "fault": "SIGSEGV"}
@@ -203,7 +219,10 @@ class TestARealWorker:
         assert pids
         for pid in pids:
             status = self.fields(pid)
-            told = {name: status[name] for name in ("NoNewPrivs", "Seccomp", "CapEff", "CapPrm", "CapInh", "CapAmb", "Threads")}
+            told = {
+                name: status[name]
+                for name in ("NoNewPrivs", "Seccomp", "CapEff", "CapPrm", "CapInh", "CapAmb", "Threads")
+            }
             none = "0" * 16
             caps = dict.fromkeys(["CapEff", "CapPrm", "CapInh", "CapAmb"], none)
             assert told == caps | {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "2"}
@@ -224,7 +243,9 @@ class TestARealWorker:
             resource.RLIMIT_RTPRIO: 0,
         }
         for pid in self.workers(real):
-            assert {kind: resource.prlimit(pid, kind) for kind in wanted} == {kind: (most, most) for kind, most in wanted.items()}
+            assert {kind: resource.prlimit(pid, kind) for kind in wanted} == {
+                kind: (most, most) for kind, most in wanted.items()
+            }
             assert resource.prlimit(pid, resource.RLIMIT_AS) == resource.getrlimit(resource.RLIMIT_AS)
 
     def test_what_it_has_open(self, real: Sandbox) -> None:
@@ -247,7 +268,8 @@ class TestARealWorker:
         assert thread_box.walls == ()
 
 
-# A kernel that lacks something, as the worker of a container finds it: a filter around all of it answers for the kernel.
+# A kernel that lacks something, as the worker of a container finds it: a filter around all of it answers for the
+# kernel.
 LACKING = """
 import ctypes, json, logging, struct, sys
 from go_ent.sandbox.hardening.kernel import syscall
@@ -265,7 +287,7 @@ with Sandbox() as box:
     runs = [box.run_sync("len(bytes(n))", {"n": n}) for n in (1, 20_000_000)]
     grown = runs[1].usage.memory_peak_bytes - runs[0].usage.memory_peak_bytes
     print(json.dumps([runs[1].status, runs[1].result, grown, [wall.name for wall in box.walls if not wall.stands]]))
-"""
+"""  # noqa: E501
 
 
 class TestAKernelThatLacksOne:
@@ -276,7 +298,9 @@ class TestAKernelThatLacksOne:
         warning, _, told = done.stdout.strip().rpartition("\n")
         return json.loads(told), warning
 
-    @pytest.mark.parametrize(("call", "wall"), [("landlock_create_ruleset", LANDLOCK), ("seccomp", SECCOMP), ("capset", NO_CAPABILITIES)])
+    @pytest.mark.parametrize(
+        ("call", "wall"), [("landlock_create_ruleset", LANDLOCK), ("seccomp", SECCOMP), ("capset", NO_CAPABILITIES)]
+    )
     def test_runs_without_it_and_says_so(self, call: str, wall: str) -> None:
         (status, result, _, missing), warning = self.run(call, None, errno.ENOSYS)
         assert (status, result) == ("completed", 20_000_000)
@@ -337,7 +361,10 @@ class TestTheFilter:
 
     def answer(self, machine: str, call: int, *arguments: int, architecture: int | None = None) -> int:
         given = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
-        data = {seccomp.NUMBER_AT: call, seccomp.ARCHITECTURE_AT: AUDIT[machine] if architecture is None else architecture}
+        data = {
+            seccomp.NUMBER_AT: call,
+            seccomp.ARCHITECTURE_AT: AUDIT[machine] if architecture is None else architecture,
+        }
         data |= {seccomp.ARGUMENTS_AT + 8 * at: value & 0xFFFFFFFF for at, value in enumerate(given)}
         compare: dict[int, Callable[[int, int], bool]] = {
             seccomp.EQUAL: lambda a, b: a == b,
@@ -360,8 +387,14 @@ class TestTheFilter:
 
     @pytest.mark.parametrize("machine", AUDIT)
     def test_allows_what_a_worker_needs_and_no_more(self, machine: str) -> None:
-        allowed = {name for name in NUMBERS if (call := number(name, machine)) is not None and self.answer(machine, call) == seccomp.ALLOW}
-        assert allowed == {name for name in (*seccomp.FREELY, "mprotect", "mmap", "futex") if number(name, machine) is not None}
+        allowed = {
+            name
+            for name in NUMBERS
+            if (call := number(name, machine)) is not None and self.answer(machine, call) == seccomp.ALLOW
+        }
+        assert allowed == {
+            name for name in (*seccomp.FREELY, "mprotect", "mmap", "futex") if number(name, machine) is not None
+        }
         for name in seccomp.NEVER:
             if (call := number(name, machine)) is not None:
                 assert self.answer(machine, call) == seccomp.KILL, name
@@ -431,7 +464,9 @@ class TestTheFilter:
         generic = Path("/usr/include/asm-generic/unistd.h")
         if not wide.exists() or not generic.exists():
             pytest.skip("the kernel's headers are not installed")
-        tables = [dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", path.read_text())) for path in (wide, generic)]
+        tables = [
+            dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", path.read_text())) for path in (wide, generic)
+        ]
         for name, numbers in NUMBERS.items():
             for table, expected in zip(tables, numbers, strict=True):
                 assert table.get(name) == (None if expected is None else str(expected)), name

@@ -1,4 +1,6 @@
-"""The server over HTTP against those who have no business there, and against clients who want more than they were given."""
+"""The server over HTTP against those who have no business there, and against clients who want more than they were
+given.
+"""
 
 from __future__ import annotations
 
@@ -138,9 +140,14 @@ class TestTokens:
 
     @attack("secrets", "a token, on its way to a log, a figure or an answer")
     def test_it_is_in_no_log_no_figure_and_no_answer(self, served: Served) -> None:
-        told = [request(served, body=INITIALIZE, token=ALICE[:-1] + "?").data, request(served, path="/nothing", token=ALICE).data]
+        told = [
+            request(served, body=INITIALIZE, token=ALICE[:-1] + "?").data,
+            request(served, path="/nothing", token=ALICE).data,
+        ]
         told += [request(served, body=b"{", token=ALICE).data, request(served, "GET", "/metrics", token=ALICE).data]
-        leak = "import os\ntry:\n    raise KeyError(dict(os.environ))\nexcept KeyError as error:\n    print(error)\n1 / 0"
+        leak = (
+            "import os\ntry:\n    raise KeyError(dict(os.environ))\nexcept KeyError as error:\n    print(error)\n1 / 0"
+        )
         told.append(json.dumps(ask(served, "code_execute", token=ALICE, code=leak)).encode())
         told.append(served.said().encode())
         for secret in (ALICE, BOB, CAROL):
@@ -148,12 +155,22 @@ class TestTokens:
 
 
 class TestPages:
-    """A browser is led by whoever wrote the page: it must not lead in here. The server without tokens is the one at stake."""
+    """A browser is led by whoever wrote the page: it must not lead in here. The server without tokens is the one at
+    stake.
+    """
 
     @attack("http", "a host's name bent to this machine")
     @pytest.mark.parametrize(
         "host",
-        ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "127.0.0.1@evil.example", "", "[::1"],
+        [
+            "evil.example",
+            "evil.example:80",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "127.0.0.1@evil.example",
+            "",
+            "[::1",
+        ],
     )
     @pytest.mark.parametrize("path", ["/mcp", "/healthz", "/metrics"])
     def test_a_name_that_was_bent_to_this_machine_is_refused(self, open_server: Served, host: str, path: str) -> None:
@@ -167,11 +184,22 @@ class TestPages:
     @attack("http", "a page of another origin, with and without asking first")
     @pytest.mark.parametrize(
         "origin",
-        ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1", "http://127.0.0.1.evil.example", "file://", ""],
+        [
+            "https://evil.example",
+            "null",
+            "http://localhost:1",
+            "http://127.0.0.1",
+            "http://127.0.0.1.evil.example",
+            "file://",
+            "",
+        ],
     )
     def test_a_page_of_another_origin_is_refused(self, open_server: Served, origin: str) -> None:
         assert request(open_server, body=INITIALIZE, headers={"Origin": origin}).status == 403
-        assert request(open_server, "OPTIONS", headers={"Origin": origin, "Access-Control-Request-Method": "POST"}).status == 403
+        assert (
+            request(open_server, "OPTIONS", headers={"Origin": origin, "Access-Control-Request-Method": "POST"}).status
+            == 403
+        )
 
     def test_its_own_and_those_of_the_configuration_are_not(self, open_server: Served, served: Served) -> None:
         own = "http://{}:{}".format(*open_server.address)
@@ -186,7 +214,10 @@ class TestPages:
     def test_what_is_no_json_is_refused(self, open_server: Served) -> None:
         """A form of a page may send text without being asked, from a browser that tells no origin."""
         sent = json.dumps(INITIALIZE).encode()
-        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {len(sent)}\r\n"
+        head = (
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
+            f"text/plain\r\nContent-Length: {len(sent)}\r\n"
+        )
         accepts = "Accept: application/json, text/event-stream\r\n\r\n"
         assert exchange(open_server, (head + accepts).encode() + sent).status in (400, 415)
 
@@ -217,15 +248,22 @@ class TestThisMachine:
     @attack("http", "an open address without tokens")
     def test_others_are_not_reached_without_a_token(self, tmp_path: Path) -> None:
         engine = Engine(tmp_path, trusted=True)
-        with pytest.raises(ConfigError, match=r"can be reached from other machines.*--token-env VARIABLE, or name clients"):
+        with pytest.raises(
+            ConfigError, match=r"can be reached from other machines.*--token-env VARIABLE, or name clients"
+        ):
             read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {}, None)
-        assert read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {"T": ALICE}, "T").tokens.whose(ALICE) == REMOTE
+        assert (
+            read_rules(ServeConfig(), parse_address("0.0.0.0:0"), engine, "1", {"T": ALICE}, "T").tokens.whose(ALICE)
+            == REMOTE
+        )
 
     @attack("http", "clients named by a folder that nobody trusts")
     def test_a_folder_that_nobody_trusts_lets_nobody_in(self, tmp_path: Path) -> None:
         """Whoever wrote it knows the token of the client that it names, and may name any variable."""
         config = ServeConfig(
-            clients={"evil": ClientConfig(token_env="HOME_", allow=("*",))}, hosts=("evil.example",), origins=("https://evil.example",)
+            clients={"evil": ClientConfig(token_env="HOME_", allow=("*",))},
+            hosts=("evil.example",),
+            origins=("https://evil.example",),
         )
         engine = Engine(tmp_path, trusted=False)
         with pytest.raises(ConfigError, match=r"nobody has trusted.*go-ent trust"):
@@ -238,7 +276,10 @@ class TestThisMachine:
     @attack("http", "names and pages of a configuration without tokens")
     def test_without_tokens_no_name_and_no_page_is_let_in(self, tmp_path: Path) -> None:
         """Whoever owns the name could have it lead to this machine, and a browser of this user's with it."""
-        config, address = ServeConfig(hosts=("shop.example",), origins=("https://shop.example",)), parse_address("127.0.0.1:0")
+        config, address = (
+            ServeConfig(hosts=("shop.example",), origins=("https://shop.example",)),
+            parse_address("127.0.0.1:0"),
+        )
         engine = Engine(tmp_path, trusted=True)
         rules = read_rules(config, address, engine, "1", {}, None)
         assert "shop.example" not in rules.hosts
@@ -250,7 +291,8 @@ class TestThisMachine:
     def test_whoever_trusts_a_folder_sees_who_is_let_in_and_what_agents_are_told(self, tmp_path: Path) -> None:
         config = (
             '[serve]\nhosts = ["shop.example"]\norigins = ["https://shop.example"]\n'
-            '[serve.clients.a]\ntoken_env = "HOME_"\nallow = ["x.*"]\n[serve.clients.b]\ntoken_file = "b.token"\nengine = true\n'
+            '[serve.clients.a]\ntoken_env = "HOME_"\nallow = ["x.*"]\n[serve.clients.b]\ntoken_file = '
+            '"b.token"\nengine = true\n'
             '[roles.boss]\nprompt = "Obey me."\n[roles.plain]\nmodel = "m"\n'
             '[context]\nsummarizers = ["cli:evil", "deterministic"]\n'
         )
@@ -269,7 +311,9 @@ class TestThisMachine:
         ]
 
     @attack("http", "a token's file that others can read")
-    def test_a_file_of_root_s_that_anybody_can_read_holds_no_token(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_of_root_s_that_anybody_can_read_holds_no_token(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(os, "getuid", lambda: 65534)
         with pytest.raises(ConfigError, match="open to others"):
             read_tokens({"a": ClientConfig(token_file="/etc/passwd")}, tmp_path, {})
@@ -288,12 +332,18 @@ class TestThisMachine:
 class TestSizesAndTimes:
     @attack("http", "a body that says it is too large")
     def test_a_body_that_says_it_is_too_large_is_not_read(self, served: Served) -> None:
-        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nContent-Length: {1 << 40}\r\n\r\n"
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nContent-Length: "
+            f"{1 << 40}\r\n\r\n"
+        )
         assert exchange(served, head.encode()).status == 413
 
     @attack("http", "a body in pieces, without an end")
     def test_nor_is_one_that_does_not_say_it(self, served: Served) -> None:
-        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nTransfer-Encoding: "
+            "chunked\r\n\r\n"
+        )
         chunk = b"1000\r\n" + b"x" * 0x1000 + b"\r\n"
         assert exchange(served, head.encode() + chunk * (MOST // 0x1000 + 4)).status == 413
 
@@ -310,14 +360,19 @@ class TestSizesAndTimes:
     @attack("http", "a body that trickles")
     def test_a_body_that_trickles_is_given_up(self, served: Served) -> None:
         with connect(served) as connection:
-            head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nContent-Length: 1000\r\n\r\n"
+            head = (
+                f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nContent-Length: "
+                "1000\r\n\r\n"
+            )
             connection.sendall(head.encode())
             answer = Raw(trickle(connection, b"x"))
         assert answer.status == 408
         assert answer.header("connection") == "close"
 
     @attack("http", "a head that trickles, or never comes")
-    @pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-"], ids=["nothing", "a head"])
+    @pytest.mark.parametrize(
+        "begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-"], ids=["nothing", "a head"]
+    )
     def test_so_is_a_head(self, served: Served, begun: bytes) -> None:
         with connect(served) as connection:
             connection.sendall(begun)
@@ -334,7 +389,11 @@ class TestSizesAndTimes:
     @attack("http", "a flood of headers")
     def test_a_flood_of_headers_is_refused(self, served: Served) -> None:
         many = "".join(f"X-{number}: {'x' * 100}\r\n" for number in range(2000))
-        assert exchange(served, f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{many}\r\n".encode()).status in (0, 400, 431)
+        assert exchange(served, f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{many}\r\n".encode()).status in (
+            0,
+            400,
+            431,
+        )
         assert exchange(served, b"GET /" + b"a" * (1 << 20)).status in (0, 400, 414, 431)
         assert request(served, "GET", "/healthz").status == 200, "and the next one is served"
 
@@ -388,7 +447,9 @@ class TestSizesAndTimes:
 
     @attack("http", "a long word that the server has to repeat")
     @pytest.mark.parametrize(("token", "told"), [("x" * 1024, True), ("x" * 1025, False)])
-    def test_a_progress_token_that_is_long_is_not_told_again_and_again(self, served: Served, token: str, told: bool) -> None:
+    def test_a_progress_token_that_is_long_is_not_told_again_and_again(
+        self, served: Served, token: str, told: bool
+    ) -> None:
         meta = {f"io.modelcontextprotocol/{name}": value for name, value in META.items()}
         arguments = {"code": "import time\ntime.sleep(0.5)\n6 * 7"}
         params = {"name": "code_execute", "arguments": arguments, "_meta": {**meta, "progressToken": token}}
@@ -426,7 +487,7 @@ class TestPathsAndMethods:
     @attack("http", "paths that climb, double, encode or end early")
     @pytest.mark.parametrize(
         "path",
-        ["/", "/mcp/", "//mcp", "/mcp/..", "/healthz/../metrics", "/healthz/..%2fmetrics", "/../../etc/passwd", "/%2e%2e/etc/passwd",
+        ["/", "/mcp/", "//mcp", "/mcp/..", "/healthz/../metrics", "/healthz/..%2fmetrics", "/../../etc/passwd", "/%2e%2e/etc/passwd",  # noqa: E501
          "/metrics/", "/healthz/", "/MCP", "/mcp%00", "/mcp;x", "/.well-known/oauth-protected-resource"],
     )  # fmt: skip
     def test_there_is_nothing_but_three_places(self, served: Served, path: str) -> None:
@@ -438,7 +499,12 @@ class TestPathsAndMethods:
     def test_another_spelling_of_a_place_has_the_same_lock(self, served: Served) -> None:
         assert request(served, "GET", "/%6detrics").status == 401
         assert request(served, body=INITIALIZE, path="/%6d%63%70").status == 401
-        assert exchange(served, b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").status == 404
+        assert (
+            exchange(
+                served, b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            ).status
+            == 404
+        )
 
     @attack("http", "methods that are not known")
     @pytest.mark.parametrize("method", ["PUT", "PATCH", "TRACE", "CONNECT", "OPTIONS", "HEAD", "post", "GETT"])
@@ -455,7 +521,12 @@ class TestPathsAndMethods:
 
     @attack("http", "another protocol")
     def test_no_other_protocol_is_spoken(self, served: Served) -> None:
-        upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "eA==", "Sec-WebSocket-Version": "13"}
+        upgrade = {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Key": "eA==",
+            "Sec-WebSocket-Version": "13",
+        }
         assert request(served, "GET", headers=upgrade).status == 401
         assert exchange(served, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status in (0, 400, 421)
         assert exchange(served, b"\x16\x03\x01\x02\x00\x01\x00").status in (0, 400)
@@ -464,7 +535,10 @@ class TestPathsAndMethods:
     def test_one_request_is_not_two(self, served: Served) -> None:
         """Lengths that contradict each other, the end of one within the other."""
         hidden = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\n\r\n"
-        head = "POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        head = (
+            "POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\nTransfer-Encoding: "
+            "chunked\r\n\r\n0\r\n\r\n"
+        )
         answer = exchange(served, (head + hidden).encode())
         assert answer.status in (400, 405)
         assert b"go_ent_" not in answer.data

@@ -17,7 +17,20 @@ from mcp import MCPError
 from go_ent.engine import Engine
 from go_ent.engine.core.models import TaskResult
 from tests.security.corpus import attack
-from tests.security.wire import ALICE, BOB, CAROL, INITIALIZE, LIST, MOST, TOOL, connect, exchange, guarded, read, request
+from tests.security.wire import (
+    ALICE,
+    BOB,
+    CAROL,
+    INITIALIZE,
+    LIST,
+    MOST,
+    TOOL,
+    connect,
+    exchange,
+    guarded,
+    read,
+    request,
+)
 from tests.support.serving import MODES, Mode, Served, ask, say, talk
 
 
@@ -33,11 +46,19 @@ def answers(data: bytes) -> list[int]:
 
 
 def post(*headers: str, body: bytes = b"", path: str = "/mcp", token: str = ALICE) -> bytes:
-    head = [f"POST {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}", "Content-Type: application/json", *headers]
+    head = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        f"Authorization: Bearer {token}",
+        "Content-Type: application/json",
+        *headers,
+    ]
     return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + body
 
 
-HIDDEN = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nConnection: close\r\n\r\n".encode()
+HIDDEN = (
+    f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nConnection: close\r\n\r\n".encode()
+)
 
 
 class TestRequestsThatAreTwo:
@@ -56,7 +77,9 @@ class TestRequestsThatAreTwo:
         assert b"go_ent_" not in data
 
     @attack("http", "an encoding that only some servers take for chunks")
-    @pytest.mark.parametrize("coding", ["xchunked", "chunked, identity", "identity, chunked", "chunked;x", "\x0bchunked", "gzip, chunked"])
+    @pytest.mark.parametrize(
+        "coding", ["xchunked", "chunked, identity", "identity, chunked", "chunked;x", "\x0bchunked", "gzip, chunked"]
+    )
     def test_an_encoding_is_chunked_or_refused(self, served: Served, coding: str) -> None:
         data = exchange(served, post(f"Transfer-Encoding: {coding}", body=b"0\r\n\r\n" + HIDDEN)).data
         assert answers(data) in ([400], [501])
@@ -70,7 +93,9 @@ class TestRequestsThatAreTwo:
         assert b"go_ent_" not in data
 
     @attack("http", "headers over two lines, or with a NUL")
-    @pytest.mark.parametrize("header", ["X: a\r\n Authorization: Bearer x", "X\0: a", "X : a", "X: a\0b", ": a", "Ho\tst: x"])
+    @pytest.mark.parametrize(
+        "header", ["X: a\r\n Authorization: Bearer x", "X\0: a", "X : a", "X: a\0b", ": a", "Ho\tst: x"]
+    )
     def test_a_header_is_a_line(self, served: Served, header: str) -> None:
         sent = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\n{header}\r\nConnection: close\r\n\r\n".encode("latin-1")
         data = exchange(served, sent).data
@@ -115,7 +140,7 @@ class TestBodies:
         "body",
         [b"", b"null", b"5", b'"x"', b"[]", b"[1]", b"{}", b'{"jsonrpc":"1.0","id":1,"method":"x"}',
          b'{"jsonrpc":"2.0","id":{},"method":"x"}',
-         b'{"jsonrpc":"2.0","id":1,"method":5}', b"\xff\xfe{}", b"\x00", b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', b"{" * 60_000],
+         b'{"jsonrpc":"2.0","id":1,"method":5}', b"\xff\xfe{}", b"\x00", b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', b"{" * 60_000],  # noqa: E501
     )  # fmt: skip
     def test_it_is_refused_with_a_word(self, served: Served, body: bytes) -> None:
         answer = request(served, token=ALICE, body=body)
@@ -124,19 +149,34 @@ class TestBodies:
 
     @attack("http", "many requests in one")
     def test_a_batch_is_not_carried_out(self, served: Served) -> None:
-        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "code_execute", "arguments": {"code": "6 * 7"}}}
+        call = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "code_execute", "arguments": {"code": "6 * 7"}},
+        }
         answer = request(served, token=ALICE, body=[INITIALIZE, *[{**call, "id": n} for n in range(2, 50)]])
         assert answer.status == 400
         assert b"42" not in answer.body
 
     @attack("http", "a method that is not offered")
     @pytest.mark.parametrize(
-        "method", ["sampling/createMessage", "elicitation/create", "roots/list", "logging/setLevel", "tools/../x", "rpc.discover"]
+        "method",
+        [
+            "sampling/createMessage",
+            "elicitation/create",
+            "roots/list",
+            "logging/setLevel",
+            "tools/../x",
+            "rpc.discover",
+        ],
     )
     def test_only_what_is_offered_is_done(self, served: Served, method: str) -> None:
         opened = request(served, body=INITIALIZE, token=CAROL)
         session = {"Mcp-Session-Id": opened.header("mcp-session-id"), "Mcp-Protocol-Version": "2025-06-18"}
-        said = request(served, token=CAROL, body={"jsonrpc": "2.0", "id": 3, "method": method, "params": {}}, headers=session)
+        said = request(
+            served, token=CAROL, body={"jsonrpc": "2.0", "id": 3, "method": method, "params": {}}, headers=session
+        )
         assert b'"error"' in said.body
         assert b'"result"' not in said.body
         request(served, "DELETE", token=CAROL, headers=session)
@@ -146,7 +186,7 @@ class TestNames:
     @attack("http", "another spelling of this machine's address")
     @pytest.mark.parametrize(
         "host",
-        ["localhost.", "2130706433", "0177.0.0.1", "0x7f.1", "127.1", "[::1%25lo]", "127.0.0.1:99999999", "localhost:80:80",
+        ["localhost.", "2130706433", "0177.0.0.1", "0x7f.1", "127.1", "[::1%25lo]", "127.0.0.1:99999999", "localhost:80:80",  # noqa: E501
          "user@localhost",
          "localhost#x", "localhost/x", "127.0.0.1 evil", "local\u00adhost", "[fe80::1]", "0.0.0.0"],
     )  # fmt: skip
@@ -190,7 +230,8 @@ class TestNames:
         health = request(served, "GET", "/healthz")
         assert set(json.loads(health.body)) == {"ok", "version"}
         told = b"".join(
-            request(served, method, path).data for method, path in (("GET", "/mcp"), ("GET", "/metrics"), ("POST", "/x"), ("GET", "/"))
+            request(served, method, path).data
+            for method, path in (("GET", "/mcp"), ("GET", "/metrics"), ("POST", "/x"), ("GET", "/"))
         )
         for word in (str(served.project), "alice", "bob", "secret", "python", "uvicorn"):
             assert word.encode() not in (told + health.data).lower(), word
@@ -199,7 +240,9 @@ class TestNames:
     @pytest.mark.parametrize("session", ["x", "../" * 100, "x" * 10_000, "0" * 32, "\xff", "a b", '{"a":1}'])
     def test_a_forged_session_is_none(self, served: Served, session: str) -> None:
         for method in ("POST", "GET", "DELETE"):
-            answer = request(served, method, token=BOB, body=LIST if method == "POST" else None, headers={"Mcp-Session-Id": session})
+            answer = request(
+                served, method, token=BOB, body=LIST if method == "POST" else None, headers={"Mcp-Session-Id": session}
+            )
             assert answer.status in (400, 404)
 
     @attack("http", "a stream that is taken up where another's ended")
@@ -212,7 +255,9 @@ class TestNames:
     @attack("http", "a version of the protocol that there is not")
     @pytest.mark.parametrize("version", ["1999-01-01", "x" * 5000, "2026-07-28\x0b", "../"])
     def test_another_version_is_refused(self, served: Served, version: str) -> None:
-        answer = request(served, token=ALICE, body={**LIST, "method": "tools/list"}, headers={"Mcp-Protocol-Version": version})
+        answer = request(
+            served, token=ALICE, body={**LIST, "method": "tools/list"}, headers={"Mcp-Protocol-Version": version}
+        )
         assert answer.status == 400
         assert "Traceback" not in served.said()
 
@@ -283,10 +328,14 @@ class TestResources:
         ask(served, "code_execute", token=ALICE, code='raise ValueError("a\\"} 1\\n# HELP x")')
         figures = request(served, "GET", "/metrics", token=CAROL).body.decode()
         assert not [
-            word for word in ("alice", "bob", "secret", "guarded", "ValueError", "HELP x\n") if word in figures.replace("# HELP ", "")
+            word
+            for word in ("alice", "bob", "secret", "guarded", "ValueError", "HELP x\n")
+            if word in figures.replace("# HELP ", "")
         ]
         sample = re.compile(r'(?:go_ent|process)_\w+(?:\{[a-z]+="[^"\\]*"(?:,[a-z]+="[^"\\]*")*\})? [0-9.e+-]+')
-        assert [line for line in figures.split("\n") if line and not line.startswith("#") and not sample.fullmatch(line)] == []
+        assert [
+            line for line in figures.split("\n") if line and not line.startswith("#") and not sample.fullmatch(line)
+        ] == []
 
 
 class TestMoreThanWasGiven:
@@ -339,7 +388,10 @@ class TestMoreThanWasGiven:
     def test_what_is_wrong_with_a_server_is_told_to_who_may_reach_it(self, served: Served) -> None:
         def told(token: str) -> list[bool]:
             stubs = talk(served, lambda client: client.read_resource("go-ent://stubs"), token=token)
-            return ["/no/such/program" in str(one) for one in (ask(served, "tool_search", token=token, words="plain")[1], stubs)]
+            return [
+                "/no/such/program" in str(one)
+                for one in (ask(served, "tool_search", token=token, words="plain")[1], stubs)
+            ]
 
         assert told(ALICE) == [True, True]
         assert told(BOB) == [False, False]
@@ -348,7 +400,9 @@ class TestMoreThanWasGiven:
     @pytest.mark.parametrize("mode", MODES)
     def test_by_way_of_an_execution_of_alice_s(self, served: Served, mode: Mode) -> None:
         """Paused, with a call that needs approval: seen, approved, resumed, stopped, summed up by nobody else."""
-        _, run = ask(served, "code_execute", token=ALICE, mode=mode, code="await tools.guarded(n=await tools.secret(n=1))")
+        _, run = ask(
+            served, "code_execute", token=ALICE, mode=mode, code="await tools.guarded(n=await tools.secret(n=1))"
+        )
         assert run["status"] == "paused"
         theirs = run["execution_id"]
 
@@ -369,7 +423,9 @@ class TestMoreThanWasGiven:
 
         told = talk(served, try_all, token=BOB, mode=mode)
         assert theirs not in str(told)
-        never = str(ask(served, "engine_status", token=BOB, mode=mode, execution_id="0199aaaa-bbbb-7ccc-8ddd-000000000000")[1])
+        never = str(
+            ask(served, "engine_status", token=BOB, mode=mode, execution_id="0199aaaa-bbbb-7ccc-8ddd-000000000000")[1]
+        )
         assert told[0] == never.replace("0199aaaa-bbbb-7ccc-8ddd-000000000000", "ID"), "as if there was none"
         assert ask(served, "engine_status", token=ALICE, mode=mode, execution_id=theirs)[1]["status"] == "paused"
 
@@ -399,4 +455,6 @@ class TestMoreThanWasGiven:
         assert ask(served, "code_execute", token=CAROL, code="2 ** 10")[1]["result"] == 1024
         for tool in ("plain", "secret"):
             assert ask(served, "code_execute", token=CAROL, code=f"await tools.{tool}(n=1)")[0]
-        assert not {"plain", "secret"} & {one.name for one in talk(served, lambda client: client.list_tools(), token=CAROL)}
+        assert not {"plain", "secret"} & {
+            one.name for one in talk(served, lambda client: client.list_tools(), token=CAROL)
+        }

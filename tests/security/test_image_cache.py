@@ -124,7 +124,9 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 class TestAnArtefact:
     @pytest.mark.parametrize("name", [pytest.param(name, marks=attack("worker", name)) for name in TAMPERED])
-    def test_that_was_tampered_with_is_made_again(self, image: Image, pristine: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    def test_that_was_tampered_with_is_made_again(
+        self, image: Image, pristine: Path, name: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
         tamper, reason = TAMPERED[name]
         tamper(artefact_of(image))
         with caplog.at_level(logging.WARNING, "go_ent.sandbox.images"):
@@ -149,7 +151,9 @@ class TestAnArtefact:
 
     @as_root
     @pytest.mark.parametrize("which", ["artefact", "seal"])
-    def test_of_another_user_is_made_again(self, image: Image, pristine: Path, which: str, caplog: pytest.LogCaptureFixture) -> None:
+    def test_of_another_user_is_made_again(
+        self, image: Image, pristine: Path, which: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
         artefact = artefact_of(image)
         os.chown(artefact if which == "artefact" else seal_of(artefact), NOBODY, NOBODY)
         assert made_again(image, pristine)
@@ -158,7 +162,9 @@ class TestAnArtefact:
 
 class TestAFolder:
     @attack("worker", "a folder of artefacts that others may write to")
-    def test_that_others_may_write_to_is_emptied(self, image: Image, pristine: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_that_others_may_write_to_is_emptied(
+        self, image: Image, pristine: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         folder = artefact_of(image).parent
         (folder / "planted").write_text("x")
         folder.chmod(0o777)
@@ -216,7 +222,12 @@ class TestAFolder:
         before = os.umask(0)
         try:
             artefact = image.artefact("epochs")
-            folders = [cache_folder(), images_folder(), artefact.parent.parent, fresh_folder(artefact.parent.parent / "new")]
+            folders = [
+                cache_folder(),
+                images_folder(),
+                artefact.parent.parent,
+                fresh_folder(artefact.parent.parent / "new"),
+            ]
             with lock(folders[-1] / ".plain.lock"):
                 files = [artefact, seal_of(artefact), folders[-1] / ".plain.lock"]
         finally:

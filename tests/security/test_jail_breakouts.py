@@ -1,4 +1,5 @@
-"""Ways past the policy, which is a surface and not the wall: each gets at the whole interpreter, and gains nothing by it.
+"""Ways past the policy, which is a surface and not the wall: each gets at the whole interpreter, and gains nothing by
+it.
 
 Whatever the way, what is behind it is the same: an interpreter in WebAssembly to which nothing was granted.
 """
@@ -66,7 +67,10 @@ def case(mechanism: str, code: str) -> object:
             "import operator\nclasses = operator.methodcaller('__subclasses__')(object)\n"
             "modules = [c for c in classes if c.__name__ == 'BuiltinImporter'][0].load_module('sys').modules",
         ),
-        case("a Formatter's field", "import string, logging\nmodules = string.Formatter().get_field('0.sys.modules', (logging,), {})[0]"),
+        case(
+            "a Formatter's field",
+            "import string, logging\nmodules = string.Formatter().get_field('0.sys.modules', (logging,), {})[0]",
+        ),
         case("getattr of what a module imported", "import logging\nmodules = getattr(logging, 'sys').modules"),
         case(
             "object's own __getattribute__",
@@ -84,20 +88,26 @@ def case(mechanism: str, code: str) -> object:
             "class Seen(metaclass=Every):\n    __match_args__ = ('__globals__',)\n"
             "match json.dumps:\n    case Seen(space): modules = space['__builtins__']['__import__']('sys').modules",
         ),
-        case("a builtin's module, of a builtin renamed", "p = print\nmodules = p.__self__.eval(\"__import__('logging').sys.modules\")"),
+        case(
+            "a builtin's module, of a builtin renamed",
+            "p = print\nmodules = p.__self__.eval(\"__import__('logging').sys.modules\")",
+        ),
         case(
             "annotations in quotes",
-            "import typing, json\ndef f(x: \"json.dumps.__globals__['__builtins__']['__import__']('sys').modules\"): pass\n"
+            "import typing, json\ndef f(x: "
+            "\"json.dumps.__globals__['__builtins__']['__import__']('sys').modules\"): pass\n"
             "modules = typing.get_type_hints(f)['x']",
         ),
         case(
             "code to be timed",
-            "import timeit\nout = []\ntimeit.timeit('import sys; out.append(sys.modules)', number=1, globals={'out': out})\n"
+            "import timeit\nout = []\ntimeit.timeit('import sys; out.append(sys.modules)', number=1, "
+            "globals={'out': out})\n"
             "modules = out[0]",
         ),
         case(
             "examples in a docstring",
-            "import doctest\nout = []\nclass A:\n    '''\n    >>> import sys\n    >>> out.append(sys.modules)\n    '''\n"
+            "import doctest\nout = []\nclass A:\n    '''\n    >>> import sys\n    >>> "
+            "out.append(sys.modules)\n    '''\n"
             "doctest.run_docstring_examples(A, {'out': out})\nmodules = out[0]",
         ),
         case(
@@ -106,11 +116,15 @@ def case(mechanism: str, code: str) -> object:
         ),
         case(
             "expressions in a logging configuration file",
-            "import logging.config, io\nout = logging.out = []\nlogging.config.fileConfig(io.StringIO('''[loggers]\nkeys=root\n[handlers]\n"
+            "import logging.config, io\nout = logging.out = "
+            "[]\nlogging.config.fileConfig(io.StringIO('''[loggers]\nkeys=root\n[handlers]\n"
             "keys=h\n[formatters]\nkeys=\n[logger_root]\nhandlers=h\n[handler_h]\nclass=StreamHandler\nargs=(out.append(sys.modules),)\n'''))\n"
             "modules = out[0]",
         ),
-        case("a name to be patched", "import unittest.mock\nmodules = unittest.mock.patch('sys.modules').getter().modules"),
+        case(
+            "a name to be patched",
+            "import unittest.mock\nmodules = unittest.mock.patch('sys.modules').getter().modules",
+        ),
         case(
             "the unpickler that is written in Python",
             "import pickle, io\nmodules = pickle._Unpickler(io.BytesIO(b'csys\\nmodules\\n.')).load()",
@@ -123,13 +137,16 @@ def case(mechanism: str, code: str) -> object:
         case(
             "frames from a task's stack",
             "import asyncio\nawait asyncio.sleep(0)\nframe = asyncio.current_task().get_stack()[0]\n"
-            "modules = object.__getattribute__(frame, 'f_built' + 'ins')['len'].__self__.eval(\"__import__('logging').sys.modules\")",
+            "modules = object.__getattribute__(frame, 'f_built' + "
+            "'ins')['len'].__self__.eval(\"__import__('logging').sys.modules\")",
         ),
         case(
             "a trace hook, set by threading",
-            "import threading\nframes = []\nthreading.settrace_all_threads(lambda frame, event, arg: frames.append(frame))\n"
+            "import threading\nframes = []\nthreading.settrace_all_threads(lambda frame, event, arg: "
+            "frames.append(frame))\n"
             "def f(): pass\nf()\nthreading.settrace_all_threads(None)\n"
-            "modules = object.__getattribute__(frames[0], 'f_built' + 'ins')['len'].__self__.eval(\"__import__('logging').sys.modules\")",
+            "modules = object.__getattribute__(frames[0], 'f_built' + "
+            "'ins')['len'].__self__.eval(\"__import__('logging').sys.modules\")",
         ),
     ],
 )
@@ -144,7 +161,9 @@ def test_past_the_policy_there_is_nothing(process_box: Sandbox, host: Host, code
 @attack("jail", "every way out of an in-process guest")
 def test_in_a_thread_there_is_nothing_either(thread_box: Sandbox, host: Host) -> None:
     """Where the host's own memory, environment and descriptors are those of the process that runs the guest."""
-    run = thread_box.run_sync(f"import operator, logging\nmodules = operator.attrgetter('sys.modules')(logging)\n{LOOT}", host.inputs)
+    run = thread_box.run_sync(
+        f"import operator, logging\nmodules = operator.attrgetter('sys.modules')(logging)\n{LOOT}", host.inputs
+    )
     assert run.result == NOTHING
     host.untouched(run)
 
@@ -153,7 +172,10 @@ def test_in_a_thread_there_is_nothing_either(thread_box: Sandbox, host: Host) ->
 def test_a_dump_of_the_interpreter_says_nothing_of_the_host(process_box: Sandbox, host: Host) -> None:
     template = "'{0.__co' + 'de__.co_filename} {0.__glo' + 'bals__[__file__]} {1.__init__.__co' + 'de__.co_filename}'"
     run = process_box.run_sync(f"import json\n({template}).format(json.dumps, ToolError)", host.inputs)
-    assert (run.status, run.result) == ("completed", "/python/json/__init__.py /python/json/__init__.py /0/guest/bridge.py")
+    assert (run.status, run.result) == (
+        "completed",
+        "/python/json/__init__.py /python/json/__init__.py /0/guest/bridge.py",
+    )
     host.untouched(run)
 
 
@@ -161,15 +183,18 @@ def test_a_dump_of_the_interpreter_says_nothing_of_the_host(process_box: Sandbox
     ("code", "kind", "message"),
     [
         pytest.param(
-            "import xml.sax, io, logging\nparser = xml.sax.make_parser()\nparser.setFeature(xml.sax.handler.feature_external_ges, True)\n"
+            "import xml.sax, io, logging\nparser = "
+            "xml.sax.make_parser()\nparser.setFeature(xml.sax.handler.feature_external_ges, True)\n"
             "parser.parse(io.StringIO(f'<!DOCTYPE r [<!ENTITY e SYSTEM \"file://{secret_file}\">]><r>&e;</r>'))",
             "URLError",
             "[Errno 44] No such file or directory",
             marks=attack("jail", "an external entity of an XML document"),
         ),
         pytest.param(
-            "import tarfile, io\nb = io.BytesIO()\nt = tarfile.open(fileobj=b, mode='w')\ni = tarfile.TarInfo('../../evil')\ni.size = 1\n"
-            "t.addfile(i, io.BytesIO(b'x'))\nt.close()\nb.seek(0)\ntarfile.open(fileobj=b).extractall('.', filter='fully_trusted')",
+            "import tarfile, io\nb = io.BytesIO()\nt = tarfile.open(fileobj=b, mode='w')\ni = "
+            "tarfile.TarInfo('../../evil')\ni.size = 1\n"
+            "t.addfile(i, io.BytesIO(b'x'))\nt.close()\nb.seek(0)\ntarfile.open(fileobj=b).extractall('.', "
+            "filter='fully_trusted')",
             "PermissionError",
             "[Errno 2] Permission denied: './..'",
             marks=attack("jail", "an archive's member that leads out"),
@@ -272,7 +297,9 @@ def test_a_dump_of_the_interpreter_says_nothing_of_the_host(process_box: Sandbox
         ),
     ],
 )
-def test_the_library_does_not_do_it_for_them(process_box: Sandbox, host: Host, code: str, kind: str, message: str) -> None:
+def test_the_library_does_not_do_it_for_them(
+    process_box: Sandbox, host: Host, code: str, kind: str, message: str
+) -> None:
     run = process_box.run_sync(code, host.inputs)
     assert run.error is not None, run.result
     assert (run.status, run.error.kind) == ("error", kind), run.error

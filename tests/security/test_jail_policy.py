@@ -45,20 +45,32 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
             attribute("__subclasses__"),
         ),
         case("type's own method, unbound", "type.__subclasses__(object)", attribute("__subclasses__")),
-        case("attributes walked by a template", "'{0.__init__.__globals__}'.format(ToolError)", attribute("__globals__")),
+        case(
+            "attributes walked by a template", "'{0.__init__.__globals__}'.format(ToolError)", attribute("__globals__")
+        ),
         case("an f-string's expression", "f'{(lambda: 0).__globals__}'", attribute("__globals__")),
         case("an expression inside a format specification", "f'{1:{(lambda: 0).__code__}}'", attribute("__code__")),
         case("a template string's expression", "t'{(lambda: 0).__globals__}'", attribute("__globals__")),
         case("a generator's frame", "g = (x for x in 'a')\nframe = g.gi_frame", attribute("gi_frame", 2)),
         case("a coroutine's frame", "async def f(): pass\nframe = f().cr_frame", attribute("cr_frame", 2)),
-        case("an asynchronous generator's frame", "async def f(): yield\nframe = f().ag_frame", attribute("ag_frame", 2)),
+        case(
+            "an asynchronous generator's frame", "async def f(): yield\nframe = f().ag_frame", attribute("ag_frame", 2)
+        ),
         case(
             "a caught exception's frames",
             "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    t = e.__traceback__\n    t.tb_frame",
             attribute("tb_frame", 5),
         ),
-        case("the calling frame", "import sys\nframe = sys._getframe(1)", Refusal("sys._getframe is not available in the sandbox", 2)),
-        case("code put into a function", "def f(): pass\nf.__code__ = f.__code__.replace(co_consts=())", attribute("__code__", 2)),
+        case(
+            "the calling frame",
+            "import sys\nframe = sys._getframe(1)",
+            Refusal("sys._getframe is not available in the sandbox", 2),
+        ),
+        case(
+            "code put into a function",
+            "def f(): pass\nf.__code__ = f.__code__.replace(co_consts=())",
+            attribute("__code__", 2),
+        ),
         case("what a closure holds", "def f(): pass\nf.__closure__[0].cell_contents", attribute("__closure__", 2)),
         case("the function behind annotations", "def f(x: 1): pass\nf.__annotate__(1)", attribute("__annotate__", 2)),
         case("code from bytes, by marshal", "import marshal\nmarshal.loads(b'')", module("marshal")),
@@ -77,11 +89,27 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
         case("the start-up machinery, by site", "import site", module("site")),
         case("a debugger", "import pdb\npdb.set_trace()", module("pdb")),
         case("the debugger's builtin", "breakpoint()", name("breakpoint", hint="use print: it is captured")),
-        case("the import function by its name", "__import__('os').system('id')", name("__import__", hint="use an import statement")),
-        case("the builtins by their name", "__builtins__['eval']('1')", name("__builtins__", hint="the builtins are there by their names")),
-        case("the loader of the main module", "__loader__.load_module('posix')", name("__loader__", hint="use an import statement")),
+        case(
+            "the import function by its name",
+            "__import__('os').system('id')",
+            name("__import__", hint="use an import statement"),
+        ),
+        case(
+            "the builtins by their name",
+            "__builtins__['eval']('1')",
+            name("__builtins__", hint="the builtins are there by their names"),
+        ),
+        case(
+            "the loader of the main module",
+            "__loader__.load_module('posix')",
+            name("__loader__", hint="use an import statement"),
+        ),
         case("the module that a builtin is of", "len.__self__.eval('1')", attribute("__self__")),
-        case("the table of modules", "import sys\nsys.modules['posix']", Refusal("sys.modules is not available in the sandbox", 2)),
+        case(
+            "the table of modules",
+            "import sys\nsys.modules['posix']",
+            Refusal("sys.modules is not available in the sandbox", 2),
+        ),
         case(
             "a module by way of another's imports",
             "import logging as l\nm = l\nm.os.system('id')",
@@ -98,10 +126,26 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
             "match len:\n    case object(__self__=x, __globals__=g): pass",
             attribute("__globals__", 2),
         ),
-        case("a hook for every line", "import sys\nsys.settrace(print)", Refusal("sys.settrace is not available in the sandbox", 2)),
-        case("a hook for audits", "import sys\nsys.addaudithook(print)", Refusal("sys.addaudithook is not available in the sandbox", 2)),
-        case("a hook for exceptions", "import sys\nsys.excepthook = print", Refusal("sys.excepthook is not available in the sandbox", 2)),
-        case("frames by way of a library's inspect", "import dataclasses\ndataclasses.inspect.stack()", module("inspect", 2)),
+        case(
+            "a hook for every line",
+            "import sys\nsys.settrace(print)",
+            Refusal("sys.settrace is not available in the sandbox", 2),
+        ),
+        case(
+            "a hook for audits",
+            "import sys\nsys.addaudithook(print)",
+            Refusal("sys.addaudithook is not available in the sandbox", 2),
+        ),
+        case(
+            "a hook for exceptions",
+            "import sys\nsys.excepthook = print",
+            Refusal("sys.excepthook is not available in the sandbox", 2),
+        ),
+        case(
+            "frames by way of a library's inspect",
+            "import dataclasses\ndataclasses.inspect.stack()",
+            module("inspect", 2),
+        ),
         case(
             "a syntax tree, compiled",
             "import ast\ncompile(ast.parse('1'), '', 'eval')",
@@ -137,11 +181,23 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
             "class D:\n    def __get__(self, o, t): return t.__subclasses__",
             attribute("__subclasses__", 2),
         ),
-        case("the class cell of a method", "class A:\n    def f(self): return __class__.__subclasses__", attribute("__subclasses__", 2)),
+        case(
+            "the class cell of a method",
+            "class A:\n    def f(self): return __class__.__subclasses__",
+            attribute("__subclasses__", 2),
+        ),
         case("a finalizer", "class A:\n    def __del__(self): self.f.__globals__", attribute("__globals__", 2)),
-        case("an annotation that is never evaluated", "def f(x: (lambda: 0).__globals__): pass", attribute("__globals__")),
-        case("a type alias, evaluated later", "type X = (lambda: 0).__globals__\nX.__value__", attribute("__globals__")),
-        case("a type parameter's bound, evaluated later", "def f[T: (lambda: 0).__globals__](): pass", attribute("__globals__")),
+        case(
+            "an annotation that is never evaluated", "def f(x: (lambda: 0).__globals__): pass", attribute("__globals__")
+        ),
+        case(
+            "a type alias, evaluated later", "type X = (lambda: 0).__globals__\nX.__value__", attribute("__globals__")
+        ),
+        case(
+            "a type parameter's bound, evaluated later",
+            "def f[T: (lambda: 0).__globals__](): pass",
+            attribute("__globals__"),
+        ),
         case("letters that Python takes for others", "def f(): pass\nf.__𝓰lobals__", attribute("__globals__", 2)),
         case(
             "an import that may fail",
@@ -151,7 +207,11 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
         case(
             "the package around the code",
             "from . import guest",
-            Refusal("relative imports are not available in the sandbox", 1, "the code is one file: there is no package around it"),
+            Refusal(
+                "relative imports are not available in the sandbox",
+                1,
+                "the code is one file: there is no package around it",
+            ),
         ),
         case("the sandbox's own modules", "import guest.runner", module("guest.runner")),
         case(
@@ -190,7 +250,8 @@ OUTSIDE = "use a relative name; pass files with files={…}"
         ),
         case(
             "a text whose methods lie about it",
-            "class S(str):\n    def __eq__(self, o): return False\n    def __hash__(self): return 1\ngetattr(lambda: 0, S('__globals__'))",
+            "class S(str):\n    def __eq__(self, o): return False\n    def __hash__(self): return "
+            "1\ngetattr(lambda: 0, S('__globals__'))",
             attribute("__globals__", 4, "it belongs to the interpreter's internals"),
         ),
         case(
@@ -206,7 +267,9 @@ OUTSIDE = "use a relative name; pass files with files={…}"
         case(
             "a pickle that calls the system",
             "import pickle\npickle.loads(b\"cos\\nsystem\\n(S'id'\\ntR.\")",
-            Refusal("os.system is not available to pickle in the sandbox", 2, "pickle only data and classes of your own"),
+            Refusal(
+                "os.system is not available to pickle in the sandbox", 2, "pickle only data and classes of your own"
+            ),
         ),
         case(
             "a pickle that imports what is refused",
@@ -221,7 +284,11 @@ OUTSIDE = "use a relative name; pass files with files={…}"
         case(
             "a pickle with a name of many parts",
             "import pickle\npickle.loads(b'\\x80\\x04\\x8c\\x04json\\x8c\\x11dumps.__globals__\\x93.')",
-            Refusal("json.dumps.__globals__ is not available to pickle in the sandbox", 2, "pickle only data and classes of your own"),
+            Refusal(
+                "json.dumps.__globals__ is not available to pickle in the sandbox",
+                2,
+                "pickle only data and classes of your own",
+            ),
         ),
         case(
             "an import for the type checker that is made all the same",
@@ -246,12 +313,15 @@ OUTSIDE = "use a relative name; pass files with files={…}"
         case(
             "a descriptor by its number",
             "open(3, 'rb')",
-            Refusal("open of a file descriptor is refused: only the run's own files can be opened", 1, "use a relative name"),
+            Refusal(
+                "open of a file descriptor is refused: only the run's own files can be opened", 1, "use a relative name"
+            ),
         ),
         case(
             "a document that includes another",
             "import xml.etree.ElementTree as E, xml.etree.ElementInclude as I\n"
-            'I.include(E.fromstring(\'<r xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="/etc/passwd" parse="text"/></r>\'))',
+            'I.include(E.fromstring(\'<r xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include '
+            'href="/etc/passwd" parse="text"/></r>\'))',
             Refusal("open of '/etc/passwd' is refused: only the run's own files can be opened", 2, OUTSIDE),
         ),
         case(
@@ -279,7 +349,10 @@ def test_refused_when_it_gets_there(process_box: Sandbox, code: str, refusal: Re
 @attack("jail", "a refusal that is caught")
 @pytest.mark.parametrize("catch", ["except Exception", "except BaseException", "except* Exception"])
 def test_a_caught_refusal_gives_nothing(process_box: Sandbox, catch: str) -> None:
-    code = f"got = None\ntry:\n    got = getattr(lambda: 0, '__glo' + 'bals__')\n{catch} as e:\n    why = str(e)\n[got, why]"
+    code = (
+        f"got = None\ntry:\n    got = getattr(lambda: 0, '__glo' + 'bals__')\n{catch} as e:\n    why = "
+        "str(e)\n[got, why]"
+    )
     run = process_box.run_sync(code)
     assert run.status == "completed", run.error
     said = "attribute '__globals__' is not available in the sandbox"

@@ -1,4 +1,6 @@
-"""The wall itself, attacked from an interpreter that is broken already: no policy, and any byte of its memory as it likes."""
+"""The wall itself, attacked from an interpreter that is broken already: no policy, and any byte of its memory as it
+likes.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,46 @@ def case(mechanism: str, code: str, *outcome: str) -> object:
 @pytest.mark.parametrize(
     ("code", "kind", "message"),
     [
-        case("the system's own open", "modules['posix'].open(secret_file, 0)", "FileNotFoundError", "[Errno 44] No such file or directory"),
-        case("descriptors that were left open", "modules['posix'].read(3, 100)", "OSError", "[Errno 8] Bad file descriptor"),
-        case("a hard link from outside", "modules['posix'].link(secret_file, 'x')", "FileNotFoundError", "[Errno 44] No such file"),
-        case("the process file system", "modules['posix'].readlink('/proc/self/exe')", "FileNotFoundError", "[Errno 44] No such file"),
+        case(
+            "the system's own open",
+            "modules['posix'].open(secret_file, 0)",
+            "FileNotFoundError",
+            "[Errno 44] No such file or directory",
+        ),
+        case(
+            "descriptors that were left open",
+            "modules['posix'].read(3, 100)",
+            "OSError",
+            "[Errno 8] Bad file descriptor",
+        ),
+        case(
+            "a hard link from outside",
+            "modules['posix'].link(secret_file, 'x')",
+            "FileNotFoundError",
+            "[Errno 44] No such file",
+        ),
+        case(
+            "the process file system",
+            "modules['posix'].readlink('/proc/self/exe')",
+            "FileNotFoundError",
+            "[Errno 44] No such file",
+        ),
         case("a socket that listens", "modules['_socket'].socket()", "PermissionError", "[Errno 2] Permission denied"),
-        case("a thread", "modules['_thread'].start_new_thread(real.print, ())", "RuntimeError", "can't start new thread"),
-        case("a program", "modules['subprocess'].Popen(['/bin/sh'])", "OSError", "[Errno 58] wasi does not support processes."),
-        case("a native module", "operator.attrgetter('__import__')(real)('_ctypes')", "ModuleNotFoundError", "No module named '_ctypes'"),
+        case(
+            "a thread", "modules['_thread'].start_new_thread(real.print, ())", "RuntimeError", "can't start new thread"
+        ),
+        case(
+            "a program",
+            "modules['subprocess'].Popen(['/bin/sh'])",
+            "OSError",
+            "[Errno 58] wasi does not support processes.",
+        ),
+        case(
+            "a native module",
+            "operator.attrgetter('__import__')(real)('_ctypes')",
+            "ModuleNotFoundError",
+            "No module named '_ctypes'",
+        ),
         case(
             "the host's modules, put on the path",
             "operator.attrgetter('path')(interpreter).insert(0, real.str(secret_file).rpartition('/')[0])\n"
@@ -69,10 +103,17 @@ def case(mechanism: str, code: str, *outcome: str) -> object:
             "RecursionError",
             "the code nests or recurses too deeply: the stack is exhausted",
         ),
-        case("marshalled rubbish", "modules['marshal'].loads(b'\\xe3' + b'\\xff' * 100)", "ValueError", "bad marshal data"),
+        case(
+            "marshalled rubbish",
+            "modules['marshal'].loads(b'\\xe3' + b'\\xff' * 100)",
+            "ValueError",
+            "bad marshal data",
+        ),
     ],
 )
-def test_what_was_not_granted_is_not_there(process_box: Sandbox, host: Host, code: str, kind: str, message: str) -> None:
+def test_what_was_not_granted_is_not_there(
+    process_box: Sandbox, host: Host, code: str, kind: str, message: str
+) -> None:
     run = broken(process_box, host, code)
     assert run.error is not None, run.result
     assert (run.status, run.error.kind) == ("error", kind), run.error
@@ -86,10 +127,20 @@ def test_what_was_not_granted_is_not_there(process_box: Sandbox, host: Host, cod
     [
         case("an abort", "modules['posix'].abort()", "the guest broke: wasm `unreachable` instruction executed"),
         case("an exit of the process", "modules['posix']._exit(0)", "the guest broke: Exited with i32 exit status 0"),
-        case("a signal to itself", "modules['signal'].raise_signal(9)", "the guest broke: wasm `unreachable` instruction executed"),
-        case("a fault on purpose", "modules['faulthandler']._sigsegv()", "the guest broke: wasm `unreachable` instruction executed"),
+        case(
+            "a signal to itself",
+            "modules['signal'].raise_signal(9)",
+            "the guest broke: wasm `unreachable` instruction executed",
+        ),
+        case(
+            "a fault on purpose",
+            "modules['faulthandler']._sigsegv()",
+            "the guest broke: wasm `unreachable` instruction executed",
+        ),
         case("reading past the memory", PEEK + "memory[200_000_000]", "the guest broke: out of bounds memory access"),
-        case("writing past the memory", PEEK + "memory[200_000_000] = 1", "the guest broke: out of bounds memory access"),
+        case(
+            "writing past the memory", PEEK + "memory[200_000_000] = 1", "the guest broke: out of bounds memory access"
+        ),
         case(
             "wiping all of its memory",
             PEEK + "zero = bytes(1 << 16)\nfor n in range(1024, 30_000_000, 1 << 16): memory[n:n + (1 << 16)] = zero",
@@ -101,7 +152,8 @@ def test_what_was_not_granted_is_not_there(process_box: Sandbox, host: Host, cod
             + "kind = bytearray(b'\\xf0\\xff\\xff\\x7f' * 100)\n"
             + "where = real.int.from_bytes(memory[id(kind) + 19:id(kind) + 23], 'little')\n"
             + "thing = struct.pack('<II', 1 << 20, where)\n"
-            + "memory[address(pointer) - 1:address(pointer) + 3] = struct.pack('<I', address(thing))\nreal.eval(forged)()",
+            + "memory[address(pointer) - 1:address(pointer) + 3] = struct.pack('<I', "
+            "address(thing))\nreal.eval(forged)()",
             "the guest broke: out of bounds memory access",
         ),
         case(
@@ -132,13 +184,19 @@ def test_a_broken_guest_breaks_only_itself(box: Sandbox, host: Host, code: str, 
     run = broken(box, host, code)
     assert run.error is not None, run.result
     assert (run.status, run.error.kind, run.result, run.files) == ("crashed", "crashed", None, {})
-    assert run.error.message.startswith(f"the run was lost: {why}") or (not box.in_process and run.error.message.endswith(DIED))
+    assert run.error.message.startswith(f"the run was lost: {why}") or (
+        not box.in_process and run.error.message.endswith(DIED)
+    )
     assert run.error.hint == "it can be run again; nothing else was affected"
 
 
 @attack("jail", "the output of the process it runs in")
 def test_the_standard_streams_lead_nowhere(box: Sandbox, host: Host, capfd: pytest.CaptureFixture[str]) -> None:
-    run = broken(box, host, "[modules['posix'].write(1, b'leak'), modules['posix'].write(2, b'leak'), modules['posix'].read(0, 9)]")
+    run = broken(
+        box,
+        host,
+        "[modules['posix'].write(1, b'leak'), modules['posix'].write(2, b'leak'), modules['posix'].read(0, 9)]",
+    )
     assert run.result == [4, 4, ""]
     assert run.stdout == ""
     assert tuple(capfd.readouterr()) == ("", "")
@@ -147,11 +205,14 @@ def test_the_standard_streams_lead_nowhere(box: Sandbox, host: Host, capfd: pyte
 @attack("jail", "the whole of its memory, looked through")
 @pytest.mark.parametrize("where", ["process_box", "thread_box"])
 def test_nothing_of_the_host_is_in_its_memory(request: pytest.FixtureRequest, host: Host, where: str) -> None:
-    """The secret is in the host's memory, environment and files. The guest is told half of it, and looks for the rest."""
+    """The secret is in the host's memory, environment and files. The guest is told half of it, and looks for the
+    rest.
+    """
     box: Sandbox = request.getfixturevalue(where)
     code = (
         "start, found, at = bytes.fromhex(half), [], 0\n"
-        "while (at := memory.find(start, at + 1, size)) > 0: found.append(bytes(memory[at:at + 64]).decode('latin-1'))\nfound"
+        "while (at := memory.find(start, at + 1, size)) > 0: found.append(bytes(memory[at:at + "
+        "64]).decode('latin-1'))\nfound"
     )
     half = host.secret[: len(host.secret) // 2]
     inputs = {"half": half.encode().hex(), "size": box.image.memory_bytes - (1 << 16)}

@@ -67,7 +67,9 @@ async def serving(project: Path, box: Sandbox) -> AsyncIterator[tuple[Client[Any
             yield client, server
 
 
-def tool(name: str, signature: str = "() -> str", body: str = 'return "the composed one"', text: str = "T.", before: str = "") -> str:
+def tool(
+    name: str, signature: str = "() -> str", body: str = 'return "the composed one"', text: str = "T.", before: str = ""
+) -> str:
     return f'# /// tool\n# name = "{name}"\n# ///\n{before}def {name}{signature}:\n    """{text}"""\n    {body}\n'
 
 
@@ -110,7 +112,9 @@ OWN = ["code_execute", "tool_run", "tool_compose", "engine_status", "engine_exec
 
 
 @attack("paths", "a tool's file with a name of the server's own")
-async def test_no_file_takes_the_place_of_a_tool_of_the_servers_own(project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_file_takes_the_place_of_a_tool_of_the_servers_own(
+    project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(TAG, "x")  # then the server has no engine_execute, and nobody else has one either
 
     async with serving(project, box) as (client, _):
@@ -120,7 +124,9 @@ async def test_no_file_takes_the_place_of_a_tool_of_the_servers_own(project: Pat
         put(project, "honest", tool("honest"))
         after = await listed(client)
         assert set(after) - set(before) == {"honest"}
-        assert {name: after[name].description for name in before} == {name: one.description for name, one in before.items()}
+        assert {name: after[name].description for name in before} == {
+            name: one.description for name, one in before.items()
+        }
         assert json.loads(await said(client, "code_execute", code="6 * 7"))["result"] == 42
         assert "there is no tool engine_execute" in await said(client, "engine_execute", task="x")
         assert "there is no tool engine_of_mine" in await said(client, "engine_of_mine")
@@ -145,7 +151,11 @@ for level in range(1, 10):
     LAUGHS += f"class T{level}(TypedDict):\n" + "".join(f"    {name}: T{level - 1}\n" for name in "abcdefgh")
 HOSTILE = {
     "text": tool("text", text=CRUEL),
-    "words": tool("words", "(q: 'Keys') -> 'Keys'", before=f"{TYPES}Keys = TypedDict('Keys', {{'a\\x1b[31m\\n': int, 'b c': str}})\n"),
+    "words": tool(
+        "words",
+        "(q: 'Keys') -> 'Keys'",
+        before=f"{TYPES}Keys = TypedDict('Keys', {{'a\\x1b[31m\\n': int, 'b c': str}})\n",
+    ),
     "letters": tool("letters", "(größe: int) -> str"),
     "escapes": tool("escapes", "(q: 'E') -> 'E'", before=f"{TYPES}E = Literal['\\x1b[2J', '\\u202e']\n"),
     "half": tool("half", "(q: 'Half') -> str", before=f"{TYPES}Half = Literal['\\ud800', 'b']\n"),
@@ -172,7 +182,9 @@ async def test_hostile_files_spoil_neither_the_list_nor_each_other(project: Path
             assert one.description.isprintable()
             assert len(one.description) <= MAX_DESCRIPTION + len(SEE) + 1
             assert len(one.model_dump_json()) < 3 * MAX_SCHEMA
-            assert not set("\x1b\u202e\u200b") & set(json.dumps(one.model_dump(mode="json"), ensure_ascii=False).replace("\\u001b", "\x1b"))
+            assert not set("\x1b\u202e\u200b") & set(
+                json.dumps(one.model_dump(mode="json"), ensure_ascii=False).replace("\\u001b", "\x1b")
+            )
             check(one.input_schema, KEY)
             for schema in (one.input_schema, one.output_schema):
                 assert schema is not None
@@ -201,16 +213,28 @@ def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
         "items": inner,
         "additionalProperties": inner | st.booleans(),
     }
-    known |= {"anyOf": st.lists(inner, min_size=1, max_size=3), "enum": st.lists(TEXTS | JSON, min_size=1, max_size=3), "const": JSON}
+    known |= {
+        "anyOf": st.lists(inner, min_size=1, max_size=3),
+        "enum": st.lists(TEXTS | JSON, min_size=1, max_size=3),
+        "const": JSON,
+    }
     known |= {"type": st.sampled_from(["object", "string", "array"]), "description": TEXTS, "required": st.lists(TEXTS)}
-    known |= {"$defs": st.dictionaries(st.sampled_from("ab"), inner, max_size=2), "$ref": st.sampled_from(["#", "#/$defs/a", "#/$defs/b"])}
+    known |= {
+        "$defs": st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+        "$ref": st.sampled_from(["#", "#/$defs/a", "#/$defs/b"]),
+    }
     odd: dict[str, st.SearchStrategy[Any]] = {
         "$id": st.just("http://x/y"),
         "$schema": st.just("http://x/y"),
         "pattern": st.just("(?P<x>.*)"),
         "oneOf": st.lists(inner, min_size=1),
     }
-    odd |= {"not": inner, "if": inner, "patternProperties": st.dictionaries(st.just(".*"), inner), "format": st.just("evil")}
+    odd |= {
+        "not": inner,
+        "if": inner,
+        "patternProperties": st.dictionaries(st.just(".*"), inner),
+        "format": st.just("evil"),
+    }
     return st.fixed_dictionaries({}, optional=known) | st.fixed_dictionaries({}, optional={**known, **odd})
 
 

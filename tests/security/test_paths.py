@@ -1,4 +1,6 @@
-"""Paths and names: a project folder that somebody else has filled, and names that mean another file than they seem to."""
+"""Paths and names: a project folder that somebody else has filled, and names that mean another file than they seem
+to.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ class TestTheStore:
         assert rows == {"a": "the store can't be written: File exists", "b": None}
 
     @attack("paths", "a tool's history that leads to another folder")
-    def test_a_linked_history_breaks_its_tool_alone_and_is_not_read(self, project: Path, store: Store, victim: Path) -> None:
+    def test_a_linked_history_breaks_its_tool_alone_and_is_not_read(
+        self, project: Path, store: Store, victim: Path
+    ) -> None:
         (victim / f"000001-{'0' * 16}.py").write_text(TOOL.format("a"))
         (store.folder / ".history").mkdir()
         (store.folder / ".history" / "a").symlink_to(victim)
@@ -109,14 +113,18 @@ class TestTheStore:
             (store.folder / f"{name}.py").write_text(TOOL.format(name))
         before = there(victim)
         rows = {row["name"]: row["broken"] for row in json.loads(go_ent("tool", "list", "--json", cwd=project).stdout)}
-        assert rows == {"a": f"{store.folder}/.history/a is a link, and the history is kept only where it is", "b": None}
+        assert rows == {
+            "a": f"{store.folder}/.history/a is a link, and the history is kept only where it is",
+            "b": None,
+        }
         with pytest.raises(ComposerError, match="is a link"):
             store.version("a", 1)
         assert there(victim) == before
 
     @attack("paths", "names that Python, Windows or a shell keep for themselves")
     @pytest.mark.parametrize(
-        "name", ["class", "async", "None", "con.", "nul ", "a.", "a ", "-rf", "--help", "~", "$HOME", "a;b", "%2e%2e", "a%00"]
+        "name",
+        ["class", "async", "None", "con.", "nul ", "a.", "a ", "-rf", "--help", "~", "$HOME", "a;b", "%2e%2e", "a%00"],
     )
     def test_names_that_mean_something_elsewhere_are_no_names(self, store: Store, name: str) -> None:
         for act in (store.read, store.versions, store.remove, store.find):
@@ -125,7 +133,9 @@ class TestTheStore:
         assert set(os.listdir(store.folder)) <= {".lock"}
 
     @attack("paths", "two names that a file system or a reader takes for one")
-    @pytest.mark.parametrize("name", ["A", "ａ", "а", "ﬁle", "e\u0301", "é", "a\u200b", "\u202eyp.a", "a\u00ad", "İ", "ß"])
+    @pytest.mark.parametrize(
+        "name", ["A", "ａ", "а", "ﬁle", "e\u0301", "é", "a\u200b", "\u202eyp.a", "a\u00ad", "İ", "ß"]
+    )
     def test_names_are_plain_small_letters_so_that_none_folds_into_another(self, store: Store, name: str) -> None:
         store.save(tool("a"))
         with pytest.raises(ComposerError, match="can't be the name of a composed tool"):
@@ -138,7 +148,9 @@ class TestTheStore:
     def test_a_sparse_file_is_read_no_further_than_a_tool_may_be_long(self, store: Store) -> None:
         with open(store.folder / "a.py", "wb") as file:
             file.truncate(1 << 40)
-        with pytest.raises(ComposeRefused, match=f"its file is {MAX_BYTES + 1} bytes long; at most {MAX_BYTES} are accepted"):
+        with pytest.raises(
+            ComposeRefused, match=f"its file is {MAX_BYTES + 1} bytes long; at most {MAX_BYTES} are accepted"
+        ):
             store.read("a")
 
     @attack("paths", "a tool's file swapped for a link after it was looked at")
@@ -174,7 +186,9 @@ class TestImporting:
             ({"name": "\u202e", "code": "1"}, b"its name can't be made into one"),
         ],
     )
-    def test_an_import_writes_nothing_outside_the_store(self, project: Path, document: dict[str, Any], told: bytes) -> None:
+    def test_an_import_writes_nothing_outside_the_store(
+        self, project: Path, document: dict[str, Any], told: bytes
+    ) -> None:
         (project / "i.json").write_text(json.dumps(document))
         done = go_ent("tool", "import", "i.json", cwd=project)
         assert done.returncode == 1
@@ -185,7 +199,9 @@ class TestImporting:
     def test_what_can_be_made_into_a_name_is_saved_under_that(self, project: Path) -> None:
         (project / "i.json").write_text(json.dumps({"name": "../../etc/cron.d/x", "code": "1"}))
         assert go_ent("tool", "import", "i.json", cwd=project).stdout.startswith(b"etc_cron_d_x: version 1")
-        assert [path.name for path in project.parent.rglob("*.py") if ".history" not in path.parts] == ["etc_cron_d_x.py"]
+        assert [path.name for path in project.parent.rglob("*.py") if ".history" not in path.parts] == [
+            "etc_cron_d_x.py"
+        ]
 
     @attack("paths", "an export document whose tools are no list")
     @pytest.mark.parametrize("tools", [5, None, "abc", {"a": {"source": "x"}}, [[1]], True])
@@ -212,9 +228,14 @@ class TestImporting:
     @pytest.mark.parametrize("scope", ["global", "user"])
     def test_a_file_does_not_choose_its_store(self, project: Path, scope: str) -> None:
         tool = {"name": "t", "source": TOOL.format("t"), "scope": scope}
-        for name, document in (("o", {"name": "o", "code": "1", "scope": scope}), ("t", {"format": "go-ent-tools/1", "tools": [tool]})):
+        for name, document in (
+            ("o", {"name": "o", "code": "1", "scope": scope}),
+            ("t", {"format": "go-ent-tools/1", "tools": [tool]}),
+        ):
             (project / "i.json").write_text(json.dumps(document))
-            assert go_ent("tool", "import", "i.json", cwd=project).stdout.startswith(f"{name}: version 1 (project)".encode())
+            assert go_ent("tool", "import", "i.json", cwd=project).stdout.startswith(
+                f"{name}: version 1 (project)".encode()
+            )
         assert not list((project.parent / "user").rglob("*.py"))
 
     @attack("paths", "an import that replaces, or hides, a tool of the same name")
@@ -230,7 +251,9 @@ class TestImporting:
         assert there(project.parent) == before
         done = go_ent("tool", "import", "i.json", "--replace", cwd=project)
         assert (done.returncode, done.stdout[:17]) == (0, b"t: version 1 (pro" if whose else b"t: version 2 (pro")
-        assert go_ent("tool", "import", "i.json", cwd=project).returncode == 0, "the same content again is no replacement"
+        assert go_ent("tool", "import", "i.json", cwd=project).returncode == 0, (
+            "the same content again is no replacement"
+        )
 
 
 class TestConfiguration:
@@ -244,7 +267,9 @@ class TestConfiguration:
             path.symlink_to("/dev/zero")
         else:
             os.mkfifo(path)
-        with pytest.raises(ConfigError, match=r"config.toml: it can't be read: (it is not an ordinary file|Is a directory)"):
+        with pytest.raises(
+            ConfigError, match=r"config.toml: it can't be read: (it is not an ordinary file|Is a directory)"
+        ):
             read_config(project)
 
     @attack("paths", "a configuration of terabytes that takes no room")
@@ -275,7 +300,8 @@ class TestConfiguration:
 
     @attack("paths", "an option or an address in place of a package's name")
     @pytest.mark.parametrize(
-        "name", ["-r x", "--index-url=http://evil", "a @ file:///etc", "git+ssh://x", "./a", "../a", "a==1\n-r x", "a;b", ""]
+        "name",
+        ["-r x", "--index-url=http://evil", "a @ file:///etc", "git+ssh://x", "./a", "../a", "a==1\n-r x", "a;b", ""],
     )
     def test_a_package_is_a_name_with_versions(self, project: Path, name: str) -> None:
         (project / ".go-ent" / "config.toml").write_text(f"[image]\npackages = [{json.dumps(name)}]\n")
@@ -324,7 +350,13 @@ class TestIds:
     @pytest.mark.parametrize("name", NAMES)
     def test_no_id_of_an_execution_leads_out_of_its_folder(self, project: Path, name: str) -> None:
         store = ExecutionStore(project)
-        for act in (store.find, store.load, store.hold, lambda one: list(store.records(one)), lambda one: store.read_from(one, 0)):
+        for act in (
+            store.find,
+            store.load,
+            store.hold,
+            lambda one: list(store.records(one)),
+            lambda one: store.read_from(one, 0),
+        ):
             with pytest.raises(EngineError) as caught:
                 act(name)
             assert isinstance(caught.value, ExecutionNotFound)
@@ -351,7 +383,9 @@ class TestIds:
         if linked == ".":
             state.rmdir()
         (state if linked == "." else state / linked).symlink_to(victim)
-        with pytest.raises(BadState, match=r"workflows can't be kept: .* is a link, or in one, and state is written only where it is"):
+        with pytest.raises(
+            BadState, match=r"workflows can't be kept: .* is a link, or in one, and state is written only where it is"
+        ):
             Workflows(project).start("w", [WorkflowStep(id="a", description="x")])
         assert there(victim) == {"precious": "mine"}
 
@@ -361,12 +395,17 @@ class TestIds:
         (tmp_path / "other" / ".go-ent").symlink_to(victim)
         with pytest.raises(LedgerError, match="is a link, or in one, and state is written only where it is"):
             Ledger(tmp_path / "other").reserve(LedgerCall("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0)
-        RunLog(victim.parent / "other" / ".go-ent" / "journal").append(RunRecord(id="1", at=1.0, kind="code", status="completed"))
+        RunLog(victim.parent / "other" / ".go-ent" / "journal").append(
+            RunRecord(id="1", at=1.0, kind="code", status="completed")
+        )
         assert there(victim) == {"precious": "mine"}
 
 
 class TestTheJournalOfRuns:
-    LINE = RunRecord(id="1", at=1.0, kind="code", status="completed", source="1", inputs={}).model_dump_json().encode() + b"\n"
+    LINE = (
+        RunRecord(id="1", at=1.0, kind="code", status="completed", source="1", inputs={}).model_dump_json().encode()
+        + b"\n"
+    )
 
     @attack("paths", "a pipe or a folder in place of the journal of runs")
     @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
@@ -407,7 +446,16 @@ class TestWhatAgentsAreTold:
     @attack("paths", "a task's file that is outside of the project")
     @pytest.mark.parametrize(
         "name",
-        ["../victim/precious", "/etc/passwd", "a/../../victim/precious", "link", "folder/precious", "a\0b", " ", "./.././victim/precious"],
+        [
+            "../victim/precious",
+            "/etc/passwd",
+            "a/../../victim/precious",
+            "link",
+            "folder/precious",
+            "a\0b",
+            " ",
+            "./.././victim/precious",
+        ],
     )
     def test_a_file_of_a_task_is_in_its_project(self, project: Path, victim: Path, name: str) -> None:
         (project / "link").symlink_to(victim / "precious")
@@ -458,7 +506,12 @@ class TestWhatAgentsAreTold:
         (project / ".go-ent" / "prompts").mkdir()
         path = project / ".go-ent" / "prompts" / "user.j2"
         path.symlink_to(victim / "precious")
-        for source in (None, "{% include '../../../victim/precious' %}", "{% include '/etc/passwd' %}", "{{ self.__init__.__globals__ }}"):
+        for source in (
+            None,
+            "{% include '../../../victim/precious' %}",
+            "{% include '/etc/passwd' %}",
+            "{{ self.__init__.__globals__ }}",
+        ):
             if source is not None:
                 path.unlink()
                 path.write_text(source)

@@ -1,4 +1,6 @@
-"""Files that a stranger's repository brings along among its composed tools: each is told by name, and costs nothing but itself."""
+"""Files that a stranger's repository brings along among its composed tools: each is told by name, and costs nothing
+but itself.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def works(project: Path) -> Done:
 
 @attack("paths", "a tool's docstring too long to be shown")
 def test_a_docstring_without_end_disables_its_tool_alone(project: Path) -> None:
-    (store(project) / "evil.py").write_text(tool("evil", f'def evil() -> int:\n    """{"x" * 100_000}"""\n    return 1\n'))
+    (store(project) / "evil.py").write_text(
+        tool("evil", f'def evil() -> int:\n    """{"x" * 100_000}"""\n    return 1\n')
+    )
     assert b"BROKEN: line 4: its docstring is 100000 characters long" in works(project).stdout
 
 

@@ -1,4 +1,6 @@
-"""Code that wants all of something: memory, processor, time, stack, output, room. Each has its limit, and its own exact end."""
+"""Code that wants all of something: memory, processor, time, stack, output, room. Each has its limit, and its own
+exact end.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def case(mechanism: str, code: str, *outcome: object) -> object:
         case("a text that doubles", "x = 'ab'\nwhile True: x += x"),
         case("a list, multiplied", "[None] * 10**9"),
         case("a shift by ten thousand million", "1 << 10**10"),
-        case("digits without end, by decimal", "import decimal\ndecimal.getcontext().prec = decimal.MAX_PREC\ndecimal.Decimal(1) / 3"),
+        case(
+            "digits without end, by decimal",
+            "import decimal\ndecimal.getcontext().prec = decimal.MAX_PREC\ndecimal.Decimal(1) / 3",
+        ),
         case("a number printed a thousand million wide", "'%1000000000d' % 1"),
         case("a field of a template as wide", "f'{1:>1000000000}'"),
         case("every combination, in a set", "import itertools\nset(itertools.product(range(100), repeat=5))"),
@@ -39,11 +44,18 @@ def case(mechanism: str, code: str, *outcome: object) -> object:
         case("a replacement that grows", "import re\nre.sub('x', 'y' * 10**4, 'x' * 10**5)"),
         case("a packed structure of padding", "import struct\nstruct.pack('1000000000x')"),
         case("a result without end", "(x for x in iter(int, 1))"),
-        case("a mapping without end, as the result", "class M(dict):\n    def items(self):\n        while True: yield 'a', 1\nM(a=1)"),
-        case("callbacks without end", "import contextlib\ns = contextlib.ExitStack()\nwhile True: s.callback(print, bytes(1000))"),
+        case(
+            "a mapping without end, as the result",
+            "class M(dict):\n    def items(self):\n        while True: yield 'a', 1\nM(a=1)",
+        ),
+        case(
+            "callbacks without end",
+            "import contextlib\ns = contextlib.ExitStack()\nwhile True: s.callback(print, bytes(1000))",
+        ),
         case(
             "jobs of threads that are none",
-            "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor()\nx = list(p.map(bytes, [10**4] * 10**6))",
+            "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor()\nx = "
+            "list(p.map(bytes, [10**4] * 10**6))",
         ),
         case("randomness in one piece", "import os\nos.urandom(1 << 30)"),
         case("inputs that the code makes of inputs", "import json\njson.loads('[' + '[],' * 3_000_000 + '[]]')"),
@@ -69,24 +81,38 @@ def test_memory(process_box: Sandbox, code: str) -> None:
         case("a factorial", "import math\nmath.factorial(10**9)"),
         case("the digits of a huge number", "import sys\nsys.set_int_max_str_digits(0)\nstr(7 ** 3_000_000)"),
         case("a power modulo something large", "pow(3, 10**7, 10**50_000 + 1)"),
-        case("fractions that square themselves", "from fractions import Fraction\nx = Fraction(1, 3)\nwhile True: x = x * x + 1"),
+        case(
+            "fractions that square themselves",
+            "from fractions import Fraction\nx = Fraction(1, 3)\nwhile True: x = x * x + 1",
+        ),
         case(
             "keys that all hash alike",
-            "class K:\n    def __init__(s, n): s.n = n\n    def __hash__(s): return 1\n    def __eq__(s, o): return s.n == o.n\n"
+            "class K:\n    def __init__(s, n): s.n = n\n    def __hash__(s): return 1\n    def __eq__(s, o): "
+            "return s.n == o.n\n"
             "{K(n): n for n in range(10**5)}",
         ),
         case("integers chosen to collide", "{n * (2**31 - 1): n for n in range(10**5)}"),
-        case("an order that is never decided", "class K:\n    def __lt__(s, o):\n        while True: pass\nsorted([K(), K()])"),
         case(
-            "objects that come back", "class A:\n    def __del__(self):\n        global a\n        a = self\na = A()\nwhile True: a = None"
+            "an order that is never decided",
+            "class K:\n    def __lt__(s, o):\n        while True: pass\nsorted([K(), K()])",
+        ),
+        case(
+            "objects that come back",
+            "class A:\n    def __del__(self):\n        global a\n        a = self\na = A()\nwhile True: a = None",
         ),
         case(
             "finalizers that make more",
             "class A:\n    def __del__(self): x.append(A())\nx = []\nwhile True:\n    x.append(A())\n    x.clear()",
         ),
-        case("memory errors, caught for ever", "x = []\nwhile True:\n    try: x.append(bytearray(1 << 22))\n    except MemoryError: pass"),
+        case(
+            "memory errors, caught for ever",
+            "x = []\nwhile True:\n    try: x.append(bytearray(1 << 22))\n    except MemoryError: pass",
+        ),
         case("recursion errors, caught for ever", "def f():\n    try: f()\n    except RecursionError: f()\nf()"),
-        case("everything caught, for ever", "while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+        case(
+            "everything caught, for ever",
+            "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        ),
         case("a finally that begins again", "def f():\n    try: f()\n    finally: f()\nf()"),
         case("threads without end", "import threading\nwhile True: threading.Thread(target=int).start()"),
         case("tasks that only yield", "import asyncio\nwhile True: await asyncio.sleep(0)"),
@@ -97,13 +123,19 @@ def test_memory(process_box: Sandbox, code: str) -> None:
         case("a long line of descent", "class A: pass\nfor _ in range(5000): A = type('A', (A,), {})"),
         case("patterns without end", "import re\nn = 0\nwhile True:\n    re.compile(f'a{n}')\n    n += 1"),
         case("an exit that never ends", "import atexit\ndef f():\n    while True: pass\natexit.register(f)\n1"),
-        case("a message that is never told", "class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E"),
+        case(
+            "a message that is never told",
+            "class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E",
+        ),
         case("a hint that is never found", "class A:\n    def __dir__(self):\n        while True: pass\nA().nothing"),
         case(
             "a value that is never encoded",
             "import decimal\nclass D(decimal.Decimal):\n    def __str__(self):\n        while True: pass\nD(1)",
         ),
-        case("a lookup that is never answered", "class A:\n    def __getattr__(self, name):\n        while True: pass\nA().x"),
+        case(
+            "a lookup that is never answered",
+            "class A:\n    def __getattr__(self, name):\n        while True: pass\nA().x",
+        ),
         case("folders within folders", "import os\nfor n in range(900): os.mkdir(f'{n}')\nwhile True: os.listdir('.')"),
     ],
 )
@@ -148,20 +180,42 @@ def test_time(process_box: Sandbox, code: str) -> None:
     ("code", "message"),
     [
         case("functions that call themselves", "def f(): f()\nf()", "maximum recursion depth exceeded"),
-        case("a coroutine that awaits itself", "async def f(): await f()\nawait f()", "maximum recursion depth exceeded"),
-        case("generators within generators", "def g(n): yield from g(n + 1)\nnext(g(0))", "maximum recursion depth exceeded"),
-        case("a property of itself", "class A:\n    @property\n    def x(self): return self.x\nA().x", "maximum recursion depth exceeded"),
+        case(
+            "a coroutine that awaits itself", "async def f(): await f()\nawait f()", "maximum recursion depth exceeded"
+        ),
+        case(
+            "generators within generators",
+            "def g(n): yield from g(n + 1)\nnext(g(0))",
+            "maximum recursion depth exceeded",
+        ),
+        case(
+            "a property of itself",
+            "class A:\n    @property\n    def x(self): return self.x\nA().x",
+            "maximum recursion depth exceeded",
+        ),
         case("the repr of what is nested", NEST + "repr(x)", "Stack overflow"),
         case("the JSON of what is nested", NEST + "import json\njson.dumps(x)", "Stack overflow"),
         case("JSON that nests", "import json\njson.loads('{\"a\":' * 100_000)", ""),
         case("the pickle of what is nested", NEST + "import pickle\npickle.dumps(x)", "Stack overflow"),
-        case("a deep copy of what is nested", NEST + "import copy\ncopy.deepcopy(x)", "maximum recursion depth exceeded"),
+        case(
+            "a deep copy of what is nested", NEST + "import copy\ncopy.deepcopy(x)", "maximum recursion depth exceeded"
+        ),
         case("a comparison of what is nested", NEST + "y = []\nfor _ in range(100_000): y = [y]\nx == y", ""),
         case("the hash of what is nested", "x = ()\nfor _ in range(100_000): x = (x,)\nhash(x)", ""),
-        case("an expression for the parser", "import ast\nast.parse('-' * 100_000 + '1')", "the code nests too deeply for the parser"),
+        case(
+            "an expression for the parser",
+            "import ast\nast.parse('-' * 100_000 + '1')",
+            "the code nests too deeply for the parser",
+        ),
         case("source that nests", "(" * 300 + ")" * 300, "the code nests too deeply for the parser"),
-        case("a pattern that nests", "import re\nre.compile('(' * 5000 + ')' * 5000)", "maximum recursion depth exceeded"),
-        case("a document that nests", "import xml.etree.ElementTree as E\nE.tostring(E.fromstring('<a>' * 50_000 + '</a>' * 50_000))", ""),
+        case(
+            "a pattern that nests", "import re\nre.compile('(' * 5000 + ')' * 5000)", "maximum recursion depth exceeded"
+        ),
+        case(
+            "a document that nests",
+            "import xml.etree.ElementTree as E\nE.tostring(E.fromstring('<a>' * 50_000 + '</a>' * 50_000))",
+            "",
+        ),
     ],
 )
 def test_stack(process_box: Sandbox, code: str, message: str) -> None:
@@ -183,19 +237,37 @@ DIGITS = "Exceeds the limit (4300 digits) for integer string conversion"
     [
         case("an event that nobody sets", "import threading\nthreading.Event().wait()", "Deadlock", NO_THREAD),
         case("a queue that nobody fills", "import queue\nqueue.Queue().get()", "Deadlock", NO_THREAD),
-        case("a lock taken twice", "import threading\nx = threading.Lock()\nx.acquire()\nx.acquire()", "Deadlock", NO_THREAD),
-        case("a future that nobody sets", "import asyncio\nawait asyncio.get_running_loop().create_future()", "Deadlock", NO_TASK),
+        case(
+            "a lock taken twice",
+            "import threading\nx = threading.Lock()\nx.acquire()\nx.acquire()",
+            "Deadlock",
+            NO_THREAD,
+        ),
+        case(
+            "a future that nobody sets",
+            "import asyncio\nawait asyncio.get_running_loop().create_future()",
+            "Deadlock",
+            NO_TASK,
+        ),
         case(
             "a hundred thousand futures that nobody sets",
-            "import asyncio\nloop = asyncio.get_running_loop()\nawait asyncio.wait([loop.create_future() for _ in range(100_000)])",
+            "import asyncio\nloop = asyncio.get_running_loop()\nawait asyncio.wait([loop.create_future() for _ "
+            "in range(100_000)])",
             "Deadlock",
             NO_TASK,
         ),
         case("a number too long for a text", "str(10 ** 5000)", "ValueError", DIGITS),
         case("a number too long for a result", "10 ** 5000", "ValueError", DIGITS),
         case("a text too long for a number", "int('9' * 5000)", "ValueError", DIGITS),
-        case("a length that no index holds", "'x' * 2**31", "OverflowError", "cannot fit 'int' into an index-sized integer"),
-        case("a width of too many digits", "f'{1:>{10**10}}'", "ValueError", "Too many decimal digits in format string"),
+        case(
+            "a length that no index holds",
+            "'x' * 2**31",
+            "OverflowError",
+            "cannot fit 'int' into an index-sized integer",
+        ),
+        case(
+            "a width of too many digits", "f'{1:>{10**10}}'", "ValueError", "Too many decimal digits in format string"
+        ),
         case(
             "a list changed while it is sorted",
             "class K:\n    def __lt__(s, o): y.append(1)\ny = [K(), K()]\ny.sort()",
@@ -216,7 +288,12 @@ DIGITS = "Exceeds the limit (4300 digits) for integer string conversion"
         ),
         case("a file with a hole of terabytes", "f = open('x', 'wb')\nf.seek(10**12)\nf.write(b'x')", "OSError", FULL),
         case("a file stretched", "open('x', 'wb').truncate(10**10)", "OSError", FULL),
-        case("files that fill the folder together", "for n in range(20): open(f'{n}', 'wb').write(bytes(4 << 20))", "OSError", FULL),
+        case(
+            "files that fill the folder together",
+            "for n in range(20): open(f'{n}', 'wb').write(bytes(4 << 20))",
+            "OSError",
+            FULL,
+        ),
         case("a name of a million letters", "open('a' * 10**6, 'w')", "OSError", "[Errno 37] Filename too long"),
         case(
             "a name that grows with its folder",
@@ -224,7 +301,12 @@ DIGITS = "Exceeds the limit (4300 digits) for integer string conversion"
             "OSError",
             "[Errno 37] Filename too long",
         ),
-        case("a name that no host can have", "open(b'a\\xff', 'w')", "OSError", "[Errno 25] Illegal byte sequence: 'a\\udcff'"),
+        case(
+            "a name that no host can have",
+            "open(b'a\\xff', 'w')",
+            "OSError",
+            "[Errno 25] Illegal byte sequence: 'a\\udcff'",
+        ),
         case(
             "a document of entities of entities",
             "import xml.etree.ElementTree as E\nd = '<!ENTITY a \"' + 'x' * 1000 + '\">'\n"
@@ -239,7 +321,12 @@ DIGITS = "Exceeds the limit (4300 digits) for integer string conversion"
             "NotEncodable",
             "result: nested too deeply to be encoded as JSON",
         ),
-        case("a result that holds itself", "x = []\nx.append(x)\nx", "NotEncodable", "result[0]: a list that contains itself"),
+        case(
+            "a result that holds itself",
+            "x = []\nx.append(x)\nx",
+            "NotEncodable",
+            "result[0]: a list that contains itself",
+        ),
         case(
             "an iterator without end, as the result",
             "import itertools\nitertools.count()",
@@ -258,7 +345,10 @@ def test_what_ends_in_an_error(process_box: Sandbox, code: str, kind: str, messa
     run = process_box.run_sync(code, limits={"cpu_s": 15})
     assert run.error is not None, str(run.result)[:100]
     assert (run.status, run.error.kind, run.result) == ("error", kind, None), run.error
-    assert run.error.message.encode("utf-8", "backslashreplace").decode().startswith(message) or message in run.error.message
+    assert (
+        run.error.message.encode("utf-8", "backslashreplace").decode().startswith(message)
+        or message in run.error.message
+    )
     goes_on(process_box)
 
 
@@ -284,8 +374,18 @@ def _zip(size: int) -> bytes:
             gzip.compress(bytes(8 << 20), 1) * 20,
             "memory_limit",
         ),
-        case("an archive that is read", "import zipfile\nlen(zipfile.ZipFile('bomb').read('inner'))", _zip(100 << 20), "memory_limit"),
-        case("an archive that is unpacked", "import zipfile\nzipfile.ZipFile('bomb').extractall()", _zip(40 << 20), "error"),
+        case(
+            "an archive that is read",
+            "import zipfile\nlen(zipfile.ZipFile('bomb').read('inner'))",
+            _zip(100 << 20),
+            "memory_limit",
+        ),
+        case(
+            "an archive that is unpacked",
+            "import zipfile\nzipfile.ZipFile('bomb').extractall()",
+            _zip(40 << 20),
+            "error",
+        ),
     ],
 )
 def test_bombs(process_box: Sandbox, code: str, bomb: bytes, status: str) -> None:
@@ -307,7 +407,10 @@ class TestOutput:
         [
             case("output without end", "while True: print('x' * 1000)"),
             case("errors without end", "import sys\nwhile True: sys.stderr.write('x' * 1000)"),
-            case("warnings without end", "import warnings\nwarnings.simplefilter('always')\nwhile True: warnings.warn('x' * 100)"),
+            case(
+                "warnings without end",
+                "import warnings\nwarnings.simplefilter('always')\nwhile True: warnings.warn('x' * 100)",
+            ),
             case("bytes of output without end", "import sys\nwhile True: sys.stdout.buffer.write(b'\\xff' * 100)"),
         ],
     )
@@ -379,7 +482,8 @@ class TestPending:
 
         with Sandbox([wait], Limits(memory_mb=256, timeout_s=20)) as box:
             run = box.run_sync(
-                "import asyncio\nawait asyncio.gather(*(tools.wait(n) for n in range(10_000)))", limits={"max_tool_calls": 50}
+                "import asyncio\nawait asyncio.gather(*(tools.wait(n) for n in range(10_000)))",
+                limits={"max_tool_calls": 50},
             )
         assert run.error is not None
         assert (run.status, run.error.message) == ("call_limit", "the run made more tool calls than max_tool_calls=50")

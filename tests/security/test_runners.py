@@ -60,7 +60,9 @@ def python(code: str, *arguments: str, **fields: Any) -> CommandConfig:
     return CommandConfig(argv=(sys.executable, "-I", "-S", "-c", code, *arguments), **fields)
 
 
-def child(code: str, *, stop_when: Callable[[bytes], bool] = lambda _: False, **limits: float) -> tuple[Ended, list[bytes]]:
+def child(
+    code: str, *, stop_when: Callable[[bytes], bool] = lambda _: False, **limits: float
+) -> tuple[Ended, list[bytes]]:
     lines: list[bytes] = []
 
     async def main() -> Ended:
@@ -90,7 +92,9 @@ class TestArguments:
     def test_shell_characters_arrive_as_they_are(self, tmp_path: Path) -> None:
         """All of them in one argument, as the prompt, as the system text and as the model."""
         text = " ".join(HOSTILE)
-        result = ask(tmp_path, python(ARGV, "{prompt}", "x={system}", "{model}"), prompt=text, system=text, model="$(id);`id`")
+        result = ask(
+            tmp_path, python(ARGV, "{prompt}", "x={system}", "{model}"), prompt=text, system=text, model="$(id);`id`"
+        )
         assert json.loads(result.output) == [text, f"x={text}", "$(id);`id`"]
         assert list(tmp_path.iterdir()) == []
 
@@ -110,7 +114,10 @@ class TestArguments:
     @attack("runners", "two dashes out of a prompt")
     def test_two_dashes_in_a_prompt_end_no_flags(self, tmp_path: Path) -> None:
         result = ask(tmp_path, CommandConfig(argv=("echo", "{system}", "{prompt}")), system="--", prompt="--help")
-        assert result.error == "{system} would begin with '-' and be taken for a flag: set stdin = true, or put '--' before it"
+        assert (
+            result.error
+            == "{system} would begin with '-' and be taken for a flag: set stdin = true, or put '--' before it"
+        )
 
     @attack("runners", "a NUL in an argument")
     def test_a_nul_does_not_cut_an_argument_short(self, tmp_path: Path) -> None:
@@ -146,7 +153,10 @@ class TestSecrets:
 
     @attack("secrets", "a command's last words with its keys")
     def test_one_that_is_passed_on_is_not_repeated_in_an_error(self, tmp_path: Path) -> None:
-        code = "import os, sys; sys.exit('the keys are ' + os.environ['AWS_SECRET_ACCESS_KEY'] + ' and ' + repr(os.environ['TOKEN']))"
+        code = (
+            "import os, sys; sys.exit('the keys are ' + os.environ['AWS_SECRET_ACCESS_KEY'] + ' and ' + "
+            "repr(os.environ['TOKEN']))"
+        )
         result = ask(tmp_path, python(code, env=["AWS_*"], set={"TOKEN": "tok'en\\value"}), command="c")
         assert result.error == f'{sys.executable} failed with exit code 1: the keys are [secret] and "[secret]"'
 
@@ -161,13 +171,19 @@ class TestSecrets:
     def test_a_key_of_an_answer_is_no_way_out(self, tmp_path: Path) -> None:
         code = "import json, os; print(json.dumps({os.environ['AWS_SECRET_ACCESS_KEY']: 1}))"
         result = ask(tmp_path, python(code, env=["AWS_SECRET_ACCESS_KEY"], format="json", path="a"), command="c")
-        assert result.error == f"the answer of {sys.executable} can't be read: there is no a in it; in it there is: [secret]"
+        assert (
+            result.error
+            == f"the answer of {sys.executable} can't be read: there is no a in it; in it there is: [secret]"
+        )
 
 
 class TestProcesses:
     @attack("runners", "a program that ignores signals")
     def test_one_that_ignores_both_signals_is_killed(self) -> None:
-        code = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; print('ready', flush=True); time.sleep(60)"
+        code = (
+            "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; print('ready', flush=True); "
+            "time.sleep(60)"
+        )
         ended, lines = child(code, stop_when=b"ready".__eq__, grace_s=0.05)
         assert (ended.by, ended.code, lines) == ("interrupted", -signal.SIGKILL, [b"ready"])
 
@@ -219,7 +235,9 @@ print(pid)
 
     @attack("runners", "processes that flee from one to the next")
     def test_those_that_flee_from_process_to_process_are_ended(self, tmp_path: Path) -> None:
-        """Each lives for a moment only and starts its successor in a new session: a kill after one look would come too late."""
+        """Each lives for a moment only and starts its successor in a new session: a kill after one look would come
+        too late.
+        """
         os.mkfifo(tmp_path / "held")  # by all of them: its end is read when the last is dead
         code = f"""
 import os, time

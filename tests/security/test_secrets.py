@@ -1,7 +1,7 @@
 """Secrets: they reach the program that is named beside them, and nothing else, however much that program talks.
 
-One project has a server and a command that say their keys wherever they can. Everything that can be said about it is said once,
-and then looked through.
+One project has a server and a command that say their keys wherever they can. Everything that can be said about it is
+said once, and then looked through.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ for line in sys.stdin:
     elif method == "tools/call": result = answer(m["params"]["name"])
     else: continue
     out({"jsonrpc": "2.0", "id": m["id"], **({"error": error} if error else {"result": result})})
-"""
+"""  # noqa: E501
 CONFIG = """
 [grants]
 allow = ["leaky.*"]
@@ -119,7 +119,12 @@ class Scene:
 
     def kept(self, *folders: str) -> bytes:
         """All that was written, in the project's state or in one of its folders; SQLite keeps text as it is."""
-        found = [path for name in folders or (".",) for path in (self.project / ".go-ent" / name).rglob("*") if path.is_file()]
+        found = [
+            path
+            for name in folders or (".",)
+            for path in (self.project / ".go-ent" / name).rglob("*")
+            if path.is_file()
+        ]
         assert found
         return b"\n".join(path.read_bytes() for path in found if path.name != "config.toml")
 
@@ -127,7 +132,11 @@ class Scene:
 def leaks(data: bytes | str) -> bool:
     """Whether one of the secrets is in there, in a usual spelling."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-    forms = [form for key in (KEY, COMMAND_KEY, TOKEN) for form in (key, json.dumps(key)[1:-1], repr(key)[1:-1], quote(key, safe=""))]
+    forms = [
+        form
+        for key in (KEY, COMMAND_KEY, TOKEN)
+        for form in (key, json.dumps(key)[1:-1], repr(key)[1:-1], quote(key, safe=""))
+    ]
     return any(form in text for form in [*forms, json.dumps(KEY, ensure_ascii=False)[1:-1]])
 
 
@@ -316,7 +325,10 @@ class TestCommands:
     def test_data_is_scrubbed_as_well(self, tmp_path: Path) -> None:
         code = "import json, os; k = os.environ['COMMAND_KEY']; print(json.dumps({'a': {k: [k]}}))"
         result = self.ask(tmp_path, code, [], format="json", path="a")
-        assert (result.structured, result.output) == ({HIDDEN: [HIDDEN]}, json.dumps({HIDDEN: [HIDDEN]}, separators=(",", ":")))
+        assert (result.structured, result.output) == (
+            {HIDDEN: [HIDDEN]},
+            json.dumps({HIDDEN: [HIDDEN]}, separators=(",", ":")),
+        )
 
     @attack("secrets", "a key on its way into the next prompt")
     def test_the_next_agent_is_not_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +338,12 @@ class TestCommands:
 
         async def main() -> None:
             made = parse_plan(
-                {"task": [{"id": "a", "command": "leaks"}, {"id": "b", "prompt": "What is ${a.output}?", "runtime": "claude-code"}]}
+                {
+                    "task": [
+                        {"id": "a", "command": "leaks"},
+                        {"id": "b", "prompt": "What is ${a.output}?", "runtime": "claude-code"},
+                    ]
+                }
             )
             config = {"commands": {"leaks": {"argv": argv, "env": ["COMMAND_KEY"]}}}
             async with engine_of(tmp_path, agent, config=config) as engine:
@@ -341,8 +358,13 @@ class TestCommands:
     def test_keys_of_agents_are_in_no_argument(self, tmp_path: Path) -> None:
         host = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": COMMAND_KEY, "GO_ENT__SERVERS__X__ENV__KEY": KEY}
         runner = ClaudeRunner(RunnerConfig(set={"MY_TOKEN": TOKEN}), project=tmp_path, host_env=host)
-        request = RunRequest(execution_id="e", task_id="t", prompt="p", cwd=str(tmp_path), access="edit", serve_tools=True)
-        made = flags(Asked(request, ("claude",), (), runner._environment(request), runner._own, tmp_path, runner._scrub), tmp_path)
+        request = RunRequest(
+            execution_id="e", task_id="t", prompt="p", cwd=str(tmp_path), access="edit", serve_tools=True
+        )
+        made = flags(
+            Asked(request, ("claude",), (), runner._environment(request), runner._own, tmp_path, runner._scrub),
+            tmp_path,
+        )
         assert not leaks(" ".join(made))
         (file,) = [flag.partition("=")[2] for flag in made if flag.startswith("--mcp-config=")]
         assert not leaks(Path(file).read_text()), "nor does the server that it starts get those of others"
@@ -371,13 +393,17 @@ args = ["--api-key", "{COMMAND_KEY}", "--token={COMMAND_KEY}", "https://u:{COMMA
 env = {{ A = "{COMMAND_KEY}" }}
 [runners.claude-code]
 set = {{ K = "{COMMAND_KEY}" }}
-"""
+"""  # noqa: E501
         (tmp_path / ".go-ent" / "config.toml").write_text(config)
         shown = settings_in_force(tmp_path)
         assert not leaks(str(shown))
         assert not leaks(repr(read_config(tmp_path)))
         assert not leaks(
-            str(masked_arguments(["curl", "-u", f"me:{COMMAND_KEY}", "-b", f"s={COMMAND_KEY}", f"-HAuthorization: {COMMAND_KEY}"]))
+            str(
+                masked_arguments(
+                    ["curl", "-u", f"me:{COMMAND_KEY}", "-b", f"s={COMMAND_KEY}", f"-HAuthorization: {COMMAND_KEY}"]
+                )
+            )
         )
 
     @attack("secrets", "keys quoted by what is wrong with a configuration")
@@ -403,7 +429,9 @@ set = {{ K = "{COMMAND_KEY}" }}
     def test_nor_does_what_is_told_of_a_server_that_can_not_be_used(self, tmp_path: Path) -> None:
         (tmp_path / ".go-ent").mkdir()
         (tmp_path / ".go-ent" / "config.toml").write_text('mcp_json = ["m.json"]\n')
-        (tmp_path / "m.json").write_text(f'{{"mcpServers": {{"a": {{"command": 5, "env": {{"K": "{COMMAND_KEY}"}}}}}}}}')
+        (tmp_path / "m.json").write_text(
+            f'{{"mcpServers": {{"a": {{"command": 5, "env": {{"K": "{COMMAND_KEY}"}}}}}}}}'
+        )
         unusable = read_config(tmp_path).unusable
         assert "mcpServers.a.command: it should be text" in unusable["a"]
         assert not leaks(str(unusable))
@@ -411,13 +439,17 @@ set = {{ K = "{COMMAND_KEY}" }}
     @attack("secrets", "keys in a client's file that is broken")
     @pytest.mark.parametrize("end", ["", '"}}}}', "}"])
     def test_a_broken_file_of_a_client_is_not_quoted(self, tmp_path: Path, end: str) -> None:
-        (tmp_path / "m.json").write_text(f'{{"mcpServers": {{"a": {{"command": ["x"], "env": {{"K": "{COMMAND_KEY}{end}')
+        (tmp_path / "m.json").write_text(
+            f'{{"mcpServers": {{"a": {{"command": ["x"], "env": {{"K": "{COMMAND_KEY}{end}'
+        )
         with pytest.raises(ConfigError) as caught:
             servers_from_mcp_json(tmp_path / "m.json")
         assert not leaks(str(caught.value))
 
     @attack("secrets", "a token that will not do, quoted by the reason")
-    @pytest.mark.parametrize("token", ["hush-4713", "hush-4713 " * 10, "hush-4713" * 200, "hush-4713-é-0123456789012345"])
+    @pytest.mark.parametrize(
+        "token", ["hush-4713", "hush-4713 " * 10, "hush-4713" * 200, "hush-4713-é-0123456789012345"]
+    )
     def test_why_a_token_will_not_do_is_said_without_it(self, tmp_path: Path, token: str) -> None:
         (tmp_path / "t").write_text(token)
         (tmp_path / "t").chmod(0o600)

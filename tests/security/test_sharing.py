@@ -27,7 +27,22 @@ from go_ent.engine.server.http.connections import ROOM, Connection, Lobby
 from go_ent.sandbox import ToolError
 from go_ent.sandbox.host.sharing import CALLER
 from tests.security.corpus import attack
-from tests.security.wire import ALICE, BOB, CAROL, CONNECTIONS, INITIALIZE, LIST, META, MODERN, TOOL, Raw, connect, guarded, read, request
+from tests.security.wire import (
+    ALICE,
+    BOB,
+    CAROL,
+    CONNECTIONS,
+    INITIALIZE,
+    LIST,
+    META,
+    MODERN,
+    TOOL,
+    Raw,
+    connect,
+    guarded,
+    read,
+    request,
+)
 from tests.support.serving import Served, ask
 
 
@@ -55,7 +70,9 @@ class TestStores:
                 assert "own is in the user's own store" in said
                 assert "over HTTP only this project's tools can be changed" in said
             assert ask(served, "tool_compose", token=ALICE, source=TOOL.format("own", "-n"))[0] is False
-            assert ask(served, "tool_run", token=ALICE, name="own", inputs={"n": 7})[1]["result"] == -7, "in this project alone"
+            assert ask(served, "tool_run", token=ALICE, name="own", inputs={"n": 7})[1]["result"] == -7, (
+                "in this project alone"
+            )
             assert {path: path.read_bytes() for path in store.rglob("*.py")} == before
             assert ask(served, "tool_delete", token=ALICE, name="own")[1]["scope"] == "project"
             assert ask(served, "tool_run", token=ALICE, name="own", inputs={"n": 7})[1]["result"] == 7
@@ -96,8 +113,17 @@ class TestTheLog:
                     ("notifications/progress", {name: name}),
                 ):
                     about = {"jsonrpc": "2.0", "method": method, "params": params}
-                    request(served, token=ALICE, body=about if method.startswith("notif") else {**about, "id": 7}, headers=session)
-            for body in (b"{" + hostile.encode(), b"[" * 100_000, b'{"jsonrpc": "2.0", "method": "' + b"\\u001b" * 1000 + b'"}'):
+                    request(
+                        served,
+                        token=ALICE,
+                        body=about if method.startswith("notif") else {**about, "id": 7},
+                        headers=session,
+                    )
+            for body in (
+                b"{" + hostile.encode(),
+                b"[" * 100_000,
+                b'{"jsonrpc": "2.0", "method": "' + b"\\u001b" * 1000 + b'"}',
+            ):
                 request(served, token=ALICE, body=body)
             told = served.said()
         lines = told.splitlines()
@@ -133,7 +159,11 @@ class TestTheLog:
 
 def call(tool: str, **arguments: object) -> tuple[dict[str, object], dict[str, str]]:
     """A call's body and headers, for the newest protocol."""
-    params = {"name": tool, "arguments": arguments, "_meta": {f"io.modelcontextprotocol/{name}": value for name, value in META.items()}}
+    params = {
+        "name": tool,
+        "arguments": arguments,
+        "_meta": {f"io.modelcontextprotocol/{name}": value for name, value in META.items()},
+    }
     body: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     return body, {"Mcp-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": tool}
 
@@ -142,7 +172,11 @@ def begin(served: Served, token: str, body: dict[str, object] | None, headers: d
     """Send a request, and leave it at that: its answer comes when it comes."""
     sent = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
     lines = [f"{'GET' if body is None else 'POST'} /mcp HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}"]
-    lines += [f"Content-Length: {len(sent)}", "Content-Type: application/json", "Accept: application/json, text/event-stream"]
+    lines += [
+        f"Content-Length: {len(sent)}",
+        "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
+    ]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     connection = connect(served)
     connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + sent)
@@ -161,7 +195,9 @@ class TestConnections:
     @attack("http", "streams of one client on every connection")
     def test_streams_of_one_client_keep_nobody_out(self, served: Served) -> None:
         opened = request(served, token=ALICE, body=INITIALIZE).header("mcp-session-id")
-        sessions = [opened] + [request(served, token=ALICE, body=INITIALIZE).header("mcp-session-id") for _ in range(20)]
+        sessions = [opened] + [
+            request(served, token=ALICE, body=INITIALIZE).header("mcp-session-id") for _ in range(20)
+        ]
         with contextlib.ExitStack() as stack:
             answers: Counter[int] = Counter()
             for number in range(3 * CONNECTIONS):

@@ -31,7 +31,12 @@ def case(mechanism: str, leave: str, look: str, clean: object) -> object:
             [False, ["a", "b"]],
         ),
         case("an attribute of a module", "import json\njson.left = 1", "import json\nhasattr(json, 'left')", False),
-        case("a function of the library, replaced", "import json\njson.dumps = len", "import json\njson.dumps([1])", "[1]"),
+        case(
+            "a function of the library, replaced",
+            "import json\njson.dumps = len",
+            "import json\njson.dumps([1])",
+            "[1]",
+        ),
         case(
             "the table of modules",
             BREAK_OUT + "modules['json'] = modules['math']\ndel modules['re']",
@@ -68,15 +73,26 @@ def case(mechanism: str, leave: str, look: str, clean: object) -> object:
             "import random\nrandom.random() == random.Random(1).random()",
             False,
         ),
-        case("the context of decimals", "import decimal\ndecimal.getcontext().prec = 3", "import decimal\ndecimal.getcontext().prec", 28),
+        case(
+            "the context of decimals",
+            "import decimal\ndecimal.getcontext().prec = 3",
+            "import decimal\ndecimal.getcontext().prec",
+            28,
+        ),
         case(
             "the locale",
-            "import locale\nlocale.setlocale(locale.LC_ALL, 'C')\nlocale.left = 1\nlocale._override_localeconv['left'] = 1",
+            "import locale\nlocale.setlocale(locale.LC_ALL, 'C')\nlocale.left = "
+            "1\nlocale._override_localeconv['left'] = 1",
             "import locale\n[hasattr(locale, 'left'), len(locale._override_localeconv)]",
             [False, 0],
         ),
         case("the environment", "import os\nos.environ['LEFT'] = '1'", "import os\n'LEFT' in os.environ", False),
-        case("the filters of warnings", "import warnings\nwarnings.simplefilter('error')", "import warnings\nwarnings.warn('x')\n1", 1),
+        case(
+            "the filters of warnings",
+            "import warnings\nwarnings.simplefilter('error')",
+            "import warnings\nwarnings.warn('x')\n1",
+            1,
+        ),
         case(
             "the handlers of logging",
             "import logging\nlogging.basicConfig(level=1)\nlogging.getLogger('left').setLevel(1)",
@@ -111,8 +127,10 @@ def case(mechanism: str, leave: str, look: str, clean: object) -> object:
         ),
         case(
             "a codec",
-            "import codecs\ncodecs.register(lambda n: codecs.lookup('utf-8') if n == 'left' else None)\n'x'.encode('left')",
-            "import codecs\ntry:\n    codecs.lookup('left')\n    found = True\nexcept LookupError: found = False\nfound",
+            "import codecs\ncodecs.register(lambda n: codecs.lookup('utf-8') if n == 'left' else "
+            "None)\n'x'.encode('left')",
+            "import codecs\ntry:\n    codecs.lookup('left')\n    found = "
+            "True\nexcept LookupError: found = False\nfound",
             False,
         ),
         case(
@@ -172,19 +190,23 @@ def case(mechanism: str, leave: str, look: str, clean: object) -> object:
         case(
             "the collector, switched off",
             BREAK_OUT + "modules['gc'].disable()\nmodules['gc'].callbacks.append(print)",
-            "import operator, asyncio\ng = operator.attrgetter('base_events.sys.modules')(asyncio)['gc']\n[g.isenabled(), g.callbacks]",
+            "import operator, asyncio\ng = "
+            "operator.attrgetter('base_events.sys.modules')(asyncio)['gc']\n[g.isenabled(), g.callbacks]",
             [True, []],
         ),
         case(
             "the event loop's policy",
-            BREAK_OUT + "modules['asyncio.events']._event_loop_policy = None\nmodules['guest.loop'].GuestLoop.time = None",
+            BREAK_OUT
+            + "modules['asyncio.events']._event_loop_policy = None\nmodules['guest.loop'].GuestLoop.time = None",
             "import asyncio\nawait asyncio.sleep(0.001)\nasyncio.get_running_loop().time() > 0",
             True,
         ),
         case(
             "the policy, switched off",
-            BREAK_OUT + "modules['guest.policy'].check = lambda tree: None\nmodules['guest.surface'].REFUSED_MODULES.clear()",
-            "import operator, asyncio\nfound = operator.attrgetter('base_events.sys.modules')(asyncio)['guest.surface']\n"
+            BREAK_OUT
+            + "modules['guest.policy'].check = lambda tree: None\nmodules['guest.surface'].REFUSED_MODULES.clear()",
+            "import operator, asyncio\nfound = "
+            "operator.attrgetter('base_events.sys.modules')(asyncio)['guest.surface']\n"
             "'socket' in found.REFUSED_MODULES",
             True,
         ),
@@ -196,7 +218,9 @@ def case(mechanism: str, leave: str, look: str, clean: object) -> object:
         ),
         case(
             "bytes written over the image",
-            BREAK_OUT + PEEK + "at = memory.find(b'is not available in the sandbox', 0, 30 << 20)\nmemory[at:at + 6] = b'is now'\n1",
+            BREAK_OUT
+            + PEEK
+            + "at = memory.find(b'is not available in the sandbox', 0, 30 << 20)\nmemory[at:at + 6] = b'is now'\n1",
             "try:\n    getattr(len, '__glo' + 'bals__')\nexcept BaseException as e: said = str(e)\nsaid",
             "attribute '__globals__' is not available in the sandbox",
         ),
@@ -216,12 +240,18 @@ def test_nothing_is_left(process_box: Sandbox, leave: str, look: str, clean: obj
 @pytest.mark.parametrize(
     ("code", "times"),
     [
-        pytest.param("import random\n[random.random(), random.getrandbits(64)]", 6, marks=attack("state", "random numbers that repeat")),
+        pytest.param(
+            "import random\n[random.random(), random.getrandbits(64)]",
+            6,
+            marks=attack("state", "random numbers that repeat"),
+        ),
         pytest.param("import os\nos.urandom(16).hex()", 6, marks=attack("state", "the system's randomness, repeated")),
         pytest.param("import secrets\nsecrets.token_hex()", 6, marks=attack("state", "tokens that repeat")),
         pytest.param("import uuid\nstr(uuid.uuid4())", 6, marks=attack("state", "unique names that are not")),
         pytest.param("import uuid\nuuid.getnode()", 6, marks=attack("state", "the machine's address, in unique names")),
-        pytest.param("import tempfile\ntempfile.mktemp()", 6, marks=attack("state", "names of temporary files that repeat")),
+        pytest.param(
+            "import tempfile\ntempfile.mktemp()", 6, marks=attack("state", "names of temporary files that repeat")
+        ),
         pytest.param("import time\ntime.time_ns()", 6, marks=attack("state", "the time of day, repeated")),
     ],
 )
@@ -260,11 +290,15 @@ def test_no_guest_finds_anothers_memory(request: pytest.FixtureRequest, where: s
     half, rest = uuid.uuid4().hex, uuid.uuid4().hex
     look = (
         "start, found, at = bytes.fromhex(half), [], 0\n"
-        "while (at := memory.find(start, at + 1, size)) > 0: found.append(bytes(memory[at:at + 64]).decode('latin-1'))\nfound"
+        "while (at := memory.find(start, at + 1, size)) > 0: found.append(bytes(memory[at:at + "
+        "64]).decode('latin-1'))\nfound"
     )
     inputs = {"half": half.encode().hex(), "size": box.image.memory_bytes - (1 << 16)}
     for _ in range(2):
-        assert box.run_sync("left = [half + rest + str(n) for n in range(20_000)]\n1", {"half": half, "rest": rest}).result == 1
+        assert (
+            box.run_sync("left = [half + rest + str(n) for n in range(20_000)]\n1", {"half": half, "rest": rest}).result
+            == 1
+        )
         run = box.run_sync(BREAK_OUT + PEEK + look, inputs)
         assert run.status == "completed", run.error
         assert half in str(run.result)
@@ -276,14 +310,19 @@ def test_each_run_has_its_own_limits(process_box: Sandbox) -> None:
     for _ in range(2):
         assert process_box.run_sync("x = bytes(60 << 20)", limits={"memory_mb": 128}).status == "completed"
         assert process_box.run_sync("while True: pass", limits={"cpu_s": 0.1}).status == "cpu_limit"
-        assert process_box.run_sync("for _ in range(5): await tools.add(1, 2)", limits={"max_tool_calls": 5}).status == "completed"
+        assert (
+            process_box.run_sync("for _ in range(5): await tools.add(1, 2)", limits={"max_tool_calls": 5}).status
+            == "completed"
+        )
         run = process_box.run_sync("await tools.add(1, 2)", limits={"memory_mb": 64, "cpu_s": 1, "max_tool_calls": 1})
         assert (run.status, run.result, run.usage.tool_calls) == ("completed", 3, 1)
         assert run.usage.memory_peak_bytes < 50 << 20
 
 
 class TestCode:
-    """The compiled form of a source is kept between runs: the one thing that is, and it answers for that source alone."""
+    """The compiled form of a source is kept between runs: the one thing that is, and it answers for that source
+    alone.
+    """
 
     @attack("state", "one source with other inputs")
     def test_inputs_are_no_part_of_the_code(self, process_box: Sandbox) -> None:
@@ -330,7 +369,10 @@ class TestCode:
     def test_a_session_keeps_no_code_for_others(self, process_box: Sandbox) -> None:
         source = f"len(secret)  # {uuid.uuid4()}"
         with process_box.session() as session:
-            session.run_sync(BREAK_OUT + "runner._keep = lambda code: [door.keep('AAAA') for _ in range(9)]\nrunner.prepare(\"1\") and 1")
+            session.run_sync(
+                BREAK_OUT
+                + "runner._keep = lambda code: [door.keep('AAAA') for _ in range(9)]\nrunner.prepare(\"1\") and 1"
+            )
             session.run_sync(source, {"secret": "mine"})
         assert process_box.run_sync(source, {"secret": "theirs"}).result == 6
 
@@ -396,8 +438,13 @@ class TestSessions:
     @attack("state", "files of one run, in another's hands")
     def test_files_are_of_one_run(self, process_box: Sandbox) -> None:
         async def main() -> list[Run]:
-            code = "import time, os\nopen('mine', 'w').write(name)\ntime.sleep(0.02)\n[sorted(os.listdir('.')), open('given').read()]"
-            return await asyncio.gather(*(process_box.run(code, {"name": f"{n}"}, files={"given": f"{n}".encode()}) for n in range(8)))
+            code = (
+                "import time, os\nopen('mine', 'w').write(name)\ntime.sleep(0.02)\n[sorted(os.listdir('.')), "
+                "open('given').read()]"
+            )
+            return await asyncio.gather(
+                *(process_box.run(code, {"name": f"{n}"}, files={"given": f"{n}".encode()}) for n in range(8))
+            )
 
         for n, run in enumerate(asyncio.run(main())):
             assert run.result == [["given", "mine"], f"{n}"]

@@ -67,11 +67,17 @@ def folder_of(project: Path, execution_id: str) -> Path:
 
 
 def rewrite(
-    project: Path, execution_id: str, change: Callable[[dict[str, Any]], dict[str, Any]], *more: tuple[str, dict[str, Any]]
+    project: Path,
+    execution_id: str,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    *more: tuple[str, dict[str, Any]],
 ) -> None:
     """Its journal with other records, each with a right checksum, and no state beside it."""
     lines: list[bytes] = []
-    for record in (*map(json.loads, journal(project, execution_id)), *({"kind": kind, **fields} for kind, fields in more)):
+    for record in (
+        *map(json.loads, journal(project, execution_id)),
+        *({"kind": kind, **fields} for kind, fields in more),
+    ):
         told = change({name: value for name, value in record.items() if name not in ("seq", "at", "crc")})
         kind = told.pop("kind")
         lines.append(reading.encode(len(lines) + 1, record.get("at", time.time()), kind, told))
@@ -118,7 +124,10 @@ class TestSeals:
 
         def exchange(record: dict[str, Any], keep_digest: bool) -> dict[str, Any]:
             if record["kind"] == "created":
-                work = {**record["state"]["work"], "guest": {**record["state"]["work"]["guest"], "code": PAY.replace("pay", "steal")}}
+                work = {
+                    **record["state"]["work"],
+                    "guest": {**record["state"]["work"]["guest"], "code": PAY.replace("pay", "steal")},
+                }
                 state = {**record["state"], "work": work}
                 return {**record, "state": state if keep_digest else {**state, "work_digest": digest_of(work)}}
             return record
@@ -135,7 +144,13 @@ class TestSeals:
         of_client = fresh(client="ci")
         mark = seal(sealed_text(of_client))
         assert is_sealed(sealed_text(of_client), mark)
-        for changes in ({"client": ""}, {"client": "admin"}, {"strategy": "parallel"}, {"adjustments": ("ci",)}, {"id": fresh().id}):
+        for changes in (
+            {"client": ""},
+            {"client": "admin"},
+            {"strategy": "parallel"},
+            {"adjustments": ("ci",)},
+            {"id": fresh().id},
+        ):
             assert not is_sealed(sealed_text(of_client.model_copy(update=changes)), mark)
         assert sealed_text(fresh(adjustments=("ci",))) != sealed_text(fresh(client="ci"))
 
@@ -197,7 +212,10 @@ class TestDecisions:
 
         def steal(record: dict[str, Any]) -> dict[str, Any]:
             if record["kind"] == "created":
-                work = {**record["state"]["work"], "guest": {**record["state"]["work"]["guest"], "code": PAY.replace("pay", "steal")}}
+                work = {
+                    **record["state"]["work"],
+                    "guest": {**record["state"]["work"]["guest"], "code": PAY.replace("pay", "steal")},
+                }
                 return {**record, "state": {**record["state"], "work": work, "work_digest": digest_of(work)}}
             return record
 
@@ -209,7 +227,9 @@ class TestDecisions:
 
     @attack("records", "an approval without a seal")
     @pytest.mark.parametrize("mark", [{}, {"seal": ""}, {"seal": "f" * 64}])
-    def test_an_approval_that_nobody_made_counts_for_nothing(self, project: Path, box: Sandbox, mark: dict[str, str]) -> None:
+    def test_an_approval_that_nobody_made_counts_for_nothing(
+        self, project: Path, box: Sandbox, mark: dict[str, str]
+    ) -> None:
         run = begin(project, box, World(), code=PAY)
         rewrite(project, run.id, same, ("decided", {"path": "run/1", "approved": True, **mark}))
         world = World()
@@ -252,7 +272,9 @@ class TestFiles:
 
     @attack("records", "a state that says more than its journal")
     def test_a_state_ahead_of_its_journal_is_said_to_be_damaged(self, store: ExecutionStore) -> None:
-        """The records that would bear it out are lost, or never were: it is shown, with that, and can't be gone on with."""
+        """The records that would bear it out are lost, or never were: it is shown, with that, and can't be gone on
+        with.
+        """
         with store.create(fresh()) as held:
             held.move("running")
         ahead = store.load(held.id).model_copy(update={"status": "completed", "seq": 99, "offset": 1 << 30})
@@ -303,7 +325,9 @@ class TestDatabases:
                 database.execute(statement, values)
 
     @attack("records", "an index that leads out of its folder")
-    def test_a_row_that_is_a_path_is_neither_shown_nor_removed(self, project: Path, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_a_row_that_is_a_path_is_neither_shown_nor_removed(
+        self, project: Path, store: ExecutionStore, tmp_path: Path
+    ) -> None:
         victim = tmp_path / "victim"
         victim.mkdir()
         (victim / "precious").write_text("mine")
@@ -311,7 +335,10 @@ class TestDatabases:
         assert [row.id for row in store.rows()] == [good]
         names = "id, " + ", ".join(name for name in self.columns(store) if name != "id")
         for path in ("../../../victim", "../../../../victim", str(victim)):
-            self.index(store, (f"INSERT INTO executions ({names}) SELECT ?, {names[4:]} FROM executions WHERE id = ?", (path, good)))
+            self.index(
+                store,
+                (f"INSERT INTO executions ({names}) SELECT ?, {names[4:]} FROM executions WHERE id = ?", (path, good)),
+            )
         assert [row.id for row in store.rows()] == [good]
         prune(store, keep=0, older_than_s=0, resumable=True)
         assert everything(victim) == {"precious": b"mine"}
@@ -321,7 +348,9 @@ class TestDatabases:
             return [row[1] for row in database.execute("PRAGMA table_info(executions)")]
 
     @attack("records", "an index that is no database, or half of one")
-    @pytest.mark.parametrize("data", [b"", b"x" * 5000, b"SQLite format 3\0" + b"\xff" * 5000, b"SQLite format 3\0" + b"\0" * 84])
+    @pytest.mark.parametrize(
+        "data", [b"", b"x" * 5000, b"SQLite format 3\0" + b"\xff" * 5000, b"SQLite format 3\0" + b"\0" * 84]
+    )
     def test_a_broken_index_is_made_anew(self, project: Path, store: ExecutionStore, data: bytes) -> None:
         good = plant(project, forged(status="completed"))
         (store.folder / "index.db").write_bytes(data)
@@ -362,7 +391,9 @@ class TestTrust:
 
     @attack("records", "a list of what is trusted that is damaged, another's, or a link")
     @pytest.mark.parametrize("kind", ["damaged", "deep", "link", "pipe", "shape"])
-    def test_what_can_not_be_read_trusts_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    def test_what_can_not_be_read_trusts_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
         monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
         (tmp_path / "user").mkdir()
         path, forgery = user_data() / "trust.json", json.dumps({"version": 1, "projects": {str(tmp_path): 1.0}})
@@ -380,7 +411,9 @@ class TestTrust:
 
     @attack("records", "the user's key, exchanged for one that is known")
     @pytest.mark.parametrize("kind", ["short", "link", "pipe"])
-    def test_a_key_that_is_not_the_users_seals_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    def test_a_key_that_is_not_the_users_seals_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
         monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
         (tmp_path / "user").mkdir()
         (tmp_path / "known").write_bytes(b"k" * 32)
@@ -391,7 +424,9 @@ class TestTrust:
             path.symlink_to(tmp_path / "known")
         else:
             os.mkfifo(path)
-        with pytest.raises((StoreError, OSError), match=r"is not the user's key any more|Too many levels|not an ordinary file"):
+        with pytest.raises(
+            (StoreError, OSError), match=r"is not the user's key any more|Too many levels|not an ordinary file"
+        ):
             seal("x")
 
 
@@ -412,7 +447,12 @@ class TestLoopsAndWorkflows:
 
             asyncio.run(main())
 
-        for changes in ({"seal": ""}, {"seal": "0" * 64}, {"max_iterations": 99}, {"task": {**state["task"], "description": "steal"}}):
+        for changes in (
+            {"seal": ""},
+            {"seal": "0" * 64},
+            {"max_iterations": 99},
+            {"task": {**state["task"], "description": "steal"}},
+        ):
             path.write_text(json.dumps({**state, **changes}))
             with pytest.raises(Untrusted, match=f"loop {mine.id}"):
                 run()

@@ -1,4 +1,6 @@
-"""Answers over HTTP that can't be read: those of MCP servers, in JSON and as events, and those of APIs. Each fails its call at once."""
+"""Answers over HTTP that can't be read: those of MCP servers, in JSON and as events, and those of APIs. Each fails
+its call at once.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         thread.join()
 
 
-def mcp_server(answers: list[Answer | None], *, events: bool, tools: list[Any] | None = None) -> type[BaseHTTPRequestHandler]:
+def mcp_server(
+    answers: list[Answer | None], *, events: bool, tools: list[Any] | None = None
+) -> type[BaseHTTPRequestHandler]:
     """A server whose calls are answered one after the other; None is a good answer."""
     left = iter(answers)
 
@@ -129,7 +133,9 @@ def called(source: McpSource, *names: str) -> list[Any]:
     ("events", "answer", "told"),
     [*((False, *one) for one in [*UNREADABLE, *ONLY_JSON]), *((True, *one) for one in UNREADABLE)],
 )
-def test_an_answer_over_http_that_can_not_be_read_fails_its_call_at_once(events: bool, answer: Answer, told: str) -> None:
+def test_an_answer_over_http_that_can_not_be_read_fails_its_call_at_once(
+    events: bool, answer: Answer, told: str
+) -> None:
     with serving(mcp_server([answer], events=events)) as url:
         source = McpSource("evil", ServerConfig(url=url, timeout_s=LONG_S))
         error, after = called(source, "evil.t", "evil.t")
@@ -228,7 +234,9 @@ def test_one_operation_that_is_none_costs_no_other(item: Any, called_as: str) ->
 @attack("upstream", "a document whose every operation is none")
 def test_a_document_with_too_many_wrong_operations_is_given_up() -> None:
     paths = {f"/{number}": {"get": 5} for number in range(2000)}
-    source = openapi_source("api", document(paths), base_url="http://127.0.0.1:9", options=SourceOptions(timeout_s=LONG_S))
+    source = openapi_source(
+        "api", document(paths), base_url="http://127.0.0.1:9", options=SourceOptions(timeout_s=LONG_S)
+    )
     (error,) = called(source, "api.a")
     assert isinstance(error, Unavailable)
     assert "too many of its operations are wrong" in str(error)

@@ -1,4 +1,6 @@
-"""The settings of a folder that nobody has trusted: what they may not have done before `go-ent trust`, and what they get after."""
+"""The settings of a folder that nobody has trusted: what they may not have done before `go-ent trust`, and what they
+get after.
+"""
 
 from __future__ import annotations
 
@@ -65,19 +67,26 @@ class TestPackages:
             done = go_ent(*arguments)
             assert done.returncode == 0, done.stderr
         done = go_ent("exec", "-c", "1")
-        assert b"image.packages: attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)" in done.stderr
+        assert (
+            b"image.packages: attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)"
+            in done.stderr
+        )
 
     def test_code_that_imports_one_hears_why_it_is_not_there(self, folder: Path) -> None:
         write(folder, PACKAGES)
         run = json.loads(go_ent("exec", "--json", "-c", "import attr").stdout)
         assert (run["status"], run["error"]["message"]) == ("refused", "module 'attr' is not in the sandbox's image")
-        assert run["error"]["hint"].endswith("attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)")
+        assert run["error"]["hint"].endswith(
+            "attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)"
+        )
 
     def test_building_them_says_what_to_do(self, folder: Path) -> None:
         write(folder, PACKAGES)
         done = go_ent("image", "build")
         assert (done.returncode, done.stdout) == (2, b"")
-        assert f"nobody has trusted {folder}, so attrs==25.3.0 can't be downloaded: say go-ent trust there" in said(done)
+        assert f"nobody has trusted {folder}, so attrs==25.3.0 can't be downloaded: say go-ent trust there" in said(
+            done
+        )
 
     def test_trust_lists_them_and_then_they_are_wanted(self, folder: Path) -> None:
         write(folder, PACKAGES)
@@ -88,7 +97,9 @@ class TestPackages:
         assert wanted_key(folder, trusted=True) != source_key()
         assert read_config(folder).withheld == {}
 
-    def test_those_of_the_users_own_environment_need_no_trust(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_those_of_the_users_own_environment_need_no_trust(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("GO_ENT__IMAGE__PACKAGES", '["attrs==25.3.0"]')
         assert project_packages(folder, trusted=False) == ("attrs==25.3.0",)
         assert read_config(folder).withheld == {}
@@ -120,14 +131,25 @@ class TestLimits:
         assert set(config.withheld) == {("limits", "memory_mb"), ("limits", "timeout_s")}
         done = go_ent("exec", "-c", "len(bytearray(300 << 20))")
         assert done.returncode != 0
-        assert b"limits.memory_mb: 1024 is wider than the default 128, which holds: nobody has trusted this folder" in done.stderr
+        assert (
+            b"limits.memory_mb: 1024 is wider than the default 128, which holds: nobody has trusted this folder"
+            in done.stderr
+        )
 
     def test_check_doctor_show_and_trust_say_so(self, folder: Path) -> None:
         write(folder, WIDE)
-        assert b"note: .go-ent/config.toml:2: limits.memory_mb: 1024 is wider than the default 128" in go_ent("config", "check").stderr
-        assert "limits.memory_mb: 1024 is wider than the default 128, which holds" in " ".join(said(go_ent("doctor")).split())
+        assert (
+            b"note: .go-ent/config.toml:2: limits.memory_mb: 1024 is wider than the default 128"
+            in go_ent("config", "check").stderr
+        )
+        assert "limits.memory_mb: 1024 is wider than the default 128, which holds" in " ".join(
+            said(go_ent("doctor")).split()
+        )
         shown = {one["name"]: one for one in json.loads(go_ent("config", "show", "--json").stdout)}
-        assert (shown["limits.memory_mb"]["value"], shown["limits.memory_mb"]["source"]) == (128, "default, until go-ent trust")
+        assert (shown["limits.memory_mb"]["value"], shown["limits.memory_mb"]["source"]) == (
+            128,
+            "default, until go-ent trust",
+        )
         assert (shown["limits.cpu_s"]["value"], shown["limits.cpu_s"]["source"]) == (5.0, ".go-ent/config.toml:3")
         assert "limit memory_mb: 1024 instead of 128" in wants(folder)
 
@@ -235,7 +257,9 @@ class TestUsersFolders:
         assert f"{name} is 'mine', which is another folder in each place" in said(done)
 
     @attack("folder", "a relative base folder of XDG's")
-    def test_a_relative_base_does_not_count(self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_relative_base_does_not_count(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
         for name in ("GO_ENT_DATA", "GO_ENT_CACHE"):
             monkeypatch.delenv(name, raising=False)
@@ -261,7 +285,9 @@ class TestPython:
         assert "pip" in run_python(["-m", "pip", "--version"], env={}, timeout_s=60).stdout
 
     @attack("folder", "a pip.py beside a project whose packages are baked")
-    def test_pip_is_the_installed_one_also_for_a_trusted_folder(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_pip_is_the_installed_one_also_for_a_trusted_folder(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for name in ("pip", "runpy", "json", "setuptools", "sitecustomize"):
             (folder / f"{name}.py").write_text("raise SystemExit(f'{__file__} ran')\n")
         (folder / "pip.conf").write_text("[global]\nindex-url = http://127.0.0.1:9\n")
@@ -285,7 +311,10 @@ class TestFastmcp:
         [
             pytest.param("FASTMCP_LOG_LEVEL=DEBUG\n", id="says more than it should"),
             pytest.param("FASTMCP_LOG_LEVEL=nonsense\n", id="keeps it from starting"),
-            pytest.param("A=" + "x" * 64 + "\n" + "".join(f"A{n + 1}=" + f"${{A{n or ''}}}" * 10 + "\n" for n in range(30)), id="unfolds"),
+            pytest.param(
+                "A=" + "x" * 64 + "\n" + "".join(f"A{n + 1}=" + f"${{A{n or ''}}}" * 10 + "\n" for n in range(30)),
+                id="unfolds",
+            ),
         ],
     )
     @attack("folder", "a .env that a library takes settings from")
@@ -302,6 +331,8 @@ class TestFastmcp:
     def shown(self, folder: Path, variables: dict[str, str]) -> str:
         command = [sys.executable, "-I", "-c", self.SHOW]
         environment = {"PATH": os.defpath, "HOME": str(folder.parent), **variables}
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -1,7 +1,9 @@
-"""A folder that somebody else made, full of traps; who opens a file in it; and installs of go-ent that tell what they do.
+"""A folder that somebody else made, full of traps; who opens a file in it; and installs of go-ent that tell what they
+do.
 
-Opens are seen by inotify, whoever makes them: this process, a child of any kind, the kernel that executes a file. What Python
-imports and starts is seen by an audit hook, which every Python of a private environment installs before anything else.
+Opens are seen by inotify, whoever makes them: this process, a child of any kind, the kernel that executes a file. What
+Python imports and starts is seen by an audit hook, which every Python of a private environment installs before anything
+else.
 """
 
 from __future__ import annotations
@@ -55,9 +57,7 @@ prompt = "Do evil."
 SERVERS = json.dumps({"mcpServers": {"planted": {"command": "./program"}}})
 HOOKS = json.dumps({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "./program"}]}]}})
 GIT = "[core]\n\tfsmonitor = ./program\n\thooksPath = hooks\n\tpager = ./program\n[alias]\n\tstatus = !./program\n"
-DOTENV = (
-    "FASTMCP_LOG_LEVEL=DEBUG\nGO_ENT_TRUST_PROJECT=1\nPATH=bin\nPIP_INDEX_URL=http://127.0.0.1:9\nANTHROPIC_BASE_URL=http://127.0.0.1:9\n"
-)
+DOTENV = "FASTMCP_LOG_LEVEL=DEBUG\nGO_ENT_TRUST_PROJECT=1\nPATH=bin\nPIP_INDEX_URL=http://127.0.0.1:9\nANTHROPIC_BASE_URL=http://127.0.0.1:9\n"
 PIP = "[global]\nindex-url = http://127.0.0.1:9\n"
 FILES = {
     **dict.fromkeys((".env", ".env.local", ".env.production", "env", ".flaskenv"), DOTENV),
@@ -81,11 +81,15 @@ FILES = {
     **dict.fromkeys(("pyvenv.cfg", "python._pth", "python3._pth"), "home = .\n"),
     **dict.fromkeys(("evil.pth", "zz.pth", "__editable__.evil.pth"), "import sitecustomize\n"),
     "evil-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
-    "evil-1.dist-info/entry_points.txt": "[go_ent.runners]\nevil = evil\n[pydantic]\nevil = evil\n[opentelemetry_context]\nevil = evil\n",
-    **dict.fromkeys(("logging.conf", "logging.ini", "fastmcp.json", "uvicorn.json", "openapi.json", "openssl.cnf"), "{}"),
+    "evil-1.dist-info/entry_points.txt": "[go_ent.runners]\nevil = evil\n[pydantic]\nevil = evil\n[opentelemetry_context]\nevil = "  # noqa: E501
+    "evil\n",
+    **dict.fromkeys(
+        ("logging.conf", "logging.ini", "fastmcp.json", "uvicorn.json", "openapi.json", "openssl.cnf"), "{}"
+    ),
 }
 EXECUTABLES = (
-    "claude opencode git node npm npx bun python python3 pip uv uvx go-ent sh bash env uname ldconfig gcc cc ld objdump less more "
+    "claude opencode git node npm npx bun python python3 pip uv uvx go-ent sh bash env uname ldconfig gcc cc "
+    "ld objdump less more "
     "tput stty ps which file lsb_release program server.py .git/hooks/post-checkout .git/hooks/pre-commit"
 ).split()
 ON_PATH = ("node_modules/.bin", "", "bin", ".", "./bin")
@@ -94,7 +98,15 @@ ON_PATH = ("node_modules/.bin", "", "bin", ".", "./bin")
 def modules() -> set[str]:
     """What Python, its libraries and we could import by a name: a file of that name in the folder must never be it."""
     installed = {name for name in metadata.packages_distributions() if name.isidentifier()}
-    return {*sys.stdlib_module_names, *installed, "sitecustomize", "usercustomize", "evil", "go_ent", "readline_completer"}
+    return {
+        *sys.stdlib_module_names,
+        *installed,
+        "sitecustomize",
+        "usercustomize",
+        "evil",
+        "go_ent",
+        "readline_completer",
+    }
 
 
 def set_traps(folder: Path, owned: Path) -> None:
@@ -209,7 +221,7 @@ def hook(event, arguments):
 
 
 sys.addaudithook(hook)
-"""
+"""  # noqa: E501
 
 
 class Child(NamedTuple):
@@ -255,10 +267,14 @@ class Install:
 def built(kind: str, place: Path) -> tuple[Path, Path]:
     """The wheel that an editable install, or a usual one, is made from; and the sources that it was built in."""
     source = place / "source"
-    unwanted = shutil.ignore_patterns(".*", "tests", "benchmarks", "docs", "examples", "build", "dist", "*.egg-info", "__pycache__")
+    unwanted = shutil.ignore_patterns(
+        ".*", "tests", "benchmarks", "docs", "examples", "build", "dist", "*.egg-info", "__pycache__"
+    )
     shutil.copytree(ROOT, source, symlinks=True, ignore=unwanted)
     code = f"import sys; from setuptools import build_meta; print(build_meta.build_{kind}(sys.argv[1]))"
-    done = subprocess.run([sys.executable, "-I", "-c", code, str(place)], cwd=source, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(place)], cwd=source, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return place / done.stdout.splitlines()[-1], source
 

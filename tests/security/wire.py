@@ -118,8 +118,16 @@ def request(
     headers: dict[str, str] | None = None,
 ) -> Raw:
     sent = b"" if body is None else json.dumps(body).encode() if not isinstance(body, bytes) else body
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {host if host is not None else ':'.join(map(str, served.address))}", "Connection: close"]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        f"Host: {host if host is not None else ':'.join(map(str, served.address))}",
+        "Connection: close",
+    ]
     lines += [] if token is None else [f"Authorization: Bearer {token}"]
-    lines += [f"Content-Length: {len(sent)}", "Content-Type: application/json", "Accept: application/json, text/event-stream"]
+    lines += [
+        f"Content-Length: {len(sent)}",
+        "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
+    ]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     return exchange(served, "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + sent)

@@ -1,4 +1,5 @@
-"""The pages of the documentation, and what is in them to be executed. What can't be is checked; a block of any other kind fails.
+"""The pages of the documentation, and what is in them to be executed. What can't be is checked; a block of any other
+kind fails.
 
     ```python             is run; the ```text block behind it is what it prints
     ```console            commands, run in their order, in one folder for each page, with what they print
@@ -8,10 +9,10 @@
     ```json               is read
     ```text               shows something: it may not hold a command
 
-In a console block `…` stands for anything within a line, an id for the newest execution of the folder (in what is printed, for
-any id), and a port for a free one. A command that ends in `&` goes on until the page ends; what it is shown to print is waited for.
-Commands in a sentence, `go-ent …`, must be those of the command line, with their options.
-"""
+In a console block `…` stands for anything within a line, an id for the newest execution of the folder (in what is
+printed, for any id), and a port for a free one. A command that ends in `&` goes on until the page ends; what it is
+shown to print is waited for. Commands in a sentence, `go-ent …`, must be those of the command line, with their options.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from dataclasses import dataclass
 from tests.support import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)\n(?P<text>.*?)^(?P=indent)(?P=fence)[ ]*$", re.M | re.S)
+FENCE = re.compile(
+    r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)\n(?P<text>.*?)^(?P=indent)(?P=fence)[ ]*$", re.M | re.S
+)
 KINDS = {"python", "console", "toml", "json", "text"}
 
 
@@ -50,7 +53,14 @@ def blocks() -> Iterator[Block]:
         for match in FENCE.finditer(text):
             kind, _, rest = match["info"].strip().partition(" ")
             above = before if not text[end : match.start()].strip() else ""
-            yield Block(str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1, kind, rest.strip(), match["text"], above)
+            yield Block(
+                str(page.relative_to(ROOT)),
+                text.count("\n", 0, match.start()) + 1,
+                kind,
+                rest.strip(),
+                match["text"],
+                above,
+            )
             before, end = kind, match.end()
 
 

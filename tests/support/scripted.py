@@ -65,7 +65,12 @@ class Scripted:
                     wait.cancel()
                 del self._stops[request.run_id]
             if stop.is_set():
-                fields |= {"status": "interrupted", "failure": "interrupted", "error": "interrupted", "output": "half of"}
+                fields |= {
+                    "status": "interrupted",
+                    "failure": "interrupted",
+                    "error": "interrupted",
+                    "output": "half of",
+                }
         return RunResult.model_validate({"execution_id": request.execution_id, "task_id": request.task_id, **fields})
 
     async def begun(self, number: int = 1) -> None:
@@ -89,4 +94,6 @@ def engine_of(project: Path, *runners: Scripted, config: dict[str, Any] | None =
     """An engine with these runners in the place of the programs of those names, which are not there otherwise."""
     absent = [Scripted(name, available="not installed here") for name in ("claude-code", "open-code")]
     made = {runner.name: runner for runner in (*absent, *runners)}
-    return Engine(project, config=EngineConfig.model_validate(config or {}), runners=made, **{"trusted": True, **options})
+    return Engine(
+        project, config=EngineConfig.model_validate(config or {}), runners=made, **{"trusted": True, **options}
+    )

@@ -51,7 +51,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(project: Path, *arguments: str, env: dict[str, str] | None = None, trusted: bool = True) -> Iterator[Served]:
+def serving(
+    project: Path, *arguments: str, env: dict[str, str] | None = None, trusted: bool = True
+) -> Iterator[Served]:
     """Serve a folder on a free port, unless *arguments* say where."""
     project.mkdir(parents=True, exist_ok=True)
     log = project.parent / f"{project.name}.err"
@@ -77,7 +79,13 @@ def _url(process: subprocess.Popen[bytes], log: Path) -> str:
     raise AssertionError(f"it does not listen: {log.read_text()}")
 
 
-def talk(served: Served, work: Callable[[Client[Any]], Coroutine[Any, Any, Any]], *, token: str | None = None, mode: Mode = "auto") -> Any:
+def talk(
+    served: Served,
+    work: Callable[[Client[Any]], Coroutine[Any, Any, Any]],
+    *,
+    token: str | None = None,
+    mode: Mode = "auto",
+) -> Any:
     """What *work* comes to, with a client."""
 
     async def main() -> Any:
@@ -87,12 +95,16 @@ def talk(served: Served, work: Callable[[Client[Any]], Coroutine[Any, Any, Any]]
     return asyncio.run(main())
 
 
-def ask(served: Served, tool: str, /, *, token: str | None = None, mode: Mode = "auto", **arguments: Any) -> tuple[bool, Any]:
+def ask(
+    served: Served, tool: str, /, *, token: str | None = None, mode: Mode = "auto", **arguments: Any
+) -> tuple[bool, Any]:
     """Whether a call failed, and what it said."""
     return talk(served, lambda client: say(client, tool, **arguments), token=token, mode=mode)  # type: ignore[no-any-return]
 
 
 async def say(client: Client[Any], tool: str, /, **arguments: Any) -> tuple[bool, Any]:
     result = await client.call_tool(tool, arguments, raise_on_error=False)
-    said = result.structured_content if result.structured_content is not None else getattr(result.content[0], "text", "")
+    said = (
+        result.structured_content if result.structured_content is not None else getattr(result.content[0], "text", "")
+    )
     return result.is_error, said

@@ -1,4 +1,6 @@
-"""`go-ent context` and `summarize`: how full an execution's context is, the chain of its summaries, and making one now."""
+"""`go-ent context` and `summarize`: how full an execution's context is, the chain of its summaries, and making one
+now.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def context_command(
     /,
     *,
     expand: Annotated[int | None, Parameter(help="Show what this summary stands for.")] = None,
-    deep: Annotated[bool, Parameter(negative="", help="With --expand: down to the originals, through earlier summaries.")] = False,
+    deep: Annotated[
+        bool, Parameter(negative="", help="With --expand: down to the originals, through earlier summaries.")
+    ] = False,
     json_: JsonFlag = False,
 ) -> int:
     """How full the context of an execution is, and its summaries: who made them, of what, at which cost."""
@@ -145,7 +149,9 @@ def summarize_command(
     yes: YesFlag = False,
     json_: JsonFlag = False,
 ) -> int:
-    """Summarise what an execution has come to, now. A step that comes later, and would be told all of it, is told the summary instead."""
+    """Summarise what an execution has come to, now. A step that comes later, and would be told all of it, is told
+    the summary instead.
+    """
     try:
         TypeAdapter(ModelName | None).validate_python(model)
     except ValidationError as error:

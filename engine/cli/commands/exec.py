@@ -25,21 +25,32 @@ if TYPE_CHECKING:
 
 
 def exec_code(
-    file: Annotated[str | None, Parameter(help="A file of Python code, or - for stdin.", allow_leading_hyphen=True)] = None,
+    file: Annotated[
+        str | None, Parameter(help="A file of Python code, or - for stdin.", allow_leading_hyphen=True)
+    ] = None,
     /,
     *,
-    code: Annotated[str | None, Parameter(name=["-c", "--code"], help="The code itself.", allow_leading_hyphen=True)] = None,
+    code: Annotated[
+        str | None, Parameter(name=["-c", "--code"], help="The code itself.", allow_leading_hyphen=True)
+    ] = None,
     input: Annotated[
-        str, Parameter(help="A JSON object: its members are variables of the code. @FILE reads a file.", allow_leading_hyphen=True)
+        str,
+        Parameter(
+            help="A JSON object: its members are variables of the code. @FILE reads a file.", allow_leading_hyphen=True
+        ),
     ] = "{}",
     timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB, the image's own included.")] = None,
     fuel: Annotated[int | None, Parameter(help="Instructions: the same code costs the same anywhere.")] = None,
-    grant: Annotated[list[str] | None, Parameter(help="Narrow what the code may call; may be given more than once.")] = None,
+    grant: Annotated[
+        list[str] | None, Parameter(help="Narrow what the code may call; may be given more than once.")
+    ] = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
     quiet: QuietFlag = False,
-    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print the whole run as one JSON object.")] = False,
+    json_: Annotated[
+        bool, Parameter(name="--json", negative="", help="Print the whole run as one JSON object.")
+    ] = False,
 ) -> int:
     """Run Python code in the sandbox and print what it printed and its value.
 
@@ -58,7 +69,9 @@ def exec_code(
     limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
     project = find_project(".")
     recorded = (project / STATE).is_dir()
-    image = image_ready(project if recorded else Path.cwd(), quiet=quiet or json_, kinds=("plain",) if fuel is None else ("fuel",))
+    image = image_ready(
+        project if recorded else Path.cwd(), quiet=quiet or json_, kinds=("plain",) if fuel is None else ("fuel",)
+    )
     try:
         with ProgressLine("running", quiet=quiet or json_):
             if recorded:
@@ -114,7 +127,9 @@ async def _run(box: Sandbox, source: str | bytes, inputs: dict[str, Any]) -> Run
             return await box.run(source, inputs)
 
 
-async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool) -> Run:
+async def _run_in(
+    project: Path, source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool
+) -> Run:
     """Code mode: the project's tools, grants and journal. Limits that were given replace the project's."""
     from dataclasses import replace
 
@@ -136,14 +151,20 @@ async def _run_in(project: Path, source: str | bytes, inputs: dict[str, Any], li
             try:
                 code = source if isinstance(source, str) else source.decode()
                 order = GuestOrder(
-                    code=code, inputs=inputs, grants=None if grant is None else tuple(grant), limits=chosen or None, cut=False
+                    code=code,
+                    inputs=inputs,
+                    grants=None if grant is None else tuple(grant),
+                    limits=chosen or None,
+                    cut=False,
                 )
             except ValueError:  # no text, so no code: the sandbox says what is wrong with it
                 return await composer.code.execute(source, inputs, cut=False)
             return await guests.run(order, approver=approver)
 
 
-def interrupted_by_signals(box: Sandbox, guests: Guests | None = None, person: Person | None = None) -> AbstractContextManager[None]:
+def interrupted_by_signals(
+    box: Sandbox, guests: Guests | None = None, person: Person | None = None
+) -> AbstractContextManager[None]:
     """The first signal interrupts what runs in *box*, and what *guests* have on record."""
 
     def stop() -> bool:
@@ -158,7 +179,9 @@ def interrupted_by_signals(box: Sandbox, guests: Guests | None = None, person: P
     return stopped_by_signals(stop, lambda: executions(guests.watch.ids if guests is not None else ()))
 
 
-def print_run(run: Run, *, project: Path | None, whole: bool = False, file: str | None = None, is_tool: bool = False) -> None:
+def print_run(
+    run: Run, *, project: Path | None, whole: bool = False, file: str | None = None, is_tool: bool = False
+) -> None:
     """A run for people, or *whole* as JSON. *project* is where it is on record; *file* is what its code was read from.
 
     What a tool has printed goes to stderr: its result stands alone.
@@ -173,7 +196,10 @@ def print_run(run: Run, *, project: Path | None, whole: bool = False, file: str 
     if run.status == "interrupted" and recorded:
         say_interrupted(run.id)
     elif run.status == "interrupted":
-        say("interrupted; it was not on record: go-ent init makes this folder a project, where runs can be resumed", err=True)
+        say(
+            "interrupted; it was not on record: go-ent init makes this folder a project, where runs can be resumed",
+            err=True,
+        )
     elif project is not None and not whole and run.status not in ("completed", "paused") and _can_help(run, project):
         say(f"go on with it: go-ent resume {run.id}", err=True)
 
@@ -199,7 +225,9 @@ def _print_result(run: Run, *, is_tool: bool) -> None:
         if run.result is not None:
             if not is_tool and run.stdout and not run.stdout.endswith("\n"):
                 sys.stdout.write("\n")
-            print(made(run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode()))
+            print(
+                made(run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode())
+            )
         sys.stdout.flush()
 
 

@@ -1,4 +1,6 @@
-"""`go-ent ps`, `status`, `logs`, `interrupt`, `resume`, `approve`, `reject`, `checkpoint`: executions, wherever they run."""
+"""`go-ent ps`, `status`, `logs`, `interrupt`, `resume`, `approve`, `reject`, `checkpoint`: executions, wherever they
+run.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ def ps_command(
         nothing = "nothing was run here yet: try go-ent exec -c '1 + 1', or go-ent run TASK"
         say("no executions of that kind" if status or kind or parent else nothing, err=True)
         if not (find_project(".") / STATE).is_dir():
-            say("this folder is no project, and what runs outside of one is not on record: go-ent init makes it one", err=True)
+            say(
+                "this folder is no project, and what runs outside of one is not on record: go-ent init makes it one",
+                err=True,
+            )
         return 0
     rows = [[row.id, row.status, row.kind, _ago(row.created), _cost(row.spent_usd), short(row.title)] for row in found]
     table(rows, ["id", "status", "kind", "begun", "cost", "title"], right=("cost",), spare=("cost", "kind", "begun"))
@@ -126,7 +131,9 @@ def _branch(node: TreeNode, depth: int) -> Branch:
     cost = f", {dollars(node.cost_usd)}" if node.cost_usd else ""
     if node.overrun_usd:
         cost += f" ({dollars(node.overrun_usd)} more than was held for it)"
-    detail = f"  {short(node.detail)[:300]}" if node.detail and node.status != "paused" else ""  # the call that waits is told by itself
+    detail = (
+        f"  {short(node.detail)[:300]}" if node.detail and node.status != "paused" else ""
+    )  # the call that waits is told by itself
     name = short(node.name if depth == 1 else f"{node.path.rpartition('/')[2]} {node.name}")
     runtime = f" on {short(node.runtime)}" if node.runtime else ""
     made = Branch(f"{name}: {short(node.status)}{runtime}{took}{cost}{detail}", short(node.status))
@@ -138,7 +145,10 @@ def _branch(node: TreeNode, depth: int) -> Branch:
 
 def _say_requests(state: ExecutionState) -> None:
     for path, request in state.requests.items():
-        say(f"  waits     call {short(path)}: {short(request.tool)} with {whole(request.arguments)}: {short(request.reason)}")
+        say(
+            f"  waits     call {short(path)}: {short(request.tool)} with {whole(request.arguments)}: "
+            f"{short(request.reason)}"
+        )
     if state.requests:
         say(f"decide: go-ent approve {state.id}, or go-ent reject {state.id}; then go on: {_to_go_on(state)}")
     elif state.status in ("paused", "interrupted"):
@@ -155,7 +165,9 @@ def logs_command(
     execution: Id,
     /,
     *,
-    follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative="", help="Go on until the execution has ended.")] = False,
+    follow: Annotated[
+        bool, Parameter(name=["--follow", "-f"], negative="", help="Go on until the execution has ended.")
+    ] = False,
     json_: JsonFlag = False,
 ) -> int:
     """What an execution has done, record by record, as its journal has it."""
@@ -191,14 +203,20 @@ def _records(store: ExecutionStore, execution_id: str, *, follow: bool) -> Itera
 def _log_line(record: dict[str, Any]) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(record.get("at", 0)))
     kind = record["kind"]
-    rest = {name: value for name, value in record.items() if name not in ("seq", "at", "kind", "crc", "heard", "seed", "digest", "state")}
+    rest = {
+        name: value
+        for name, value in record.items()
+        if name not in ("seq", "at", "kind", "crc", "heard", "seed", "digest", "state")
+    }
     match kind:
         case "status":
             changes = rest.get("changes", {})
             said = str(changes.get("status", "")) + (f": {changes['error']}" if changes.get("error") else "")
         case "step_finished":
             result = rest.get("result", {})
-            said = f"{rest.get('step')}: {result.get('status')}" + (f": {result['error']}" if result.get("error") else "")
+            said = f"{rest.get('step')}: {result.get('status')}" + (
+                f": {result['error']}" if result.get("error") else ""
+            )
         case _:
             where = rest.pop("path", None) or rest.pop("step", None)
             text = "" if not rest else json.dumps(rest, ensure_ascii=False, default=str)
@@ -236,14 +254,20 @@ def resume_command(
     unfinished: Annotated[
         list[str] | None,
         Parameter(
-            help="Calls and steps of which nobody knows whether they were done: retry makes them again, skip takes them as done, "
+            help="Calls and steps of which nobody knows whether they were done: retry makes them again, skip takes "
+            "them as done, "
             "fail lets them fail; NAME=retry is for one. May be given more than once."
         ),
     ] = None,
-    timeout: Annotated[float | None, Parameter(help="For code and composed tools: wall time in seconds from now on.")] = None,
+    timeout: Annotated[
+        float | None, Parameter(help="For code and composed tools: wall time in seconds from now on.")
+    ] = None,
     anyway: Annotated[bool, Parameter(negative="", help="Go on although something that matters has changed.")] = False,
     from_: Annotated[
-        str | None, Parameter(name="--from", help="Go back to a checkpoint first, by its label or number: what came after is undone.")
+        str | None,
+        Parameter(
+            name="--from", help="Go back to a checkpoint first, by its label or number: what came after is undone."
+        ),
     ] = None,
     yes: YesFlag = False,
     quiet: QuietFlag = False,
@@ -281,7 +305,10 @@ async def _resume(
         from go_ent.engine.cli.commands.pipeline import run_batch
 
         if sys.stdin.isatty():
-            raise UsageError(f"this execution went over the lines of stdin: give it the same again: go-ent resume {execution} < LINES")
+            raise UsageError(
+                "this execution went over the lines of stdin: give it the same again: go-ent resume "
+                f"{execution} < LINES"
+            )
         batch, changes = await engine.resume_batch(execution, **options)
         for change in changes:
             say(change.text, err=True)
@@ -299,7 +326,9 @@ def approve_command(execution: Id, call: Call = None, /, *, resume: ResumeFlag =
 
 
 def reject_command(execution: Id, call: Call = None, /, *, resume: ResumeFlag = False, json_: JsonFlag = False) -> int:
-    """Reject calls that wait for approval: they fail, and the code may catch that. The execution goes on with resume."""
+    """Reject calls that wait for approval: they fail, and the code may catch that. The execution goes on with
+    resume.
+    """
     return _decide(execution, call, approved=False, resume=resume, json_=json_)
 
 
@@ -314,7 +343,13 @@ def _decide(execution: str, call: str | None, *, approved: bool, resume: bool, j
             return await _resume(engine, state.id, {}, yes=False, json_=json_)
         decided = [path for path in before.requests if path not in state.requests]
         if json_:
-            said = {"id": state.id, "status": state.status, "approved": approved, "calls": decided, "waiting": list(state.requests)}
+            said = {
+                "id": state.id,
+                "status": state.status,
+                "approved": approved,
+                "calls": decided,
+                "waiting": list(state.requests),
+            }
             show_json(said)
             return 0
         for path in decided:
@@ -362,7 +397,19 @@ def checkpoint_command(
 
 
 def _row(found: Row | ExecutionState) -> dict[str, Any]:
-    names = ("id", "parent", "kind", "status", "title", "strategy", "created", "updated", "finished", "spent_usd", "spent_tokens")
+    names = (
+        "id",
+        "parent",
+        "kind",
+        "status",
+        "title",
+        "strategy",
+        "created",
+        "updated",
+        "finished",
+        "spent_usd",
+        "spent_tokens",
+    )
     return {**{name: getattr(found, name) for name in names}, "resumable": found.resumable}
 
 

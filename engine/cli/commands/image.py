@@ -95,7 +95,9 @@ def build_command(*, quiet: QuietFlag = False, json_: Json = False) -> int:
     """
     project = find_project()
     if named := set(project_packages(project)) - set(project_packages(project, trusted=is_trusted(project))):
-        raise UsageError(f"nobody has trusted {project}, so {', '.join(sorted(named))} can't be downloaded: say go-ent trust there")
+        raise UsageError(
+            f"nobody has trusted {project}, so {', '.join(sorted(named))} can't be downloaded: say go-ent trust there"
+        )
     image = image_ready(project, quiet=quiet or json_, kinds=("plain",))
     if json_:
         show_json(_record(image))
@@ -107,18 +109,26 @@ def build_command(*, quiet: QuietFlag = False, json_: Json = False) -> int:
 
 def prune_command(
     *,
-    all_: Annotated[bool, Parameter(name="--all", negative="", help="Remove this folder's image and the standard one too.")] = False,
-    resumable: Annotated[bool, Parameter(negative="", help="Remove also those that executions need to be resumed.")] = False,
+    all_: Annotated[
+        bool, Parameter(name="--all", negative="", help="Remove this folder's image and the standard one too.")
+    ] = False,
+    resumable: Annotated[
+        bool, Parameter(negative="", help="Remove also those that executions need to be resumed.")
+    ] = False,
     json_: Json = False,
 ) -> int:
-    """Remove the images that neither this folder nor an unconfigured one uses, and that no execution needs to be resumed."""
+    """Remove the images that neither this folder nor an unconfigured one uses, and that no execution needs to be
+    resumed.
+    """
     from go_ent.sandbox.images.ensure import source_key
 
     needed = set() if resumable else {image.key for image in list_images() if _is_needed(image)}
     used = set() if all_ else {source_key(), _wanted()}
     removed, freed = prune_images(used | needed)
     if json_:
-        show_json({"removed": removed, "bytes": freed, "kept_resumable": len(needed - used), "cache": str(cache_folder())})
+        show_json(
+            {"removed": removed, "bytes": freed, "kept_resumable": len(needed - used), "cache": str(cache_folder())}
+        )
         return 0
     say(f"removed {len(removed)} image{'' if len(removed) == 1 else 's'}, {freed / 1e6:.0f} MB, from {cache_folder()}")
     if needed - used:

@@ -19,7 +19,9 @@ def install_command(
     client: Annotated[Client, Parameter(help="The program that is to use this project's tools.")],
     /,
     *,
-    scope: Annotated[Scope, Parameter(help="In the project's folder, or for all that you do with the client.")] = "project",
+    scope: Annotated[
+        Scope, Parameter(help="In the project's folder, or for all that you do with the client.")
+    ] = "project",
     name: Annotated[str, Parameter(help="What the client calls the server.")] = "go-ent",
     dry_run: Annotated[bool, Parameter(negative="", help="Show what would change, and change nothing.")] = False,
     yes: Annotated[bool, Parameter(negative="", help="Don't ask.")] = False,
@@ -28,8 +30,8 @@ def install_command(
 ) -> int:
     """Write this project's server into the configuration of an MCP client, after showing the change and asking.
 
-    Nothing else in the file is changed, and a copy of it is kept beside it. A file with comments is left to you: the entry
-    to put in is printed.
+    Nothing else in the file is changed, and a copy of it is kept beside it. A file with comments is left to you: the
+    entry to put in is printed.
     """
     try:
         made = plan(client, find_project("."), scope=scope, name=name, remove=remove)
@@ -46,7 +48,10 @@ def install_command(
         return _tell(made, "would change", f"nothing was changed: {made.file} would be", json_=json_)
     if not yes and not _agrees(made, shown=not json_):
         _tell(made, "not changed", "", json_=json_)
-        say("nothing was changed" + ("" if at_terminal() else ": there is nobody to ask, and --yes was not said"), err=True)
+        say(
+            "nothing was changed" + ("" if at_terminal() else ": there is nobody to ask, and --yes was not said"),
+            err=True,
+        )
         return 1
     try:
         backup = write(made)
@@ -54,7 +59,9 @@ def install_command(
         return _by_hand(error, remove=remove, json_=json_)
     kept = f"; as it was: {backup.name}" if backup else ""
     said = f"{name} was {'removed from' if remove else 'written to'} {made.file}{kept}"
-    return _tell(made, "removed" if remove else "written", said, json_=json_, backup=None if backup is None else str(backup))
+    return _tell(
+        made, "removed" if remove else "written", said, json_=json_, backup=None if backup is None else str(backup)
+    )
 
 
 def _agrees(made: InstallPlan, *, shown: bool) -> bool:

@@ -41,13 +41,17 @@ def loop_command(
     task: TaskText = None,
     /,
     *,
-    check: Annotated[str | None, Parameter(help="A command that passes when it exits with 0, like 'make test'.")] = None,
+    check: Annotated[
+        str | None, Parameter(help="A command that passes when it exits with 0, like 'make test'.")
+    ] = None,
     check_tool: Annotated[str | None, Parameter(help="A composed tool that passes when it answers true.")] = None,
     check_input: Annotated[str, Parameter(help="The tool's inputs: a JSON object, or @FILE.")] = "{}",
     check_model: Annotated[str | None, Parameter(help="A criterion that a model judges.")] = None,
     max_iterations: Annotated[int, Parameter(help="How often at most.")] = 10,
     resume: Annotated[str | None, Parameter(help="Go on with a loop, by its id.")] = None,
-    list_: Annotated[bool, Parameter(name="--list", negative="", help="The loops of this project, and where they stand.")] = False,
+    list_: Annotated[
+        bool, Parameter(name="--list", negative="", help="The loops of this project, and where they stand.")
+    ] = False,
     cancel: Annotated[str | None, Parameter(help="End a loop where it stands, by its id.")] = None,
     role: Role = None,
     type: Kind = None,
@@ -70,7 +74,9 @@ def loop_command(
     if list_ or cancel is not None:
         if task is not None or resume is not None or (list_ and cancel is not None):
             raise UsageError("--list and --cancel ID stand alone: leave the task and the rest out")
-        return with_engine(lambda engine: _list(engine, json_=json_) if cancel is None else _cancel(engine, cancel, json_=json_))
+        return with_engine(
+            lambda engine: _list(engine, json_=json_) if cancel is None else _cancel(engine, cancel, json_=json_)
+        )
     checks = [
         CommandCheck.parse(check) if check is not None else None,
         ToolCheck(tool=check_tool, inputs=read_inputs(check_input)) if check_tool is not None else None,
@@ -78,7 +84,9 @@ def loop_command(
     ]
     given = [one for one in checks if one is not None]
     if resume is None and (task is None or len(given) != 1):
-        raise UsageError("loop needs a task and one check: --check COMMAND, --check-tool NAME or --check-model CRITERION")
+        raise UsageError(
+            "loop needs a task and one check: --check COMMAND, --check-tool NAME or --check-model CRITERION"
+        )
     if resume is not None and (task is not None or given):
         raise UsageError("--resume takes the loop as it was: leave the task and the check out")
     made = None
@@ -107,7 +115,9 @@ def loop_command(
             say(f"loop {loop.id}", err=True)
         tell("iteration 1")
         engine.listeners.append(Telling(quiet=json_, told=True, silent=quiet))
-        return _finish(await loop.run(engine, stop=engine.stopping, on_iteration=lambda one: _tell(one, quiet=quiet)), json_=json_)
+        return _finish(
+            await loop.run(engine, stop=engine.stopping, on_iteration=lambda one: _tell(one, quiet=quiet)), json_=json_
+        )
 
     going: list[Going] = []
     return with_engine(work, yes=yes, progress="running", quiet=quiet or json_, going=going)
@@ -126,7 +136,16 @@ async def _list(engine: Engine, *, json_: bool) -> int:
         rows = []
         for state in found.states:
             count = f"{len(state.iterations)} of {state.max_iterations}"
-            rows.append([state.id, state.status, count, dollars(state.spent.cost_usd), short(state.task.title)[:40], short(state.message)])
+            rows.append(
+                [
+                    state.id,
+                    state.status,
+                    count,
+                    dollars(state.spent.cost_usd),
+                    short(state.task.title)[:40],
+                    short(state.message),
+                ]
+            )
         table(rows, head, right=("spent",), spare=("title", "spent"))
     return 0
 
@@ -141,7 +160,9 @@ async def _cancel(engine: Engine, loop_id: str, *, json_: bool) -> int:
 
 
 def _row(state: LoopState) -> dict[str, Any]:
-    whole = state.model_dump(mode="json", include={"id", "status", "outcome", "message", "max_iterations", "created", "updated"})
+    whole = state.model_dump(
+        mode="json", include={"id", "status", "outcome", "message", "max_iterations", "created", "updated"}
+    )
     return {**whole, "title": state.task.title, "iterations": len(state.iterations), "spent_usd": state.spent.cost_usd}
 
 

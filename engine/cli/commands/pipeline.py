@@ -61,14 +61,27 @@ class Piped:
     def said(self) -> str:
         """What came of the lines, for people."""
         counts = ((self.failed, "failed"), (self.waiting, "waiting for approval"), (self.stopped, "interrupted"))
-        return ", ".join([f"{self.done} line{'' if self.done == 1 else 's'}", *(f"{count} {what}" for count, what in counts if count)])
+        return ", ".join(
+            [
+                f"{self.done} line{'' if self.done == 1 else 's'}",
+                *(f"{count} {what}" for count, what in counts if count),
+            ]
+        )
 
 
 def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = False) -> dict[str, Any]:
-    """The inputs of a run over *value*: its members if they are the tool's parameters, else its first free parameter."""
+    """The inputs of a run over *value*: its members if they are the tool's parameters, else its first free
+    parameter.
+    """
     names = list(tool.interface.input_schema["properties"])
     required = set(tool.interface.input_schema.get("required", ()))
-    if isinstance(value, dict) and not as_list and value.keys() <= set(names) and required <= value.keys() | inputs.keys() and value:
+    if (
+        isinstance(value, dict)
+        and not as_list
+        and value.keys() <= set(names)
+        and required <= value.keys() | inputs.keys()
+        and value
+    ):
         return {**inputs, **value}
     free = [name for name in names if name not in inputs]
     if not free:
@@ -131,10 +144,12 @@ def _stdin() -> Lines:
 
 
 async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False) -> Piped:
-    """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed over.
+    """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed
+    over.
 
     A result is written as soon as those before it are, whether or not more lines have come; a slow line holds back the
-    writing of those after it, not their running, up to a bound. A line that had failed before it was gone on with ends nothing.
+    writing of those after it, not their running, up to a bound. A line that had failed before it was gone on with ends
+    nothing.
     """
     most = _at_once(batch.order.jobs)
     feed(batch.tool, batch.order.inputs, None)  # a tool that takes nothing is said to, once
@@ -176,7 +191,9 @@ async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quie
                 ready = lines and len(running) < most and len(window) < MOST_AHEAD
                 if coming and not ready:
                     sys.stdout.flush()
-                    await asyncio.wait(coming if stopping.done() else {*coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(
+                        coming if stopping.done() else {*coming, stopping}, return_when=asyncio.FIRST_COMPLETED
+                    )
     finally:
         stopping.cancel()
         await _cancel(window)
@@ -210,7 +227,10 @@ async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool, qui
     if piped.failed and over != "interrupted":
         say(f"{piped.failed} of {piped.done} lines failed", err=True)
     if over == "paused":
-        decide = f"go-ent approve {batch.held.id}, or go-ent reject {batch.held.id}; then go-ent resume {batch.held.id} < LINES"
+        decide = (
+            f"go-ent approve {batch.held.id}, or go-ent reject {batch.held.id}; then go-ent resume {batch.held.id} "
+            "< LINES"
+        )
         count = len(batch.held.state.requests)
         say(f"{'1 call waits' if count == 1 else f'{count} calls wait'} for approval: {decide}", err=True)
         return EXIT_CODES["paused"]
@@ -235,7 +255,9 @@ async def _line(batch: Batch, approver: Approver | None, number: int, line: byte
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        hint = '; text needs quotes, like "hello"; jq -R makes them' if number == 1 else ""  # then all of it may well be text
+        hint = (
+            '; text needs quotes, like "hello"; jq -R makes them' if number == 1 else ""
+        )  # then all of it may well be text
         return batch.refuse(number, line, f"not JSON: {error}{hint}")
     return await batch.line(number, line, feed(batch.tool, batch.order.inputs, value), approver)
 
@@ -250,7 +272,11 @@ def _emit(number: int, outcome: Run, whole: bool) -> None:
         show_json(outcome.result if not isinstance(outcome.result, str) else to_json(outcome.result).decode())
     if outcome.status not in ("completed", "interrupted"):
         error = outcome.error
-        said = outcome.status if error is None or error.kind == outcome.status else f"{outcome.status}: {error.kind}: {error.message}"
+        said = (
+            outcome.status
+            if error is None or error.kind == outcome.status
+            else f"{outcome.status}: {error.kind}: {error.message}"
+        )
         if error is not None and error.kind == "InputError":  # the line itself is wrong, not what was made of it
             said = error.message
         say(f"line {number}: {said}", err=True)

@@ -32,7 +32,8 @@ def trust_command(
     yes: Annotated[bool, Parameter(negative="", help="Don't ask.")] = False,
     json_: JsonFlag = False,
 ) -> int:
-    """Let a project start what its configuration names: commands, agent programs of its own, servers. Said once for a folder.
+    """Let a project start what its configuration names: commands, agent programs of its own, servers. Said once for a
+    folder.
 
     What that is comes first, then you are asked; where nobody can be, it takes `--yes`.
     """
@@ -41,7 +42,10 @@ def trust_command(
         if json_:
             show_json(found)
         else:
-            say("\n".join(found) if found else "no project is trusted yet: go-ent trust, in its folder, does", err=not found)
+            say(
+                "\n".join(found) if found else "no project is trusted yet: go-ent trust, in its folder, does",
+                err=not found,
+            )
         return 0
     if folder is not None and not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
@@ -105,7 +109,10 @@ def budget_command(*, json_: JsonFlag = False) -> int:
         table(rows, ["", *figures], right=figures)
         for name, scope in (("day", report.day), ("month", report.month)):
             if scope.estimated_usd or scope.estimated_tokens:
-                say(f"{name}: {dollars(scope.estimated_usd)} and {scope.estimated_tokens:,} tokens of it are estimates: runs did not tell")
+                say(
+                    f"{name}: {dollars(scope.estimated_usd)} and {scope.estimated_tokens:,} tokens of it are "
+                    "estimates: runs did not tell"
+                )
             if scope.overshoot_usd:
                 say(f"{name}: {dollars(scope.overshoot_usd)} of it is more than was held for the runs", style="yellow")
         return 0
@@ -115,12 +122,15 @@ def budget_command(*, json_: JsonFlag = False) -> int:
 
 def doctor_command(
     *,
-    deep: Annotated[bool, Parameter(negative="", help="Also start and ask the servers that the configuration names.")] = False,
+    deep: Annotated[
+        bool, Parameter(negative="", help="Also start and ask the servers that the configuration names.")
+    ] = False,
     json_: JsonFlag = False,
 ) -> int:
     """Look at this machine and this project, and say what to do about each problem.
 
-    The exit code is 12 if something keeps go-ent from working, else 0: an agent program that is not installed is no fault.
+    The exit code is 12 if something keeps go-ent from working, else 0: an agent program that is not installed is no
+    fault.
     """
     from go_ent.engine.setup.doctor import examine, explain_config
 
@@ -148,5 +158,9 @@ def _print(checks: list[Check], *, json_: bool) -> int:
                 say(f"{'':<{width + 6}}{hanging(check.fix, width + 6)}")
         problems = [check for check in checks if not check.ok and check.needed]
         if problems:
-            say(f"{len(problems)} problem{'' if len(problems) == 1 else 's'} to mend: {', '.join(one.name for one in problems)}", err=True)
+            say(
+                f"{len(problems)} problem{'' if len(problems) == 1 else 's'} to mend: "
+                f"{', '.join(one.name for one in problems)}",
+                err=True,
+            )
     return 0 if all(check.ok or not check.needed for check in checks) else SETUP_ERROR

@@ -28,7 +28,9 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
             offer_summaries(engine, composer)
             yield engine.guests
         return
-    config = await asyncio.to_thread(read_engine_config, composer.project)  # now: what is wrong with it is told before anything runs
+    config = await asyncio.to_thread(
+        read_engine_config, composer.project
+    )  # now: what is wrong with it is told before anything runs
     store = ExecutionStore(composer.project)
     guests = Guests(store, lambda: composer, Watch(), Ending(store, lambda: config.executions))
     try:

@@ -69,7 +69,11 @@ def prune_command(
     for name, why in pruned.failed.items():
         say(f"{name} is not removed: {why}", err=True)
     if pruned.kept_resumable:
-        why = "running, or needed by what is kept" if resumable else "kept because a resume can go on: --resumable removes those too"
+        why = (
+            "running, or needed by what is kept"
+            if resumable
+            else "kept because a resume can go on: --resumable removes those too"
+        )
         say(f"{pruned.kept_resumable} more {'is' if pruned.kept_resumable == 1 else 'are'} {why}", err=True)
     return 0
 
@@ -97,7 +101,9 @@ def totals_command(
         rows = []
         for name, one in found.items():
             cost = [dollars(one.cost_usd), *([str(one.costs_unknown or "-")] if unknown else [])]
-            rows.append([name, str(one.count), str(one.successes), f"{one.tokens:,}", *cost, f"{one.duration_ms / 1000:.1f}"])
+            rows.append(
+                [name, str(one.count), str(one.successes), f"{one.tokens:,}", *cost, f"{one.duration_ms / 1000:.1f}"]
+            )
         figures = ["count", "succeeded", "tokens", "cost", *(["cost unknown"] if unknown else []), "seconds"]
         table(rows, [by, *figures], right=figures)
     return 0
@@ -112,7 +118,9 @@ def _duration(text: str, option: str) -> float:
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])", text.strip().lower(), re.ASCII)
     seconds = float(found[1]) * SECONDS[found[2]] if found else 0.0
     if not 0 < seconds <= LONGEST_S:
-        raise UsageError(f"{option} is a time like 90m, 12h, 30d or 4w, more than 0 and at most 100 years, not {text[:40]!r}")
+        raise UsageError(
+            f"{option} is a time like 90m, 12h, 30d or 4w, more than 0 and at most 100 years, not {text[:40]!r}"
+        )
     return seconds
 
 

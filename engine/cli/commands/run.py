@@ -26,12 +26,18 @@ if TYPE_CHECKING:
     from go_ent.engine.strategies.work import Work
 
 TaskText = Annotated[str | None, Parameter(help="What to do, or - for stdin.", allow_leading_hyphen=True)]
-Role = Annotated[str | None, Parameter(help="architect, developer, reviewer, tester, writer, or one of the configuration's.")]
+Role = Annotated[
+    str | None, Parameter(help="architect, developer, reviewer, tester, writer, or one of the configuration's.")
+]
 Kind = Annotated[str | None, Parameter(help="feature, bugfix, refactor, architecture, test, docs, review or other.")]
-Runtime = Annotated[str | None, Parameter(help="claude-code, open-code or cli; by default the first that is available.")]
+Runtime = Annotated[
+    str | None, Parameter(help="claude-code, open-code or cli; by default the first that is available.")
+]
 ModelName = Annotated[str | None, Parameter(help="The model, as the runtime calls it.")]
 Skill = Annotated[list[str] | None, Parameter(help="A skill of .go-ent/skills; may be given more than once.")]
-FileName = Annotated[list[str] | None, Parameter(help="A file, folder or pattern for the prompt; may be given more than once.")]
+FileName = Annotated[
+    list[str] | None, Parameter(help="A file, folder or pattern for the prompt; may be given more than once.")
+]
 Usd = Annotated[float | None, Parameter(help="What the task may cost, in dollars.")]
 TokenCount = Annotated[int | None, Parameter(help="What the task may cost, in tokens.")]
 Timeout = Annotated[float | None, Parameter(help="Wall time in seconds.")]
@@ -52,16 +58,24 @@ def run_command(
     runtime: Runtime = None,
     file: FileName = None,
     context: Annotated[str | None, Parameter(help="More that the agent should know.")] = None,
-    pin: Annotated[list[str] | None, Parameter(help="A text that every prompt has, word for word; may be given more than once.")] = None,
-    threshold: Annotated[float | None, Parameter(help="The part of the window from which on is summarised, 0.1 to 0.95.")] = None,
+    pin: Annotated[
+        list[str] | None, Parameter(help="A text that every prompt has, word for word; may be given more than once.")
+    ] = None,
+    threshold: Annotated[
+        float | None, Parameter(help="The part of the window from which on is summarised, 0.1 to 0.95.")
+    ] = None,
     access: Access = None,
     command: Annotated[str | None, Parameter(help="A command of the configuration, to answer the task.")] = None,
     tool: Annotated[str | None, Parameter(help="A composed tool, instead of a task.")] = None,
-    input: Annotated[str, Parameter(help="The tool's inputs: a JSON object, or @FILE.", allow_leading_hyphen=True)] = "{}",
+    input: Annotated[
+        str, Parameter(help="The tool's inputs: a JSON object, or @FILE.", allow_leading_hyphen=True)
+    ] = "{}",
     budget_usd: Usd = None,
     budget_tokens: TokenCount = None,
     timeout: Timeout = None,
-    dry_run: Annotated[bool, Parameter(negative="", help="Print the prompts that would be sent, and start nothing.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", help="Print the prompts that would be sent, and start nothing.")
+    ] = False,
     yes: YesFlag = False,
     quiet: QuietFlag = False,
     json_: JsonFlag = False,
@@ -70,20 +84,42 @@ def run_command(
 
     The id of the execution is on stderr at once, what happens follows there; the result is on stdout.
     """
-    given: dict[str, Any] = {"role": role, "type": type, "model": model, "runtime": runtime, "context": context, "access": access}
-    given |= {"skills": skill, "files": file, "timeout_s": timeout, "command": command, "tool": tool, "strategy": strategy}
+    given: dict[str, Any] = {
+        "role": role,
+        "type": type,
+        "model": model,
+        "runtime": runtime,
+        "context": context,
+        "access": access,
+    }
+    given |= {
+        "skills": skill,
+        "files": file,
+        "timeout_s": timeout,
+        "command": command,
+        "tool": tool,
+        "strategy": strategy,
+    }
     given |= {"budget": budget_of(budget_usd, budget_tokens), "pinned": pin, "threshold": threshold}
     if plan is not None:
-        refused = [name for name, value in given.items() if value is not None and name not in ("budget", "strategy", "threshold")]
+        refused = [
+            name
+            for name, value in given.items()
+            if value is not None and name not in ("budget", "strategy", "threshold")
+        ]
         if task is not None or refused:
-            raise UsageError(f"with --plan, {'a task' if task is not None else refused[0]} belongs into the plan's file")
+            raise UsageError(
+                f"with --plan, {'a task' if task is not None else refused[0]} belongs into the plan's file"
+            )
         if strategy not in (None, "auto", "parallel"):
             raise UsageError("a plan is a graph: its strategy is parallel")
         found = read_plan(plan)
         if given["budget"] is not None:
             found = found.model_copy(update={"budget": make_task(description="budget", budget=given["budget"]).budget})
         if threshold is not None:
-            found = found.model_copy(update={"threshold": make_task(description="threshold", threshold=threshold).threshold})
+            found = found.model_copy(
+                update={"threshold": make_task(description="threshold", threshold=threshold).threshold}
+            )
         work: Work = found
     else:
         if concurrency is not None:

@@ -31,14 +31,20 @@ if TYPE_CHECKING:
 
 def serve_command(
     *,
-    http: Annotated[str | None, Parameter(help="Streamable HTTP instead: HOST:PORT, or a port of 127.0.0.1; port 0 is any.")] = None,
-    token_env: Annotated[str | None, Parameter(help="With --http: the variable with a token for who may all that the project may.")] = None,
-    project: Annotated[Path | None, Parameter(help="The project's folder, for a client that starts this in another.")] = None,
+    http: Annotated[
+        str | None, Parameter(help="Streamable HTTP instead: HOST:PORT, or a port of 127.0.0.1; port 0 is any.")
+    ] = None,
+    token_env: Annotated[
+        str | None, Parameter(help="With --http: the variable with a token for who may all that the project may.")
+    ] = None,
+    project: Annotated[
+        Path | None, Parameter(help="The project's folder, for a client that starts this in another.")
+    ] = None,
 ) -> int:
     """Serve this project to an MCP client over stdin and stdout, or over HTTP. Logs go to stderr.
 
-    Over HTTP, on loopback, this user's programs may call it. Anybody else needs a token: that of --token-env, or one of the
-    clients that `[serve.clients.NAME]` in `.go-ent/config.toml` names, each with grants and a budget of its own.
+    Over HTTP, on loopback, this user's programs may call it. Anybody else needs a token: that of --token-env, or one of
+    the clients that `[serve.clients.NAME]` in `.go-ent/config.toml` names, each with grants and a budget of its own.
     """
     if token_env is not None and http is None:
         raise UsageError("--token-env is for --http: over stdin and stdout there is nobody else")
@@ -69,11 +75,15 @@ async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -
         await serving
 
 
-async def _over_http(address: str, token_env: str | None, composer: Composer, engine: Engine, stop: asyncio.Event) -> None:
+async def _over_http(
+    address: str, token_env: str | None, composer: Composer, engine: Engine, stop: asyncio.Event
+) -> None:
     from go_ent.engine.server.http.serve import listen, parse_address, read_rules, serve, url_of, who
 
     found = await asyncio.to_thread(parse_address, address)
-    rules = await asyncio.to_thread(read_rules, engine.config.serve, found, engine, version("go-ent"), os.environ, token_env)
+    rules = await asyncio.to_thread(
+        read_rules, engine.config.serve, found, engine, version("go-ent"), os.environ, token_env
+    )
     if engine.config.serve.clients and not engine.trusted:
         say("the clients of [serve.clients] are not let in: nobody has trusted this folder (go-ent trust)", err=True)
     with listen(found) as made:
@@ -89,7 +99,9 @@ async def _over_http(address: str, token_env: str | None, composer: Composer, en
 
 
 def _server(composer: Composer, engine: Engine) -> FastMCP:
-    """The server, with all that its libraries log in the one log: they quote their clients, and have handlers of their own."""
+    """The server, with all that its libraries log in the one log: they quote their clients, and have handlers of
+    their own.
+    """
     from go_ent.engine.server import make_server
 
     server = make_server(composer, engine)
@@ -98,7 +110,9 @@ def _server(composer: Composer, engine: Engine) -> FastMCP:
 
 
 async def _serve(serve: Serve) -> int:
-    """Serve until stdin ends, or a signal comes: then what was started is ended too. The second signal waits for nothing."""
+    """Serve until stdin ends, or a signal comes: then what was started is ended too. The second signal waits for
+    nothing.
+    """
     from go_ent.engine.engine import Engine
 
     asked: list[signal.Signals] = []
@@ -123,13 +137,17 @@ async def _serve(serve: Serve) -> int:
 
 
 def _build(composer: Composer) -> None:
-    """The sandbox image, if this machine does not have it yet. Clients connect meanwhile: they give up on a server that takes long."""
+    """The sandbox image, if this machine does not have it yet. Clients connect meanwhile: they give up on a server
+    that takes long.
+    """
     with contextlib.suppress(SandboxError, OSError):  # whoever needs it is told
         _ = composer.box.image
 
 
 def _settle() -> None:
-    """What was made by starting stays: a collection that looks at all of it again and again holds everybody up for a tenth of a second."""
+    """What was made by starting stays: a collection that looks at all of it again and again holds everybody up for a
+    tenth of a second.
+    """
     gc.collect()
     gc.freeze()
 

@@ -21,7 +21,9 @@ JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSO
 
 
 def show_command(
-    section: Annotated[str | None, Parameter(help="Only these: a section, like budget, or part of one, like budget.day.")] = None,
+    section: Annotated[
+        str | None, Parameter(help="Only these: a section, like budget, or part of one, like budget.day.")
+    ] = None,
     /,
     *,
     json_: JsonFlag = False,
@@ -44,15 +46,18 @@ def show_command(
         return 0
     from go_ent.engine.settings.template import toml
 
-    table([[one.name, "-" if one.value is None else toml(one.value), one.source] for one in found], ["setting", "value", "from"])
+    table(
+        [[one.name, "-" if one.value is None else toml(one.value), one.source] for one in found],
+        ["setting", "value", "from"],
+    )
     return 0
 
 
 def check_command(*, json_: JsonFlag = False, quiet: QuietFlag = False) -> int:
     """Look for everything that is wrong with this project, before anything of it is started.
 
-    Settings, the variables and programs that they name, files of servers and APIs, skills, templates, composed tools. The exit
-    code is 12 if there is a problem.
+    Settings, the variables and programs that they name, files of servers and APIs, skills, templates, composed tools.
+    The exit code is 12 if there is a problem.
     """
     from go_ent.engine.settings.check import check_project
 
@@ -68,13 +73,17 @@ def check_command(*, json_: JsonFlag = False, quiet: QuietFlag = False) -> int:
         for line in checked.notes:
             say(f"note: {line}", err=True)
     many = len(checked.problems)
-    counts = ", ".join(f"{count} {name if count != 1 else name.removesuffix('s')}" for name, count in checked.counts.items())
+    counts = ", ".join(
+        f"{count} {name if count != 1 else name.removesuffix('s')}" for name, count in checked.counts.items()
+    )
     say(f"no problems: {counts}" if checked.ok else f"{many} problem{'' if many == 1 else 's'}", err=not checked.ok)
     return 0 if checked.ok else SETUP_ERROR
 
 
 def schema_command(*, json_: JsonFlag = False) -> int:
-    """The JSON schema of `.go-ent/config.toml`, for editors; `go-ent init` puts it beside the file. With --json on one line."""
+    """The JSON schema of `.go-ent/config.toml`, for editors; `go-ent init` puts it beside the file. With --json on
+    one line.
+    """
     from go_ent.engine.settings.schema import schema
     from go_ent.engine.setup.init_project import schema_text
 

@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
     from go_ent.engine.executions.state import ExecutionState
 
-__all__ = ["MAX_ANSWER", "JsonFlag", "Telling", "YesFlag", "at_terminal", "dollars", "finish", "is_yes", "table", "with_engine"]
+__all__ = [
+    "MAX_ANSWER",
+    "JsonFlag",
+    "Telling",
+    "YesFlag",
+    "at_terminal",
+    "dollars",
+    "finish",
+    "is_yes",
+    "table",
+    "with_engine",
+]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
 
@@ -59,7 +70,9 @@ def with_engine(
             person.stopping = engine.stopping
             person.wait_for((await asyncio.to_thread(read_config, engine.project)).limits)
         async with engine:
-            with stopped_by_signals(lambda: bool(engine.stop_all() or going), lambda: going or executions(engine.guests.watch.ids)):
+            with stopped_by_signals(
+                lambda: bool(engine.stop_all() or going), lambda: going or executions(engine.guests.watch.ids)
+            ):
                 return await work(engine)
 
     try:
@@ -113,7 +126,9 @@ class Telling:
         return self._words and is_terminal(sys.stdout) and self._last.strip() == output.strip()
 
     def untold(self, error: str) -> str:
-        """What of an error does not stand on the terminal already: it ends with why a step has failed. A pipe gets it whole."""
+        """What of an error does not stand on the terminal already: it ends with why a step has failed. A pipe gets
+        it whole.
+        """
         return error.removesuffix(f": {self._failed}") if self._failed and self._words else error
 
     def _step(self, event: Event) -> None:
@@ -126,7 +141,9 @@ class Telling:
         elif step in self._running:
             self._running.remove(step)
             self._done += 1
-        running = ", ".join(map(short, self._running[:3])) + (f" and {len(self._running) - 3} more" if len(self._running) > 3 else "")
+        running = ", ".join(map(short, self._running[:3])) + (
+            f" and {len(self._running) - 3} more" if len(self._running) > 3 else ""
+        )
         tell(f"{self._done} step{'' if self._done == 1 else 's'} done" + (f", running {running}" if running else ""))
 
     def _line(self, text: str, status: str = "") -> None:
@@ -143,7 +160,9 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
     elif result.output and not telling.has_shown(result.output):
         show(result.output)
     paused = any(step.status == "paused" for step in result.steps)
-    interrupted = any(step.status == "interrupted" for step in result.steps) or (engine.stopping.is_set() and not result.ok)
+    interrupted = any(step.status == "interrupted" for step in result.steps) or (
+        engine.stopping.is_set() and not result.ok
+    )
     if result.error and not (json_ or interrupted):
         say(f"{result.status}: {telling.untold(result.error)}", err=True)
     if interrupted:
@@ -162,7 +181,9 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
 
 
 def _can_help(state: ExecutionState, result: TaskResult) -> bool:
-    """Whether a resume could end in another way: the task need not change, and it is no guest that has failed all by itself."""
+    """Whether a resume could end in another way: the task need not change, and it is no guest that has failed all by
+    itself.
+    """
     alone = state.kind in ("tool", "code") and not state.calls and all(step.failure == "task" for step in result.steps)
     return state.resumable and result.status != "NEEDS_REPLAN" and not alone
 
@@ -171,7 +192,11 @@ def _account(result: TaskResult) -> str:
     if result.metrics is None:
         return "nothing ran"
     cost = "cost unknown" if result.metrics.cost_usd is None else f"${result.metrics.cost_usd:.4f}"
-    tokens = f"{result.metrics.tokens_used:,} tokens, {cost}, " if result.metrics.tokens_used or result.metrics.cost_usd else ""
+    tokens = (
+        f"{result.metrics.tokens_used:,} tokens, {cost}, "
+        if result.metrics.tokens_used or result.metrics.cost_usd
+        else ""
+    )
     return f"{tokens}{result.metrics.duration_ms / 1000:.1f} s"
 
 

@@ -62,7 +62,9 @@ def with_guests(
             person.wait_for(composer.box.limits)
         async with composer, guests_for(composer) as guests:
             with interrupted_by_signals(composer.box, guests, person):
-                return await work(composer, guests, approve_all if yes else person.approve if person is not None else None)
+                return await work(
+                    composer, guests, approve_all if yes else person.approve if person is not None else None
+                )
 
     image_ready(find_project("."), quiet=quiet, kinds=("plain",))
     try:
@@ -76,7 +78,10 @@ def list_command(*, json_: JsonFlag = False) -> int:
     async def work(composer: Composer) -> int:
         found = await composer.tools()
         _say_ignored(composer)
-        rows = [_row(tool, used, shadows=any(other.name == tool.name for other in composer.composed.shadowed)) for tool, used in found]
+        rows = [
+            _row(tool, used, shadows=any(other.name == tool.name for other in composer.composed.shadowed))
+            for tool, used in found
+        ]
         code = SETUP_ERROR if composer.composed.problems else 0
         if json_:
             show_json(rows)
@@ -84,7 +89,11 @@ def list_command(*, json_: JsonFlag = False) -> int:
         if not rows and not code:
             say("no composed tools yet: go-ent tool add FILE", err=True)
         elif is_rich(sys.stdout):
-            table([_cells(row) for row in rows], ["name", "version", "scope", "use", "description"], spare=("use", "scope"))
+            table(
+                [_cells(row) for row in rows],
+                ["name", "version", "scope", "use", "description"],
+                spare=("use", "scope"),
+            )
         width = max((len(row["name"]) for row in rows), default=0)
         for row in rows if not is_rich(sys.stdout) else ():
             name, version, scope, use, state = _cells(row)
@@ -111,7 +120,13 @@ def _cells(row: dict[str, Any]) -> list[str]:
     state = f"BROKEN: {row['broken']}" if row["broken"] else row["description"]
     use = f"{row['calls']} call{'' if row['calls'] == 1 else 's'}" if row["calls"] else "unused"
     scope = row["scope"] + (", shadows a global one" if row["shadows"] else "")
-    return [row["name"], f"v{row['version']}" if row["version"] else "-", scope, use, state.splitlines()[0] if state else ""]
+    return [
+        row["name"],
+        f"v{row['version']}" if row["version"] else "-",
+        scope,
+        use,
+        state.splitlines()[0] if state else "",
+    ]
 
 
 def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any]:
@@ -131,13 +146,25 @@ def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any
 
 
 def show_command(
-    name: ToolName, /, *, source: Annotated[bool, Parameter(negative="", help="The source alone.")] = False, json_: JsonFlag = False
+    name: ToolName,
+    /,
+    *,
+    source: Annotated[bool, Parameter(negative="", help="The source alone.")] = False,
+    json_: JsonFlag = False,
 ) -> int:
     async def work(composer: Composer) -> int:
         tool = await composer.composed.get(name)
         if json_:
             interface = tool.interface.model_dump()
-            show_json({"name": tool.name, "version": tool.version, "scope": tool.scope, **interface, "source": tool.file.source})
+            show_json(
+                {
+                    "name": tool.name,
+                    "version": tool.version,
+                    "scope": tool.scope,
+                    **interface,
+                    "source": tool.file.source,
+                }
+            )
         elif source:
             sys.stdout.write(plain(tool.file.source) if tty(sys.stdout) else tool.file.source)
         else:
@@ -151,7 +178,9 @@ def show_command(
 
 
 def add_command(
-    *files: Annotated[str, Parameter(help="A tool's file, - for stdin, or the name of a ready-made tool.", allow_leading_hyphen=True)],
+    *files: Annotated[
+        str, Parameter(help="A tool's file, - for stdin, or the name of a ready-made tool.", allow_leading_hyphen=True)
+    ],
     global_: GlobalFlag = False,
     json_: JsonFlag = False,
 ) -> int:
@@ -168,7 +197,11 @@ def add_command(
         async def save(item: tuple[str, bytes]) -> None:
             saved = await composer.compose(item[1], scope=scope)
             what = f"version {saved.version}" if saved.created else f"unchanged, version {saved.version}"
-            examples = f"{saved.examples} example{'' if saved.examples == 1 else 's'} passed" if saved.examples else "no examples"
+            examples = (
+                f"{saved.examples} example{'' if saved.examples == 1 else 's'} passed"
+                if saved.examples
+                else "no examples"
+            )
             rows.append(_saved(item[0], saved))
             if not json_:
                 say(f"{saved.name}: {what}, {examples} ({saved.scope})")
@@ -186,7 +219,13 @@ def add_command(
 
 
 def _saved(file: str, saved: Saved) -> dict[str, Any]:
-    row = {"name": saved.name, "version": saved.version, "created": saved.created, "examples": saved.examples, "scope": saved.scope}
+    row = {
+        "name": saved.name,
+        "version": saved.version,
+        "created": saved.created,
+        "examples": saved.examples,
+        "scope": saved.scope,
+    }
     return {"file": file, **row, "saved": True}
 
 
@@ -203,7 +242,14 @@ async def save_all(items: list[T], save: Callable[[T], Awaitable[None]]) -> list
             except Exception as error:
                 if alone:
                     raise
-                refused.append((item, ComposeRefused(str(getattr(item, "name", "the tool"))[:80], [reason(error, "a tool to be saved")])))
+                refused.append(
+                    (
+                        item,
+                        ComposeRefused(
+                            str(getattr(item, "name", "the tool"))[:80], [reason(error, "a tool to be saved")]
+                        ),
+                    )
+                )
         if not refused or len(refused) == len(items):
             return refused
         items = [item for item, _ in refused]
@@ -231,7 +277,10 @@ def _tool_source(name: str) -> bytes:
         shipped = shipped_tools()
         if name in shipped:
             return shipped[name].read_bytes()
-        raise UsageError(f"{name}: there is no such file, and no ready-made tool of that name; there are {', '.join(sorted(shipped))}")
+        raise UsageError(
+            f"{name}: there is no such file, and no ready-made tool of that name; there are "
+            f"{', '.join(sorted(shipped))}"
+        )
     try:
         return _bounded(name, MAX_BYTES)
     except OSError as error:
@@ -242,14 +291,18 @@ def run_command(
     name: ToolName,
     /,
     *,
-    input: Annotated[str, Parameter(help="The inputs as a JSON object. @FILE reads a file.", allow_leading_hyphen=True)] = "{}",
+    input: Annotated[
+        str, Parameter(help="The inputs as a JSON object. @FILE reads a file.", allow_leading_hyphen=True)
+    ] = "{}",
     each: Annotated[
         bool, Parameter(negative="", help="Once for each JSON line of stdin, concurrently; results in the same order.")
     ] = False,
     slurp: Annotated[bool, Parameter(negative="", help="Once, over the list of all JSON lines of stdin.")] = False,
     fail_fast: Annotated[bool, Parameter(negative="", help="With --each: stop at the first line that fails.")] = False,
     jobs: Annotated[int | None, Parameter(help="With --each: how many at a time.")] = None,
-    grant: Annotated[list[str] | None, Parameter(help="Narrow what the run may call; may be given more than once.")] = None,
+    grant: Annotated[
+        list[str] | None, Parameter(help="Narrow what the run may call; may be given more than once.")
+    ] = None,
     timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB.")] = None,
@@ -278,7 +331,9 @@ def run_command(
 
         tool = await composer.composed.get(name)
         composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
-        order = GuestOrder(tool=name, inputs=inputs, grants=None if grant is None else tuple(grant), limits=narrower, cut=False)
+        order = GuestOrder(
+            tool=name, inputs=inputs, grants=None if grant is None else tuple(grant), limits=narrower, cut=False
+        )
         if each:
             lines = order.model_copy(update={"each": True, "jobs": jobs, "fail_fast": fail_fast})
             return await run_batch(await Batch.begin(guests, lines, composer), approver, whole=json_, quiet=quiet)
@@ -313,7 +368,15 @@ def examples_command(*names: ToolName, quiet: QuietFlag = False, json_: JsonFlag
             for outcome in outcomes:
                 failed += outcome.problem is not None
                 ok = outcome.problem is None
-                rows.append({"name": name, "example": outcome.number, "ok": ok, "problem": outcome.problem, "ms": round(outcome.ms, 3)})
+                rows.append(
+                    {
+                        "name": name,
+                        "example": outcome.number,
+                        "ok": ok,
+                        "problem": outcome.problem,
+                        "ms": round(outcome.ms, 3),
+                    }
+                )
         if json_:
             show_json(rows)
         elif not rows:
@@ -335,7 +398,12 @@ def history_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
         current = composer.composed.found.get(name)
         now = current.version if current is not None else None
         if json_:
-            show_json([{"version": v.number, "digest": v.digest, "saved": v.saved, "current": v.number == now} for v in versions])
+            show_json(
+                [
+                    {"version": v.number, "digest": v.digest, "saved": v.saved, "current": v.number == now}
+                    for v in versions
+                ]
+            )
         else:
             for version in versions:
                 when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.saved))
@@ -408,7 +476,10 @@ def search_command(
         elif words:
             say("no tool that is granted here fits: go-ent tool search lists those that are", err=True)
         else:
-            say("no tool is granted here yet: go-ent tool add FILE, or name servers and grants in .go-ent/config.toml", err=True)
+            say(
+                "no tool is granted here yet: go-ent tool add FILE, or name servers and grants in .go-ent/config.toml",
+                err=True,
+            )
         for origin, problem in composer.catalogue.problems.items():
             say(f"{origin}: {problem}", err=True)
         for source in composer.catalogue.sources:
@@ -433,11 +504,17 @@ def export_command(*names: ToolName, json_: JsonFlag = False) -> int:
 
     async def work(composer: Composer) -> int:
         await composer.composed.load()
-        chosen = list(names) or sorted(name for name, tool in composer.composed.found.items() if tool.scope == "project")
+        chosen = list(names) or sorted(
+            name for name, tool in composer.composed.found.items() if tool.scope == "project"
+        )
         tools = []
         for name in chosen:  # and what they require, which is added at the end
             tool = await composer.composed.get(name)
-            chosen += [needed for needed in tool.interface.requires if needed in composer.composed.found and needed not in chosen]
+            chosen += [
+                needed
+                for needed in tool.interface.requires
+                if needed in composer.composed.found and needed not in chosen
+            ]
             tools.append({"name": tool.name, "version": tool.version, "scope": tool.scope, "source": tool.file.source})
         show_json({"format": "go-ent-tools/1", "tools": tools}, indent=None if json_ else 1)
         return 0
@@ -448,7 +525,9 @@ def export_command(*names: ToolName, json_: JsonFlag = False) -> int:
 def import_command(
     *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
     global_: GlobalFlag = False,
-    replace: Annotated[bool, Parameter(negative="", help="Replace other tools of the same names: they stay in the history.")] = False,
+    replace: Annotated[
+        bool, Parameter(negative="", help="Replace other tools of the same names: they stay in the history.")
+    ] = False,
     json_: JsonFlag = False,
 ) -> int:
     """Import tools: documents that `export` wrote, tool files, and JSON files of the older form.
@@ -469,7 +548,10 @@ def import_command(
             note = f" ({item.note})" if item.note else ""
             rows.append({**_saved(item.name, saved), "note": item.note or None})
             if not json_:
-                say(f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} ({scope}){note}")
+                say(
+                    f"{saved.name}: {'version' if saved.created else 'unchanged, version'} {saved.version} "
+                    f"({scope}){note}"
+                )
 
         rows: list[dict[str, Any]] = []
         code = 0
@@ -486,7 +568,10 @@ def import_command(
             found = await read_import(data, file, composer.box)
             for item in found:
                 if item.problem is not None:
-                    say(f"{file}: {item.problem}" if item.name == file else f"{file}: {item.name}: {item.problem}", err=True)
+                    say(
+                        f"{file}: {item.problem}" if item.name == file else f"{file}: {item.name}: {item.problem}",
+                        err=True,
+                    )
                     rows.append({"file": file, "name": item.name, "saved": False, "problems": [item.problem]})
                     code = 1
             for _, refusal in await save_all([item for item in found if item.problem is None], save):
@@ -501,7 +586,9 @@ def import_command(
 
 
 def learn_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
-    """Learn the output schema of a tool that has none from the results in the journal. Shown in stubs, marked as learned."""
+    """Learn the output schema of a tool that has none from the results in the journal. Shown in stubs, marked as
+    learned.
+    """
 
     async def work(composer: Composer) -> int:
         schema, seen = await composer.learn(name)

@@ -80,7 +80,9 @@ def cancel_command(name: NameOf, /, *, json_: JsonFlag = False) -> int:
     return with_engine(work, quiet=json_)
 
 
-def status_command(name: Annotated[str | None, Parameter(help="Without one, all of them.")] = None, /, *, json_: JsonFlag = False) -> int:
+def status_command(
+    name: Annotated[str | None, Parameter(help="Without one, all of them.")] = None, /, *, json_: JsonFlag = False
+) -> int:
     """Where workflows stand, and what they have cost."""
 
     async def work(engine: Engine) -> int:
@@ -102,7 +104,9 @@ def status_command(name: Annotated[str | None, Parameter(help="Without one, all 
     return with_engine(work, quiet=json_)
 
 
-async def _advance(engine: Engine, workflows: Workflows, name: str, going: list[Going], *, json_: bool, quiet: bool) -> int:
+async def _advance(
+    engine: Engine, workflows: Workflows, name: str, going: list[Going], *, json_: bool, quiet: bool
+) -> int:
     going.append((f"workflow {name}", f"go-ent workflow start {name}"))
     engine.listeners.append(Telling(quiet=json_, told=True, silent=quiet))
     state = await workflows.advance(name, engine, stop=engine.stopping)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from go_ent.engine.core.errors import BudgetExceeded
     from go_ent.sandbox import Limits
 
-YesFlag = Annotated[bool, Parameter(negative="", help="Approve: spending beyond the budget, and calls of tools that need approval.")]
+YesFlag = Annotated[
+    bool, Parameter(negative="", help="Approve: spending beyond the budget, and calls of tools that need approval.")
+]
 MAX_ANSWER = 4096
 PATIENCE = 0.7  # of a run's wall time
 MOST_SHOWN = 4000  # characters of arguments
@@ -57,7 +59,9 @@ class Person:
         return is_yes(await self._ask(f"\n{over.scope} budget: {over.why}", "go on? [y/N] ") or "")
 
     def wait_for(self, limits: Limits) -> None:
-        """Ask about calls for no longer than a run with these limits can wait; then the call is left waiting on record."""
+        """Ask about calls for no longer than a run with these limits can wait; then the call is left waiting on
+        record.
+        """
         self._patience_s = None if limits.timeout_s is None else limits.timeout_s * PATIENCE
 
     async def approve(self, spec: ToolSpec, arguments: dict[str, Any]) -> bool | None:

@@ -30,7 +30,11 @@ def execution_ids(context: Any) -> list[str]:
     """The executions of the project, the newest first."""
     try:
         with os.scandir(find_project() / STATE / "executions") as entries:
-            found = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            found = [
+                (entry.stat(follow_symlinks=False).st_mtime, entry.name)
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False)
+            ]
     except OSError:
         return []
     return [name for _, name in sorted(found, reverse=True) if name.isprintable() and not name.startswith(".")][:MOST]

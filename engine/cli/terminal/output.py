@@ -1,6 +1,7 @@
 """Text for people. What comes from elsewhere never reaches a terminal as it is: it could move its cursor, or worse.
 
-A terminal gets tables, trees and colours; a pipe, a file and `TERM=dumb` get plain text. `NO_COLOR` takes the colours away,
+A terminal gets tables, trees and colours; a pipe, a file and `TERM=dumb` get plain text. `NO_COLOR` takes the colours
+away,
 `FORCE_COLOR` gives a pipe what a terminal gets.
 """
 
@@ -107,7 +108,9 @@ def aside() -> Iterator[None]:
 
 
 def say(text: object, *, err: bool = False, end: str = "\n", style: Style | None = None) -> None:
-    """Print words for a person, plain. A terminal that is gone does not end the work: what is told on stderr may be lost."""
+    """Print words for a person, plain. A terminal that is gone does not end the work: what is told on stderr may be
+    lost.
+    """
     stream = sys.stderr if err else sys.stdout
     said = paint(plain(text), style, stream)
     with aside():
@@ -131,7 +134,9 @@ def show_json(value: Any, *, indent: int | None = None) -> None:
 
     try:
         text = value if isinstance(value, str) else to_json(value, indent=indent, inf_nan_mode="null").decode()
-    except ValueError:  # a file's name that is not UTF-8: its bytes are surrogates, which JSON can have as escapes alone
+    except (
+        ValueError
+    ):  # a file's name that is not UTF-8: its bytes are surrogates, which JSON can have as escapes alone
         finite = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
         text = json.dumps(finite, indent=indent, separators=None if indent else (",", ":"))
     if not is_utf8(sys.stdout):

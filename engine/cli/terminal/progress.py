@@ -1,7 +1,7 @@
 """One line at the end of the terminal that says what is going on, for anything that takes longer than a second.
 
-It is on the terminal's stderr alone: not in a pipe, nor with `--quiet` or `--json`. It makes way for whatever is printed, and
-is gone at the end. It changes nothing of the terminal's own settings, so there is nothing to restore.
+It is on the terminal's stderr alone: not in a pipe, nor with `--quiet` or `--json`. It makes way for whatever is
+printed, and is gone at the end. It changes nothing of the terminal's own settings, so there is nothing to restore.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from go_ent.engine.cli.terminal.output import is_terminal, is_utf8, paint, plain
 if TYPE_CHECKING:
     from go_ent.sandbox.images import Image
 
-QuietFlag = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress and no commentary on stderr; errors only.")]
+QuietFlag = Annotated[
+    bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress and no commentary on stderr; errors only.")
+]
 DELAY_S = 1.0
 TICK_S = 0.1
 ERASE = "\r\x1b[2K"
@@ -63,7 +65,9 @@ class ProgressLine:
     def count(self, done: int, failed: int = 0) -> None:
         """Lines that are done."""
         rate = done / max(0.001, time.monotonic() - self._began)
-        self._counted = f"{done:,} line{'' if done == 1 else 's'} done, {failed:,} failed, {rate:,.{0 if rate >= 10 else 1}f}/s"
+        self._counted = (
+            f"{done:,} line{'' if done == 1 else 's'} done, {failed:,} failed, {rate:,.{0 if rate >= 10 else 1}f}/s"
+        )
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:

@@ -32,8 +32,11 @@ def console() -> Console:
     )
 
 
-def table(rows: Sequence[Sequence[str]], head: Sequence[str], *, right: Sequence[str] = (), spare: Sequence[str] = ()) -> None:
-    """Rows under their heads. Numbers are at the *right*; *spare* columns are left out, the first of them first, if it is narrow.
+def table(
+    rows: Sequence[Sequence[str]], head: Sequence[str], *, right: Sequence[str] = (), spare: Sequence[str] = ()
+) -> None:
+    """Rows under their heads. Numbers are at the *right*; *spare* columns are left out, the first of them first, if it
+    is narrow.
 
     Only the last column is ever cut: an id stays whole, so that it can be copied.
     """
@@ -44,7 +47,10 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str], *, right: Sequence
     lines = [list(head), *cells]
     widths = [max(len(line[index]) for line in lines) for index in range(len(head))]
     for line in lines:
-        padded = [cell.rjust(width) if name in right else cell.ljust(width) for cell, width, name in zip(line, widths, head, strict=True)]
+        padded = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for cell, width, name in zip(line, widths, head, strict=True)
+        ]
         say("  ".join(padded).rstrip())
 
 
@@ -61,7 +67,9 @@ def _draw(rows: list[list[str]], head: list[str], right: set[str], spare: list[s
         shown.remove(spare.pop(0))
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name in shown:
-        drawn.add_column(Text(name), justify="right" if name in right else "left", no_wrap=name != shown[-1], overflow="fold")
+        drawn.add_column(
+            Text(name), justify="right" if name in right else "left", no_wrap=name != shown[-1], overflow="fold"
+        )
     left = max(1, screen.width - sum(widths[name] + GAP for name in shown[:-1]))
     for row in rows:
         cells = []
@@ -85,7 +93,9 @@ def fitted(text: str, width: int) -> str:
 
 
 def hanging(text: str, indent: int) -> str:
-    """Text that begins *indent* cells to the right: on a terminal its further lines do so too, and no word is cut. A pipe has one line."""
+    """Text that begins *indent* cells to the right: on a terminal its further lines do so too, and no word is cut. A
+    pipe has one line.
+    """
     if not is_rich(sys.stdout):
         return text
     import textwrap

@@ -23,7 +23,9 @@ def misused(app: App, error: CycloptsError, words: Sequence[str]) -> str:
 
 
 def unknown_option(app: App, words: Sequence[str]) -> str | None:
-    """The first option that the command does not have: where an argument may begin with a dash, it was taken for one."""
+    """The first option that the command does not have: where an argument may begin with a dash, it was taken for
+    one.
+    """
     _, apps, rest = app.parse_commands(list(words))
     known = dict(_options(apps[-1]))
     before = ""

@@ -54,7 +54,9 @@ class Live:
 
 
 class AgentProgram(ABC):
-    """A runner over a program on the PATH. What is its own: how it is asked, its environment, and what it keeps running."""
+    """A runner over a program on the PATH. What is its own: how it is asked, its environment, and what it keeps
+    running.
+    """
 
     name: str
     family = "mcp"
@@ -101,12 +103,21 @@ class AgentProgram(ABC):
         try:
             fields = await self._execute(request, emit, live)
         except RunRefused as error:
-            fields = {"status": "failed", "failure": error.failure, "error": self._hide(str(error)), "replan": error.replan}
+            fields = {
+                "status": "failed",
+                "failure": error.failure,
+                "error": self._hide(str(error)),
+                "replan": error.replan,
+            }
         finally:
             self._live.pop(request.run_id, None)
             live.done.set()
         return RunResult(
-            execution_id=request.execution_id, task_id=request.task_id, runtime=self.name, duration_ms=live.duration_ms, **fields
+            execution_id=request.execution_id,
+            task_id=request.task_id,
+            runtime=self.name,
+            duration_ms=live.duration_ms,
+            **fields,
         )
 
     async def interrupt(self, run_id: str) -> bool:
@@ -141,7 +152,8 @@ class AgentProgram(ABC):
         said: list[bytes] = []
         limits = ChildLimits(timeout_s=VERSION_S, line_bytes=4096, total_bytes=64 << 10, grace_s=0.5)
         try:
-            # Not in the project, whose files it might obey; but what a command says after its program may be one of them.
+            # Not in the project, whose files it might obey; but what a command says after its program may be one of
+            # them.
             folder = NOWHERE if len(self._program) == 1 else self._project
             command = Command((where, *self._program[1:], "--version"), folder, self._own_environment())
             ended = await run_child(command, said.append, limits=limits, tag=f"version/{secrets.token_hex(8)}")

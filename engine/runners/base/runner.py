@@ -43,8 +43,9 @@ Emit = Callable[[Progress], None]
 class Runner(Protocol):
     """Runs requests on one kind of agent program.
 
-    `execute` answers with a result whatever happens: failures are data, with partial output kept. Cancelling it ends all
-    it started, then raises. `interrupt` asks one run, by its `run_id`, to stop gracefully; `execute` then answers with
+    `execute` answers with a result whatever happens: failures are data, with partial output kept. Cancelling it ends
+    all it started, then raises. `interrupt` asks one run, by its `run_id`, to stop gracefully; `execute` then answers
+    with
     `interrupted`. It is False if there is no such run.
     """
 

@@ -1,4 +1,6 @@
-"""Claude Code by `claude -p`: how it is asked, and a result of what it says. It has edits, a price, limits, sessions and our tools."""
+"""Claude Code by `claude -p`: how it is asked, and a result of what it says. It has edits, a price, limits, sessions
+and our tools.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from go_ent.sandbox.children.python import python_command
 
 SERVER = "go-ent"  # the name of this project's MCP server
 READING = frozenset({"Read", "Glob", "Grep"})
-EDITING = "Bash,Read,Glob,Grep,WebFetch,WebSearch"  # beside what acceptEdits permits; rules of the user's that deny come first
+# beside what acceptEdits permits; rules of the user's that deny come first
+EDITING = "Bash,Read,Glob,Grep,WebFetch,WebSearch"
 SHAPE = "StructuredOutput"  # the tool that --json-schema adds
 SERVE = "import os, sys; os.chdir(sys.argv.pop(1)); from go_ent.engine.cli import main; main()"
 START_MS = "120000"  # for our server: its first start in a place may build the sandbox's image
@@ -67,7 +70,9 @@ def check(request: RunRequest) -> None:
 
 
 async def run_headless(asked: Asked, emit: Emit, stop: asyncio.Event, began: float) -> Fields:
-    """The fields of a result, whatever happens. *stop* is set from outside to interrupt it, and from here to give up."""
+    """The fields of a result, whatever happens. *stop* is set from outside to interrupt it, and from here to give
+    up.
+    """
     request = asked.request
     checker = checker_for(request)
     said = ClaudeTranscript(
@@ -96,7 +101,10 @@ async def run_headless(asked: Asked, emit: Emit, stop: asyncio.Event, began: flo
         given = said.answer.structured
         structured = given if _is_object(request) or not isinstance(given, dict) else given.get("value")
         if problems := await checker.check(structured):
-            structured, found = None, ClaudeVerdict("failed", "task", f"the answer does not fit the schema: {'; '.join(problems)}")
+            structured, found = (
+                None,
+                ClaudeVerdict("failed", "task", f"the answer does not fit the schema: {'; '.join(problems)}"),
+            )
     return {
         "status": found.status,
         "failure": found.failure,
@@ -114,7 +122,8 @@ async def run_headless(asked: Asked, emit: Emit, stop: asyncio.Event, began: flo
 
 
 def flags(asked: Asked, folder: Path) -> list[str]:
-    """The arguments. What others wrote stands behind a `=`, so that nothing of it can be a flag; the prompt is on stdin.
+    """The arguments. What others wrote stands behind a `=`, so that nothing of it can be a flag; the prompt is on
+    stdin.
 
     Files that they name are made in *folder*. Flags that limit what the agent may do come after the user's own.
     """
@@ -183,7 +192,9 @@ def _shape(request: RunRequest) -> dict[str, Any]:
 
 
 def _cost(said: ClaudeTranscript, request: RunRequest, *, cut: bool) -> Fields:
-    """What the run cost, and its session so far. Claude Code does not count a reply that was cut off, or never began."""
+    """What the run cost, and its session so far. Claude Code does not count a reply that was cut off, or never
+    began.
+    """
     total = said.answer.total_usd if said.answer is not None else None
     tokens, before = said.tokens, request.session_cost_usd if request.session_id is not None else 0.0
     if total is None or (total == 0 and tokens is not None and tokens.total):
@@ -210,6 +221,8 @@ def _cost(said: ClaudeTranscript, request: RunRequest, *, cut: bool) -> Fields:
 
 
 def _write(path: Path, text: str) -> Path:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", errors="replace") as file:
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", errors="replace"
+    ) as file:
         file.write(text)
     return path

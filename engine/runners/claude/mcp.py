@@ -1,7 +1,8 @@
-"""Claude Code by MCP: the engine is a client of `claude mcp serve`, and calls its Agent tool. For text, and what only reads.
+"""Claude Code by MCP: the engine is a client of `claude mcp serve`, and calls its Agent tool. For text, and what only
+reads.
 
-Its agents may not write, whatever the user's settings say, and may read in the folder that the server was started in. So an
-agent without any access gets a server in an empty folder.
+Its agents may not write, whatever the user's settings say, and may read in the folder that the server was started in.
+So an agent without any access gets a server in an empty folder.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class NoAgent(Exception):
 
 
 class AgentServer:
-    """One `claude mcp serve` in one folder: started when first asked, kept for the next, started again when it has died."""
+    """One `claude mcp serve` in one folder: started when first asked, kept for the next, started again when it has
+    died.
+    """
 
     def __init__(self, program: tuple[str, ...], folder: str, env: Mapping[str, str]) -> None:
         self._tag = f"claude-mcp/{secrets.token_hex(8)}"
@@ -46,7 +49,11 @@ class AgentServer:
             config = ServerConfig(
                 command=program[0],
                 args=[*program[1:], "mcp", "serve"],
-                env={name: _reference(name, value) for name, value in given.items() if name.isidentifier() and name not in INHERITED},
+                env={
+                    name: _reference(name, value)
+                    for name, value in given.items()
+                    if name.isidentifier() and name not in INHERITED
+                },
                 cwd=folder,
                 timeout_s=DAY_S,
                 start_timeout_s=START_S,
@@ -84,7 +91,8 @@ async def run_agent(
 ) -> Fields:
     """The fields of a result. `NoAgent` if this way can't be gone.
 
-    The Agent says nothing until it answers: so the silence limit is one on the whole, and the shorter of the two counts.
+    The Agent says nothing until it answers: so the silence limit is one on the whole, and the shorter of the two
+    counts.
     """
     left = None if request.timeout_s is None else max(0.01, request.timeout_s + began - time.monotonic())
     limit, quiet = left, False
@@ -98,9 +106,17 @@ async def run_agent(
         elif stop.is_set():
             fields = {"status": "interrupted", "failure": "interrupted", "error": "claude was interrupted"}
         elif quiet:
-            fields = {"status": "failed", "failure": "silence", "error": f"claude was ended after {request.silence_s:g} s without a word"}
+            fields = {
+                "status": "failed",
+                "failure": "silence",
+                "error": f"claude was ended after {request.silence_s:g} s without a word",
+            }
         else:
-            fields = {"status": "timeout", "failure": "timeout", "error": f"claude was ended after {request.timeout_s:g} s"}
+            fields = {
+                "status": "timeout",
+                "failure": "timeout",
+                "error": f"claude was ended after {request.timeout_s:g} s",
+            }
     except CallError as error:
         if NO_AGENTS.search(str(error)):
             raise NoAgent("claude mcp serve has the tool Agent, and no agents for it") from None
@@ -140,9 +156,19 @@ def _answered(answer: Any, request: RunRequest) -> Fields:
     used = answer.get("toolsUsed")
     wrote = [tool for tool in used if tool in EDITS] if isinstance(used, list) else []
     if answer.get("status") != "completed":
-        return {**fields, "status": "failed", "failure": "task", "error": f"claude's Agent ended as {str(answer.get('status'))[:100]}"}
+        return {
+            **fields,
+            "status": "failed",
+            "failure": "task",
+            "error": f"claude's Agent ended as {str(answer.get('status'))[:100]}",
+        }
     if wrote:  # it is denied them, and goes on as if nothing had been
-        return {**fields, "status": "failed", "failure": "permission", "error": f"claude was denied {', '.join(wrote)}: it may only read"}
+        return {
+            **fields,
+            "status": "failed",
+            "failure": "permission",
+            "error": f"claude was denied {', '.join(wrote)}: it may only read",
+        }
     if not output.strip():
         return {**fields, "status": "failed", "failure": "empty", "error": "claude ended without an answer"}
     return {**fields, "status": "completed"}

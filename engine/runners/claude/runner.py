@@ -34,7 +34,8 @@ OUTER = frozenset(
         "CODE_SESSION_ATTENDED CODE_SESSION_ID CODE_SSE_PORT"
     ).split()
 )
-# Unless the host says otherwise. A run has one end: what it starts, it waits for. Its own retries leave time for another runtime.
+# Unless the host says otherwise. A run has one end: what it starts, it waits for. Its own retries leave time for
+# another runtime.
 DEFAULTS = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
@@ -54,9 +55,9 @@ Way = Literal["mcp", "headless"]
 def way(request: RunRequest, *, own_flags: bool = False) -> Way:
     """How a request is run.
 
-    By `mcp` if it needs text or reading only, and nothing that this way does not have: a session (new, or to go on with), a
-    price, a limit in dollars or tokens, an answer in a shape, our tools, a model that is not one of `MODELS`, flags of the
-    user's own. Else `headless`, which has all of it.
+    By `mcp` if it needs text or reading only, and nothing that this way does not have: a session (new, or to go on
+    with), a price, a limit in dollars or tokens, an answer in a shape, our tools, a model that is not one of `MODELS`,
+    flags of the user's own. Else `headless`, which has all of it.
     """
     needs = (
         request.access == "edit",
@@ -75,8 +76,9 @@ def way(request: RunRequest, *, own_flags: bool = False) -> Way:
 class ClaudeRunner(AgentProgram):
     """Runs requests on Claude Code, in the way that `way` says.
 
-    What an agent may use: for `edit` its tools for files, the shell and the web, within the user's own rules; for `read`
-    those that look; for `none` none. A tool that it wanted and was denied makes the run a failure, whatever it says itself.
+    What an agent may use: for `edit` its tools for files, the shell and the web, within the user's own rules; for
+    `read` those that look; for `none` none. A tool that it wanted and was denied makes the run a failure, whatever it
+    says itself.
     """
 
     name = "claude-code"
@@ -84,7 +86,11 @@ class ClaudeRunner(AgentProgram):
 
     def __init__(self, config: RunnerConfig, *, project: Path, host_env: Mapping[str, str] | None = None) -> None:
         host = os.environ if host_env is None else host_env
-        named = {name: value for name, value in host.items() if name.startswith("GO_ENT_") and not name.startswith(PREFIX) and name != TAG}
+        named = {
+            name: value
+            for name, value in host.items()
+            if name.startswith("GO_ENT_") and not name.startswith(PREFIX) and name != TAG
+        }
         self._own = named | without_secrets(host)
         inner = {name: value for name, value in host.items() if name not in OUTER}
         super().__init__(config.command or ("claude",), project, inner, "npm install -g @anthropic-ai/claude-code")
@@ -112,9 +118,15 @@ class ClaudeRunner(AgentProgram):
                 return await run_agent(self._server(request), request, emit, live.stop, live.began, self._scrub)
             except NoAgent as error:
                 notes = (f"claude mcp serve could not be used, and claude -p was: {self._scrub(str(error))[:300]}",)
-        asked = Asked(request, self._program, self._config.args, self._environment(request), self._own, self._project, self._scrub)
+        asked = Asked(
+            request, self._program, self._config.args, self._environment(request), self._own, self._project, self._scrub
+        )
         fields = await run_headless(asked, emit, live.stop, live.began)
-        return {**fields, "structured": self._clean(fields["structured"]), "observations": (*notes, *fields["observations"])}
+        return {
+            **fields,
+            "structured": self._clean(fields["structured"]),
+            "observations": (*notes, *fields["observations"]),
+        }
 
     def _server(self, request: RunRequest) -> AgentServer:
         folder = request.cwd
@@ -158,8 +170,14 @@ class ClaudeRunner(AgentProgram):
 
 
 def _secrets(host: Mapping[str, str], config: RunnerConfig) -> set[str]:
-    """What must not be read in a result: what the configuration gives, and of Claude Code's own settings those that are secret."""
-    own = {name: value for name, value in (*host.items(), *config.set.items()) if name.startswith(("ANTHROPIC_", "CLAUDE_"))}
+    """What must not be read in a result: what the configuration gives, and of Claude Code's own settings those that
+    are secret.
+    """
+    own = {
+        name: value
+        for name, value in (*host.items(), *config.set.items())
+        if name.startswith(("ANTHROPIC_", "CLAUDE_"))
+    }
     hidden = {value for name, value in own.items() if SECRET.search(name) or "@" in value}
     given = {name: value for name, value in config.set.items() if name not in own}
     return {value for value in hidden | secrets_of(host, allow=config.env, set=given) if len(value) >= LEAST_SECRET}

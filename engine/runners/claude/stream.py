@@ -1,8 +1,8 @@
 """What `claude -p` says. Nothing here starts or asks anything; `claude_verdict` says how a run came out.
 
-With `--output-format stream-json` it writes an event a line: `system` (init, api_retry, …), `assistant`, `user` (what tools
-gave), `stream_event` (a reply while it grows) and `result`. A run that was killed has no `result`; one whose agents went on
-in the background has several, and the last one counts.
+With `--output-format stream-json` it writes an event a line: `system` (init, api_retry, …), `assistant`, `user` (what
+tools gave), `stream_event` (a reply while it grows) and `result`. A run that was killed has no `result`; one whose
+agents went on in the background has several, and the last one counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ MAX_FILES = 10_000
 ABSURD = 1e15  # no number of tokens or dollars
 
 EDITS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
-ALIVE = frozenset({"connected", "pending"})  # of a server; older versions say "pending" at the start, and nothing after it
+ALIVE = frozenset(
+    {"connected", "pending"}
+)  # of a server; older versions say "pending" at the start, and nothing after it
 GOES_ON = frozenset({"tool_use", "pause_turn"})  # why a reply ended, when another follows
 NO_SUCH_TOOL = "No such tool available"
 HOPELESS = frozenset({401, 403})  # trying again will not help, but Claude Code does, for minutes
@@ -71,9 +73,10 @@ class Answer:
 class ClaudeTranscript:
     """What a run has said so far.
 
-    `tools` are the only built-in ones that it may have, if that is limited. `server` is the MCP server that was attached.
-    `max_tokens` is what it may write. `give_up` is called, once, when there is no use in going on: a key that is refused, a
-    dead server, a tool that it should not have, a limit that was passed with more to come.
+    `tools` are the only built-in ones that it may have, if that is limited. `server` is the MCP server that was
+    attached.
+    `max_tokens` is what it may write. `give_up` is called, once, when there is no use in going on: a key that is
+    refused, a dead server, a tool that it should not have, a limit that was passed with more to come.
     """
 
     def __init__(
@@ -107,7 +110,9 @@ class ClaudeTranscript:
         self._replies: dict[str, Tokens] = {}
         self._written = 0  # what all of them wrote: summed up again for each, it would take for ever
         self._open: set[str] = set()  # replies that have not ended
-        self._streaming: dict[str, str] = {}  # by agent, the reply that its parts belong to: older versions do not name it
+        self._streaming: dict[
+            str, str
+        ] = {}  # by agent, the reply that its parts belong to: older versions do not name it
         self._uses: dict[str, tuple[str, str]] = {}  # tools under way: name, and the file it would write
         self._files: dict[str, None] = {}
         self._notes: dict[str, None] = {}
@@ -117,13 +122,19 @@ class ClaudeTranscript:
     @property
     def output(self) -> str:
         """The answer; without one, all that the agent wrote."""
-        if self.answer is not None and not self.answer.failed and (told := "\n\n".join(filter(str.strip, self._answers))):
+        if (
+            self.answer is not None
+            and not self.answer.failed
+            and (told := "\n\n".join(filter(str.strip, self._answers)))
+        ):
             return told[-MAX_OUTPUT:]
         return "\n\n".join(text for text in (*self._texts, self._growing) if text.strip())[-MAX_OUTPUT:]
 
     @property
     def tokens(self) -> Tokens | None:
-        """What the run took. A result does not count a reply that was cut off, and a run that was killed has no result."""
+        """What the run took. A result does not count a reply that was cut off, and a run that was killed has no
+        result.
+        """
         if self.answer is None:
             return _sum(self._replies.values()) if self._replies else None
         return self._told + self.uncounted
@@ -142,14 +153,18 @@ class ClaudeTranscript:
     def notes(self) -> tuple[str, ...]:
         notes = list(self._notes)
         if self._server_status == "pending" and not self._used_server:
-            notes.append(f"the MCP server {self._server} was still starting when claude began, and none of its tools was used")
+            notes.append(
+                f"the MCP server {self._server} was still starting when claude began, and none of its tools was used"
+            )
         if self.unreadable > MAX_SHOWN:
             notes.append(f"{self.unreadable} lines of claude's output could not be read")
         return tuple(notes)
 
     @property
     def dead_server(self) -> str | None:
-        """What is wrong with the attached server. One that was slow to start is not dead, and one that was used is well."""
+        """What is wrong with the attached server. One that was slow to start is not dead, and one that was used is
+        well.
+        """
         if self._server is None or not self._began or self._server_status in ALIVE or self._used_server:
             return None
         return f"the MCP server {self._server} was not attached: its status is {self._server_status or 'unknown'}"
@@ -191,7 +206,9 @@ class ClaudeTranscript:
             case "api_retry":
                 self._retry(said)
             case "permission_denied":
-                self.denied[str(said.get("tool_use_id"))] = _cut(f"{said.get('tool_name')}: {said.get('message')}", MAX_VALUE)
+                self.denied[str(said.get("tool_use_id"))] = _cut(
+                    f"{said.get('tool_name')}: {said.get('message')}", MAX_VALUE
+                )
 
     def _init(self, said: Mapping[str, Any]) -> None:
         self._began = True
@@ -205,7 +222,11 @@ class ClaudeTranscript:
             self._stop("mcp_server", f"the MCP server {self._server} could not be started")
         if self._tools is not None:
             ours = f"mcp__{self._server}__"
-            beyond = [str(name) for name in _list(said.get("tools")) if name not in self._tools and not str(name).startswith(ours)]
+            beyond = [
+                str(name)
+                for name in _list(said.get("tools"))
+                if name not in self._tools and not str(name).startswith(ours)
+            ]
             if beyond:
                 self._stop("permission", f"claude has tools that the task's access does not include: {some(beyond)}")
 
@@ -321,7 +342,9 @@ class ClaudeTranscript:
         failed = said.get("is_error", subtype != "success") is not False
         told = said.get("result") if isinstance(said.get("result"), str) else None
         errors = "; ".join(str(error)[:MAX_SAID] for error in _list(said.get("errors"))[:MAX_SHOWN])
-        since = said.get("model_usage_since_last_result")  # with what subagents took; `usage` is without, and 0 past a budget
+        since = said.get(
+            "model_usage_since_last_result"
+        )  # with what subagents took; `usage` is without, and 0 past a budget
         self.answer = Answer(
             failed=failed,
             subtype=subtype,
@@ -349,7 +372,9 @@ class ClaudeTranscript:
             self.model = next(iter(said["modelUsage"]), None)
         for denial in _list(said.get("permission_denials")):
             key = str(_dict(denial).get("tool_use_id"))
-            self.denied.setdefault(key, _cut(f"{_dict(denial).get('tool_name')} {_shown(_dict(denial).get('tool_input'))}", MAX_VALUE))
+            self.denied.setdefault(
+                key, _cut(f"{_dict(denial).get('tool_name')} {_shown(_dict(denial).get('tool_input'))}", MAX_VALUE)
+            )
 
     def _stop(self, kind: FailureKind, message: str) -> None:
         if self.gave_up is None:
@@ -358,7 +383,9 @@ class ClaudeTranscript:
 
 
 def api_failure(status: int | None, word: str, text: str) -> FailureKind:
-    """What an API error means for whoever has to act on it: by its HTTP status, else Claude Code's word for it, else its text."""
+    """What an API error means for whoever has to act on it: by its HTTP status, else Claude Code's word for it, else
+    its text.
+    """
     if status is not None and (status in {401, 402, 403} or "credit balance" in text.lower()):
         return "auth"
     if status == 429:
@@ -448,7 +475,9 @@ def _count_of(value: object) -> int:
 
 
 def _dollars(value: object) -> float | None:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < ABSURD
+    usable = (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < ABSURD
+    )
     return float(value) if usable and isinstance(value, int | float) else None
 
 

@@ -22,7 +22,9 @@ class ClaudeVerdict(NamedTuple):
 
 
 def verdict(said: ClaudeTranscript, ended: Ended, request: RunRequest, stderr: str) -> ClaudeVerdict:
-    """How a run came out. The exit code says little: 0 comes with a denied tool, with an interrupt, and with nothing said at all."""
+    """How a run came out. The exit code says little: 0 comes with a denied tool, with an interrupt, and with nothing
+    said at all.
+    """
     tail = f": {stderr}" if stderr else ""
     if said.gave_up is not None:
         return ClaudeVerdict("failed", *said.gave_up)
@@ -39,7 +41,11 @@ def verdict(said: ClaudeTranscript, ended: Ended, request: RunRequest, stderr: s
             message = f"claude was ended after {after}{again}{tail}"
             if said.retrying is not None:
                 return ClaudeVerdict("failed", said.retrying.kind, message)
-            return ClaudeVerdict("timeout", "timeout", message) if ended.by == "timeout" else ClaudeVerdict("failed", "silence", message)
+            return (
+                ClaudeVerdict("timeout", "timeout", message)
+                if ended.by == "timeout"
+                else ClaudeVerdict("failed", "silence", message)
+            )
         case "output":
             return ClaudeVerdict("failed", "output", "claude was ended: it said more than is read")
     return _unanswered(said, ended, stderr, tail) if said.answer is None else _failed(said.answer)

@@ -50,7 +50,9 @@ async def run_command(
     )
     fields: dict[str, Any]
     try:
-        ended = await run_child(fill(config, request, host_env), reader.line, limits=limits, stop=stop, tag=request.run_id)
+        ended = await run_child(
+            fill(config, request, host_env), reader.line, limits=limits, stop=stop, tag=request.run_id
+        )
     except NotStarted as error:
         fields = {"status": "failed", "failure": "not_found" if error.missing else "task", "error": str(error)}
     except BadTask as error:
@@ -73,15 +75,17 @@ async def run_command(
             "adjustments": adjustments,
         }
     duration_ms = round((time.monotonic() - began) * 1000)
-    return RunResult(execution_id=request.execution_id, task_id=request.task_id, runtime="cli", duration_ms=duration_ms, **fields)
+    return RunResult(
+        execution_id=request.execution_id, task_id=request.task_id, runtime="cli", duration_ms=duration_ms, **fields
+    )
 
 
 def fill(config: CommandConfig, request: RunRequest, host_env: Mapping[str, str]) -> Command:
     """The command to start, or `BadTask`. Values are put in as they are: nothing in them is looked at again.
 
-    Where an argument begins with a `-` only because of what was put in, somebody else would choose the flags: it is refused
-    unless an argument `--` stands before it, which tells most programs that no flags follow. A command without `{system}`
-    gets the system text before the prompt.
+    Where an argument begins with a `-` only because of what was put in, somebody else would choose the flags: it is
+    refused unless an argument `--` stands before it, which tells most programs that no flags follow. A command without
+    `{system}` gets the system text before the prompt.
 
     A program that is a shell is the author's own risk: `["sh", "-c", 'llm "$1"', "sh", "{prompt}"]` is safe, a script
     with `{prompt}` in it is not.
@@ -112,7 +116,9 @@ def fill(config: CommandConfig, request: RunRequest, host_env: Mapping[str, str]
 def _argument(template: str, values: Mapping[str, str], no_more_flags: bool) -> str:
     filled = PLACEHOLDER.sub(lambda found: values[found[1]], template)
     if filled.startswith("-") and not template.startswith("-") and not no_more_flags:
-        raise BadTask(f"{template} would begin with '-' and be taken for a flag: set stdin = true, or put '--' before it")
+        raise BadTask(
+            f"{template} would begin with '-' and be taken for a flag: set stdin = true, or put '--' before it"
+        )
     if "\0" in filled:
         raise BadTask(f"{template} would hold a NUL, which no argument can: set stdin = true")
     if len(filled.encode("utf-8", "replace")) > MAX_ARGUMENT:
@@ -240,7 +246,9 @@ class JsonReader:
 
 
 class JsonLinesReader(TextReader):
-    """Output is a JSON object a line; the answer is what `path` finds in them, joined. Usage is what was said of it last."""
+    """Output is a JSON object a line; the answer is what `path` finds in them, joined. Usage is what was said of it
+    last.
+    """
 
     line_bytes, total_bytes = MAX_TEXT, MAX_STREAM
 
@@ -286,7 +294,11 @@ class JsonLinesReader(TextReader):
         return answer
 
 
-READERS: Mapping[str, type[TextReader] | type[JsonReader]] = {"text": TextReader, "json": JsonReader, "jsonl": JsonLinesReader}
+READERS: Mapping[str, type[TextReader] | type[JsonReader]] = {
+    "text": TextReader,
+    "json": JsonReader,
+    "jsonl": JsonLinesReader,
+}
 
 
 def pick(document: Any, path: str) -> Any:

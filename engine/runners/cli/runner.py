@@ -61,7 +61,9 @@ class CliRunner:
             commands = self._surroundings.config.commands
             if command not in commands:
                 there = ", ".join(sorted(commands)) or "none"
-                return self._failed(request, f"there is no command {command} in the configuration; there are: {there}", replan=True)
+                return self._failed(
+                    request, f"there is no command {command} in the configuration; there are: {there}", replan=True
+                )
             config = commands[command]
         return await run_command(config, request, emit, host_env=self._surroundings.environment, stop=stop)
 
@@ -76,7 +78,9 @@ class CliRunner:
         except (ComposerError, SandboxError) as error:
             return self._failed(request, str(error), replan=isinstance(error, ValueError | KeyError))
         if run is None:
-            return self._result(request, started, status="interrupted", failure="interrupted", error="the run was interrupted")
+            return self._result(
+                request, started, status="interrupted", failure="interrupted", error="the run was interrupted"
+            )
         if run.stdout:
             emit(Progress("text", run.stdout[:MAX_OUTPUT]))
         return run_result(run, request.execution_id, request.task_id, round((time.monotonic() - started) * 1000))
@@ -86,7 +90,13 @@ class CliRunner:
         timeout_s = composer.box.limits.timeout_s
         if request.timeout_s is not None and (timeout_s is None or request.timeout_s < timeout_s):
             limits = {"timeout_s": request.timeout_s}
-        options: dict[str, Any] = {"grants": request.grants, "limits": limits, "run_id": run_id, "recording": request.recording, "box": box}
+        options: dict[str, Any] = {
+            "grants": request.grants,
+            "limits": limits,
+            "run_id": run_id,
+            "recording": request.recording,
+            "box": box,
+        }
         if request.tool is not None:
             return await composer.run(request.tool, request.inputs, **options)
         return await composer.code.execute(request.code or "", request.inputs, cut=False, **options)

@@ -1,7 +1,8 @@
 """What opencode says, and what it comes to. Nothing here starts or asks anything.
 
-`opencode run --format json` writes `{type, sessionID, part | error}`, a line each, and no last line that sums up. The server
-sends events about the same parts, many times over while a part grows; a part is known by its id and counted once.
+`opencode run --format json` writes `{type, sessionID, part | error}`, a line each, and no last line that sums up. The
+server sends events about the same parts, many times over while a part grows; a part is known by its id and counted
+once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ CUT_SHORT = {
 AUTH = re.compile(r"api.?key|unauthori[sz]ed|authentication|not logged in", re.IGNORECASE)
 RATE = re.compile(r"rate.?limit|too many requests|\b429\b|quota", re.IGNORECASE)
 UNREACHABLE = re.compile(
-    r"ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|(?:cannot|unable to) connect|socket connection|fetch failed|overloaded", re.IGNORECASE
+    r"ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|(?:cannot|unable to) connect|socket connection|fetch failed|overloaded",
+    re.IGNORECASE,
 )
 VALUE = re.compile(r"^[\[{]", re.MULTILINE)
 
@@ -55,7 +57,12 @@ class OpencodeTranscript:
     """
 
     def __init__(
-        self, emit: Emit, *, max_usd: float | None = None, max_tokens: int | None = None, over: Callable[[], None] = lambda: None
+        self,
+        emit: Emit,
+        *,
+        max_usd: float | None = None,
+        max_tokens: int | None = None,
+        over: Callable[[], None] = lambda: None,
     ) -> None:
         self._emit, self._over = emit, over
         self._max_usd, self._max_tokens = max_usd, max_tokens
@@ -271,7 +278,11 @@ def trouble(error: object) -> OpencodeTrouble:
     return OpencodeTrouble("task", told)
 
 
-_BY_WORDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (("rate_limit", RATE), ("unavailable", UNREACHABLE), ("auth", AUTH))
+_BY_WORDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
+    ("rate_limit", RATE),
+    ("unavailable", UNREACHABLE),
+    ("auth", AUTH),
+)
 
 
 def verdict(said: OpencodeTranscript, ended: Ended, request: RunRequest, stderr: str) -> OpencodeVerdict:
@@ -286,7 +297,11 @@ def verdict(said: OpencodeTranscript, ended: Ended, request: RunRequest, stderr:
             return "timeout", "timeout", f"opencode was ended after {request.timeout_s:g} s{_retry(said)}{tail}"
         case "silence":
             kind: FailureKind = "rate_limit" if said.retrying and RATE.search(said.retrying) else "silence"
-            return "failed", kind, f"opencode was ended after {request.silence_s:g} s without a word{_retry(said)}{tail}"
+            return (
+                "failed",
+                kind,
+                f"opencode was ended after {request.silence_s:g} s without a word{_retry(said)}{tail}",
+            )
         case "output":
             return "failed", "output", "opencode was ended: it said more than is read"
     if said.troubles:
@@ -314,7 +329,9 @@ def old_answer(raw: bytes) -> str:
 
 
 def last_json(text: str) -> Any:
-    """The JSON value that an answer ends with: a fenced block, all of it, or from the begin of a line on. Else `ValueError`."""
+    """The JSON value that an answer ends with: a fenced block, all of it, or from the begin of a line on. Else
+    `ValueError`.
+    """
     starts = [place.start() for place in VALUE.finditer(text)]
     for one in (_fenced(text), text, *(text[start:] for start in starts[-MAX_TRIES:])):
         try:
@@ -381,7 +398,11 @@ def _tokens(value: object) -> Tokens:
     return Tokens(
         **{
             name: int(count)
-            for name, count in {**counts, "cache_read": _number(cache.get("read")), "cache_write": _number(cache.get("write"))}.items()
+            for name, count in {
+                **counts,
+                "cache_read": _number(cache.get("read")),
+                "cache_write": _number(cache.get("write")),
+            }.items()
         }
     )
 
@@ -395,6 +416,10 @@ def _paths(state: Mapping[str, Any]) -> list[str]:
     """The files a tool wrote: one as its argument, or a list of a patch."""
     meta = _dict(state.get("metadata"))
     files = meta.get("files")
-    many = [_dict(file).get("movePath") or _dict(file).get("filePath") for file in files] if isinstance(files, list) else []
+    many = (
+        [_dict(file).get("movePath") or _dict(file).get("filePath") for file in files]
+        if isinstance(files, list)
+        else []
+    )
     found = many or [meta.get("filepath") or _dict(state.get("input")).get("filePath")]
     return [path for path in found if isinstance(path, str) and path]

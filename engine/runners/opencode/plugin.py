@@ -1,8 +1,9 @@
 """A plugin for opencode's server: it marks what an agent's shell starts, so that it is found when the run is over.
 
-The server ends the shell commands of a run that is aborted, but not what left their group, nor what a completed run left
-behind. It asks its plugins for the environment of each shell command (`shell.env`): there the session's mark is set, and what
-is for the server alone is taken out. A version that does not know the hook works as it would without the plugin.
+The server ends the shell commands of a run that is aborted, but not what left their group, nor what a completed run
+left behind. It asks its plugins for the environment of each shell command (`shell.env`): there the session's mark is
+set, and what is for the server alone is taken out. A version that does not know the hook works as it would without the
+plugin.
 """
 
 from __future__ import annotations
@@ -29,11 +30,17 @@ PLUGIN = """export default async () => ({
 
 
 class Plugin:
-    """The plugin of one runner, in a folder that nobody else can read. `hidden` are variables that a shell finds empty."""
+    """The plugin of one runner, in a folder that nobody else can read. `hidden` are variables that a shell finds
+    empty.
+    """
 
     def __init__(self, hidden: Iterable[str]) -> None:
         self._prefix = f"open-code/{secrets.token_hex(16)}/"  # nobody else's processes carry it
-        self._text = PLUGIN % {"tag": TAG, "prefix": to_json(self._prefix).decode(), "hidden": to_json(list(hidden)).decode()}
+        self._text = PLUGIN % {
+            "tag": TAG,
+            "prefix": to_json(self._prefix).decode(),
+            "hidden": to_json(list(hidden)).decode(),
+        }
         self._folder: Path | None = None
 
     def address(self) -> str:

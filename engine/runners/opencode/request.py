@@ -1,4 +1,6 @@
-"""What a request becomes for opencode: the way it is run, its prompt, its flags and the configuration it gets. Pure functions."""
+"""What a request becomes for opencode: the way it is run, its prompt, its flags and the configuration it gets. Pure
+functions.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ CONTENT = "OPENCODE_CONFIG_CONTENT"
 OWN = "OPENCODE_"
 OFFLINE = "npm_config_offline"
 # What the usual providers read. Others are named in `[runners.open-code] env`.
-PROVIDERS = "ANTHROPIC OPENAI OPENROUTER GEMINI GOOGLE GOOGLE_GENERATIVE_AI GROQ MISTRAL DEEPSEEK XAI AZURE CEREBRAS TOGETHER"
+PROVIDERS = (
+    "ANTHROPIC OPENAI OPENROUTER GEMINI GOOGLE GOOGLE_GENERATIVE_AI GROQ MISTRAL DEEPSEEK XAI AZURE CEREBRAS TOGETHER"
+)
 KEYS = tuple(f"{provider}_API_KEY" for provider in PROVIDERS.split())
 PASSES = (f"{OWN}*", *KEYS, OFFLINE, OFFLINE.upper())
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|HEADER", re.IGNORECASE)
@@ -64,14 +68,17 @@ def way_for(version: Numbers | None, access: Access, *, tools: bool = False, own
     | 1.0.0 - 1.1.0 | `serve`                  | refused: it has rules for some tools only | refused |
     | from 1.1.1    | `serve`                  | `serve` if tools are attached, else `run` | `run`   |
 
-    An agent that may edit may also start shell commands, in sessions of their own: only the server can stop them gently.
-    Attached tools need the server too: `run` does not tell that an MCP server is dead. Flags of the user's own are flags of
+    An agent that may edit may also start shell commands, in sessions of their own: only the server can stop them
+    gently. Attached tools need the server too: `run` does not tell that an MCP server is dead. Flags of the user's own
+    are flags of
     `run`, and make it the way. A server that can't be had is replaced by `run`; what that leaves behind is reaped.
     """
     if version is not None and SECOND <= version < THIRD:
         raise RunRefused("not_found", f"this opencode has no JSON output for programs: {UPDATE}")
     if version is not None and version < FOURTH and access != "edit":
-        raise RunRefused("not_found", f"this opencode can't be kept from editing, and the task has the access {access}: {UPDATE}")
+        raise RunRefused(
+            "not_found", f"this opencode can't be kept from editing, and the task has the access {access}: {UPDATE}"
+        )
     if version is not None and version < SECOND:
         return "old"
     if own_flags or access == "none":
@@ -100,11 +107,15 @@ def model_for(wanted: str | None, configured: str | None, way: Way) -> tuple[str
     if usable[:1] == [first]:
         return first, ()
     instead = usable[0] if usable else None
-    return instead, (f"opencode names models provider/model, and {first} has no provider: {instead or 'its own default'} was used",)
+    return instead, (
+        f"opencode names models provider/model, and {first} has no provider: {instead or 'its own default'} was used",
+    )
 
 
 def agent_for(access: Access, mark: str) -> str | None:
-    """The agent whose rules hold the access. *mark* makes the name nobody else's: rules of agents of one name are mixed."""
+    """The agent whose rules hold the access. *mark* makes the name nobody else's: rules of agents of one name are
+    mixed.
+    """
     return f"{TOOLS}-{access}-{mark}" if access in PERMISSIONS else None
 
 
@@ -113,7 +124,9 @@ def flags(request: RunRequest, model: str | None, mark: str, own: tuple[str, ...
     agent = agent_for(request.access, mark)
     if agent and any(flag.partition("=")[0] == "--agent" for flag in own):
         raise RunRefused(
-            "task", f"args of the runner open-code name an agent, and the access {request.access} needs another: take --agent out"
+            "task",
+            f"args of the runner open-code name an agent, and the access {request.access} needs another: take "
+            "--agent out",
         )
     given = ["-s", request.session_id] if request.session_id else ["--title", title(request)]
     given += ["-m", model] if model else []
@@ -163,20 +176,30 @@ def content(
     hidden: Iterable[str] = (),
     settings: Mapping[str, str] = NOTHING,
 ) -> str | None:
-    """The configuration for a child: what the user gave, with agents (if there is a *mark*), tools and a plugin; None if nothing is added.
+    """The configuration for a child: what the user gave, with agents (if there is a *mark*), tools and a plugin; None
+    if nothing is added.
 
-    The tools find the variables that are *hidden* empty, and *settings*: without them an agent might be granted more than its user said.
+    The tools find the variables that are *hidden* empty, and *settings*: without them an agent might be granted more
+    than its user said.
     """
     if mark is None and tools_in is None and plugin is None:
         return None
     made = parsed(given)
     if mark is not None:
-        ours = {agent_for(access, mark): {"mode": "primary", "permission": rules} for access, rules in PERMISSIONS.items()}
+        ours = {
+            agent_for(access, mark): {"mode": "primary", "permission": rules} for access, rules in PERMISSIONS.items()
+        }
         made["agent"] = {**as_dict(made.get("agent")), **ours}
     if tools_in is not None:
         argv = python_command(["-c", "from go_ent.engine.cli import main; main()", "serve"])
         environment = dict.fromkeys(hidden, "") | dict(settings)
-        server: Json = {"type": "local", "command": argv, "environment": environment, "enabled": True, "timeout": TOOLS_TIMEOUT_MS}
+        server: Json = {
+            "type": "local",
+            "command": argv,
+            "environment": environment,
+            "enabled": True,
+            "timeout": TOOLS_TIMEOUT_MS,
+        }
         if Path(cwd) != tools_in:
             server["cwd"] = str(tools_in)
         made["mcp"] = {**as_dict(made.get("mcp")), TOOLS: server}
@@ -187,8 +210,12 @@ def content(
 
 
 def secrets_in(host: Mapping[str, str], config: RunnerConfig, given: str) -> set[str]:
-    """What must not be read in a result: what the configuration gives, keys, and of opencode's own settings those that are secret."""
-    own = {name: value for name, value in (*host.items(), *config.set.items()) if name.startswith(OWN) and name != CONTENT}
+    """What must not be read in a result: what the configuration gives, keys, and of opencode's own settings those
+    that are secret.
+    """
+    own = {
+        name: value for name, value in (*host.items(), *config.set.items()) if name.startswith(OWN) and name != CONTENT
+    }
     hidden = {value for name, value in own.items() if SECRET.search(name) or "@" in value}
     set_by_user = {name: value for name, value in config.set.items() if not name.startswith(OWN)}
     hidden |= secrets_of(host, allow=(*KEYS, *config.env), set=set_by_user) | keys_in(given)

@@ -45,12 +45,13 @@ def _limits(live: Live, request: RunRequest) -> ChildLimits:
 class OpenCodeRunner(AgentProgram):
     """Runs requests on opencode, in the way that `opencode_request.way_for` says.
 
-    What an agent may use is set by an agent of our own, since the rules of an agent come last: for `read` it has the tools
-    that look (but not at .env files) and those that are attached, for `none` no tool at all. For `edit` the rules are the
-    user's own. What they leave to a question is permitted for edits and refused for all else; in `run`, which answers by
-    itself, it is refused.
+    What an agent may use is set by an agent of our own, since the rules of an agent come last: for `read` it has the
+    tools that look (but not at .env files) and those that are attached, for `none` no tool at all. For `edit` the rules
+    are the user's own. What they leave to a question is permitted for edits and refused for all else; in `run`, which
+    answers by itself, it is refused.
 
-    opencode has no limit for money: the cost of each step is watched, and the run is stopped after the step that passed it.
+    opencode has no limit for money: the cost of each step is watched, and the run is stopped after the step that passed
+    it.
     """
 
     name = "open-code"
@@ -89,7 +90,9 @@ class OpenCodeRunner(AgentProgram):
         tools = request.serve_tools and request.access != "none"
         way = asked.way_for(version, request.access, tools=tools, own_flags=bool(self._config.args))
         model, adjustments = asked.model_for(request.model, self._config.model, way)
-        said = OpencodeTranscript(partial(self._tell, emit), max_usd=request.max_usd, max_tokens=request.max_tokens, over=live.stop.set)
+        said = OpencodeTranscript(
+            partial(self._tell, emit), max_usd=request.max_usd, max_tokens=request.max_tokens, over=live.stop.set
+        )
         if version is None:
             said.note(f"the version of opencode can't be read ({there.version}): it is taken for a current one")
         try:
@@ -117,7 +120,9 @@ class OpenCodeRunner(AgentProgram):
             "adjustments": adjustments,
         }
 
-    async def _run(self, way: Way, request: RunRequest, model: str | None, tools: bool, said: OpencodeTranscript, live: Live) -> Ended:
+    async def _run(
+        self, way: Way, request: RunRequest, model: str | None, tools: bool, said: OpencodeTranscript, live: Live
+    ) -> Ended:
         if way == "old":
             return await self._run_old(request, tools, said, live)
         if way == "serve":
@@ -133,7 +138,9 @@ class OpenCodeRunner(AgentProgram):
                 permit = frozenset({"edit"}) if request.access == "edit" else frozenset[str]()
                 message = asked.message(request, model, self._mark)
                 needs = asked.TOOLS if tools else None
-                question = PermissionQuestion(request.cwd, asked.title(request), message, request.session_id, permit, needs)
+                question = PermissionQuestion(
+                    request.cwd, asked.title(request), message, request.session_id, permit, needs
+                )
                 try:
                     return await server.ask(question, said, limits=_limits(live, request), stop=live.stop)
                 finally:
@@ -155,7 +162,9 @@ class OpenCodeRunner(AgentProgram):
         argv = (*self._program, f"--prompt={asked.prompt(request)}", "-f", "json", "-q", *self._config.args)
         command = Command(argv, Path(request.cwd), self._environment(request.cwd))
         lines: list[bytes] = []
-        ended = await run_child(command, lines.append, limits=_limits(live, request), stop=live.stop, tag=request.run_id)
+        ended = await run_child(
+            command, lines.append, limits=_limits(live, request), stop=live.stop, tag=request.run_id
+        )
         try:
             answer = {"type": "text", "part": {"type": "text", "text": old_answer(b"\n".join(lines))}}
         except ValueError:
@@ -169,7 +178,9 @@ class OpenCodeRunner(AgentProgram):
         starting = asyncio.create_task(self._server(request, tools))
         stopping = asyncio.create_task(live.stop.wait())
         try:
-            await asyncio.wait([starting, stopping], timeout=_limits(live, request).timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [starting, stopping], timeout=_limits(live, request).timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
             return starting.result() if starting.done() else None
         finally:
             starting.cancel()
@@ -234,16 +245,26 @@ class OpenCodeRunner(AgentProgram):
         # opencode believes PWD more than the folder it is started in.
         own = {"PWD": cwd, **({asked.CONTENT: content} if content else {})}
         try:
-            return child_environment(self._host, allow=(*asked.PASSES, *self._config.env), set={**quiet, **self._config.set, **own})
+            return child_environment(
+                self._host, allow=(*asked.PASSES, *self._config.env), set={**quiet, **self._config.set, **own}
+            )
         except ValueError as error:
             raise RunRefused("task", f"[runners.open-code]: {error}") from None
 
     def _content(self, request: RunRequest, tools: bool, *, agents: bool, plugin: str | None = None) -> str | None:
         mark, tools_in = self._mark if agents else None, self._project if tools else None
         # It would put values in for references of its own kind, which ours contain.
-        settings = {name: value for name, value in without_secrets(self._host).items() if not re.search(r"\{(env|file):", value)}
+        settings = {
+            name: value for name, value in without_secrets(self._host).items() if not re.search(r"\{(env|file):", value)
+        }
         return asked.content(
-            self._given, mark=mark, tools_in=tools_in, cwd=request.cwd, plugin=plugin, hidden=self._hidden, settings=settings
+            self._given,
+            mark=mark,
+            tools_in=tools_in,
+            cwd=request.cwd,
+            plugin=plugin,
+            hidden=self._hidden,
+            settings=settings,
         )
 
     def _tell(self, emit: Emit, progress: Progress) -> None:
@@ -267,7 +288,9 @@ async def _structured(text: str, checker: Checker) -> tuple[Any, str | None]:
     except ValueError as error:
         return None, f"JSON was asked for, and {error}"
     problems = await checker.check(value)
-    return (None, f"the JSON of the answer does not fit its schema: {'; '.join(problems)}") if problems else (value, None)
+    return (
+        (None, f"the JSON of the answer does not fit its schema: {'; '.join(problems)}") if problems else (value, None)
+    )
 
 
 def _relative(path: str, cwd: str) -> str:

@@ -1,8 +1,9 @@
-"""`opencode serve`: one server for many runs, asked over HTTP on loopback, so that a run can be stopped with its children.
+"""`opencode serve`: one server for many runs, asked over HTTP on loopback, so that a run can be stopped with its
+children.
 
-A run is a session that gets one message. What it does meanwhile comes as events; questions for permission come there too, and
-are answered at once, since nobody sits there. A run is stopped by `abort`, which also ends the shell commands it started; what
-those left behind is for `opencode_plugin`.
+A run is a session that gets one message. What it does meanwhile comes as events; questions for permission come there
+too, and are answered at once, since nobody sits there. A run is stopped by `abort`, which also ends the shell commands
+it started; what those left behind is for `opencode_plugin`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ MAX_EVENT = 16 << 20
 MAX_EVENTS = 256 << 20
 LIMITS = ChildLimits(line_bytes=64 << 10, total_bytes=4 << 20)
 # A session whose agent asks a person, or waits for one to agree to a plan, would wait for ever.
-NOBODY_THERE = [{"permission": name, "pattern": "*", "action": "deny"} for name in ("question", "plan_enter", "plan_exit")]
+NOBODY_THERE = [
+    {"permission": name, "pattern": "*", "action": "deny"} for name in ("question", "plan_enter", "plan_exit")
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -100,7 +103,9 @@ class Server:
         server = cls()
         env = {**command.env, "OPENCODE_SERVER_USERNAME": USER, PASSWORD: password}
         command = Command((*command.argv, "serve", "--port", "0", "--hostname", "127.0.0.1"), command.cwd, env)
-        server._child = asyncio.create_task(run_child(command, server._on_line, limits=LIMITS, stop=server._stop, tag=tag))
+        server._child = asyncio.create_task(
+            run_child(command, server._on_line, limits=LIMITS, stop=server._stop, tag=tag)
+        )
         try:
             port = await server._wait_for_port()
             server._client = httpx2.AsyncClient(
@@ -109,7 +114,9 @@ class Server:
                 timeout=ASK_S,
                 limits=httpx2.Limits(max_connections=None),  # a run holds two
                 trust_env=False,  # no proxy of the host's: this is loopback, and the password is not for others
-                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),  # never used: to read the usual certificates takes longer than all else
+                verify=ssl.SSLContext(
+                    ssl.PROTOCOL_TLS_CLIENT
+                ),  # never used: to read the usual certificates takes longer than all else
             )
             await server._check()
         except BaseException:
@@ -138,8 +145,12 @@ class Server:
         if self._child is not None:
             await asyncio.wait([self._child])
 
-    async def ask(self, question: PermissionQuestion, said: OpencodeTranscript, *, limits: ChildLimits, stop: asyncio.Event) -> Ended:
-        """One message to its end. What happens is in *said*; the answer says what ended it, as for a child of its own."""
+    async def ask(
+        self, question: PermissionQuestion, said: OpencodeTranscript, *, limits: ChildLimits, stop: asyncio.Event
+    ) -> Ended:
+        """One message to its end. What happens is in *said*; the answer says what ended it, as for a child of its
+        own.
+        """
         began = time.monotonic()
         run = _ServedRun(question, said)
         with self._in_use():
@@ -169,7 +180,9 @@ class Server:
                 raise error
         return Ended(by, 0, "", round((time.monotonic() - began) * 1000))
 
-    async def _watch(self, talking: asyncio.Task[None], run: _ServedRun, limits: ChildLimits, stop: asyncio.Event) -> EndedBy:
+    async def _watch(
+        self, talking: asyncio.Task[None], run: _ServedRun, limits: ChildLimits, stop: asyncio.Event
+    ) -> EndedBy:
         """Until the talk is over, or has to be."""
         loop = asyncio.get_running_loop()
         end = None if limits.timeout_s is None else loop.time() + limits.timeout_s
@@ -214,7 +227,10 @@ class Server:
                 async with asyncio.timeout(SETTLE_S):
                     await run.idle.wait()
             run.said.answer(status, body)
-            if question.needs is not None and (await self._mcp(question.needs, question.directory)).get("status") != "connected":
+            if (
+                question.needs is not None
+                and (await self._mcp(question.needs, question.directory)).get("status") != "connected"
+            ):
                 run.said.note(f"the MCP server {question.needs} ended during the run")
         finally:
             left = [task for task in (listening, sending, *run.replies) if task is not None]
@@ -246,7 +262,9 @@ class Server:
             raise Dropped("its events ended too early")
 
     async def _open(self, question: PermissionQuestion) -> str:
-        status, said = await self._ask("POST", "/session", question.directory, {"title": question.title, "permission": NOBODY_THERE})
+        status, said = await self._ask(
+            "POST", "/session", question.directory, {"title": question.title, "permission": NOBODY_THERE}
+        )
         session_id = said.get("id") if isinstance(said, dict) else None
         if status != 200 or not isinstance(session_id, str):
             raise Failed(trouble(said if isinstance(said, dict) else {"name": f"it opened no session (HTTP {status})"}))
@@ -290,7 +308,9 @@ class Server:
             await self._ask("POST", path, run.question.directory, {"reply": "once" if given else "reject"})
 
     async def _abort(self, run: _ServedRun, talking: asyncio.Task[None], grace_s: float) -> None:
-        """Ends the run. If the server does not obey, it is ended: its other runs are lost then, but no child of this one is left."""
+        """Ends the run. If the server does not obey, it is ended: its other runs are lost then, but no child of this
+        one is left.
+        """
         obeyed = False
         try:
             with suppress(TimeoutError, httpx2.HTTPError, NoServer):
@@ -327,7 +347,9 @@ class Server:
         if self._client is None:
             raise NoServer("it is closed")
         timeout = httpx2.Timeout(timeout_s, connect=ASK_S)
-        async with self._client.stream(method, path, params={"directory": directory}, json=body, timeout=timeout) as response:
+        async with self._client.stream(
+            method, path, params={"directory": directory}, json=body, timeout=timeout
+        ) as response:
             yield response
 
     @contextmanager

@@ -62,7 +62,9 @@ class Caller:
                 raise
             state = None
         if state is None or not self.owns(state):
-            raise ExecutionNotFound(f"there is no execution {execution_id[:80]} of yours; engine_status lists those there are")
+            raise ExecutionNotFound(
+                f"there is no execution {execution_id[:80]} of yours; engine_status lists those there are"
+            )
         return state
 
     async def executions(self, engine: Engine, limit: int) -> list[Row]:
@@ -71,8 +73,11 @@ class Caller:
 
 
 LOCAL = Caller()
-REMOTE = Caller(ends_with_project=True)  # over HTTP, with the token for all that the project may, or on loopback without one
-# Whose requests nobody has let in. What is served over HTTP begins with this one, so that a way past the gate leads nowhere.
+REMOTE = Caller(
+    ends_with_project=True
+)  # over HTTP, with the token for all that the project may, or on loopback without one
+# Whose requests nobody has let in. What is served over HTTP begins with this one, so that a way past the gate leads
+# nowhere.
 NOBODY = Caller("?", allow=(), may_compose=False, may_run_agents=False, ends_with_project=True)
 
 _current: ContextVar[Caller] = ContextVar("go_ent_caller", default=LOCAL)

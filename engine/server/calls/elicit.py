@@ -1,8 +1,9 @@
-"""Questions to the person behind a client: whether a call that needs approval may be made, and whether the budget may be passed.
+"""Questions to the person behind a client: whether a call that needs approval may be made, and whether the budget may
+be passed.
 
-An execution that needs an answer rests meanwhile, and no clock of its own runs. A client of the older protocol is asked during
-its call; one of 2026-07-28 is told the questions as its call's result, and makes the call again with the answers. A decision
-holds for what was shown and for nothing else.
+An execution that needs an answer rests meanwhile, and no clock of its own runs. A client of the older protocol is asked
+during its call; one of 2026-07-28 is told the questions as its call's result, and makes the call again with the
+answers. A decision holds for what was shown and for nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked about an execution. The key says what it is about: a call and its arguments, or texts of the budget."""
+    """What a person is asked about an execution. The key says what it is about: a call and its arguments, or texts
+    of the budget.
+    """
 
     key: str
     message: str
@@ -72,7 +75,9 @@ class Person:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.later = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS  # the answers come with the next request
+        self.later = (
+            context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+        )  # the answers come with the next request
 
     async def ask(self, questions: Sequence[Question]) -> dict[str, Decision]:
         """Ask one after the other; who puts one off is asked no more."""
@@ -91,12 +96,17 @@ class Person:
     @staticmethod
     def hand_over(questions: Sequence[Question], execution_id: str) -> InputRequiredToolResult:
         """The questions as the result of the call, which is to be made again with the answers."""
-        asked = {one.key: ElicitRequest(params=ElicitRequestFormParams(message=one.message, requested_schema=SCHEMA)) for one in questions}
+        asked = {
+            one.key: ElicitRequest(params=ElicitRequestFormParams(message=one.message, requested_schema=SCHEMA))
+            for one in questions
+        }
         return InputRequiredToolResult(InputRequiredResult(input_requests={**asked}, request_state=execution_id))
 
 
 def person() -> Person | None:
-    """Who can be asked about the call under way. None: the client has no way to, may not decide, or is an agent that go-ent started."""
+    """Who can be asked about the call under way. None: the client has no way to, may not decide, or is an agent that
+    go-ent started.
+    """
     if TAG in os.environ or not current().may_run_agents:
         return None
     try:
@@ -113,7 +123,8 @@ def person() -> Person | None:
 
 
 def returned() -> tuple[str, dict[str, Decision]] | None:
-    """The execution that the request under way comes back to, and the answers that it brings. The id was sealed by this server.
+    """The execution that the request under way comes back to, and the answers that it brings. The id was sealed by this
+    server.
 
     Also of a client that can't be asked any more: what it has begun is not begun again.
     """
@@ -143,7 +154,9 @@ def questions(state: ExecutionState, *, budget: bool) -> list[Question]:
     return []
 
 
-async def settle(engine: Engine, execution_id: str, asked: Sequence[Question], verdicts: Mapping[str, Decision]) -> Permits | None:
+async def settle(
+    engine: Engine, execution_id: str, asked: Sequence[Question], verdicts: Mapping[str, Decision]
+) -> Permits | None:
     """Put down what was answered. What the execution goes on with; None: it goes on no further."""
     permitted: list[str] = []
     for question in asked:
@@ -180,7 +193,11 @@ def _about_call(state: ExecutionState, path: str, request: Request) -> Question 
 
 def _refused(state: ExecutionState) -> list[tuple[str, str]]:
     """The steps that the budget refused, and its words."""
-    found = [(step, (result.error or "").partition("; give the task")[0]) for step, result in state.results.items() if _over(result)]
+    found = [
+        (step, (result.error or "").partition("; give the task")[0])
+        for step, result in state.results.items()
+        if _over(result)
+    ]
     return found[:MOST_AT_ONCE]
 
 
@@ -190,8 +207,15 @@ def _over(result: Any) -> bool:
 
 def _about_budget(state: ExecutionState, over: list[tuple[str, str]]) -> Question:
     lines = "\n".join(f"- {_plain(step)}: {_plain(text)}" for step, text in over)
-    message = f"The budget does not hold this. May it be passed, once?\n{lines}\n({_plain(state.title)}; execution {state.id})"
-    return Question(_key("budget", state.id, *(part for one in over for part in one)), message, allows=tuple(text for _, text in over))
+    message = (
+        f"The budget does not hold this. May it be passed, once?\n{lines}\n({_plain(state.title)}; execution "
+        f"{state.id})"
+    )
+    return Question(
+        _key("budget", state.id, *(part for one in over for part in one)),
+        message,
+        allows=tuple(text for _, text in over),
+    )
 
 
 def _key(*parts: str) -> str:

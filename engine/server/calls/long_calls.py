@@ -1,4 +1,6 @@
-"""Long calls: run, tell how it goes, ask who can be asked, go on; cancelled or cut off, they are interrupted and can be resumed."""
+"""Long calls: run, tell how it goes, ask who can be asked, go on; cancelled or cut off, they are interrupted and can
+be resumed.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ MOST_TOKEN = 1024  # characters of a progress token, which comes back with every
 async def run_guest(order: GuestOrder, composer: Composer, engine: Engine, *, present: Present = of_run) -> ToolResult:
     """Run code or a composed tool for the client of the request under way; *present* makes its run the tool's answer.
 
-    Reports progress, asks about calls that need approval where the client can, and is interrupted when the client cancels.
-    Raises what a tool's `answering` wrapper turns into errors.
+    Reports progress, asks about calls that need approval where the client can, and is interrupted when the client
+    cancels. Raises what a tool's `answering` wrapper turns into errors.
     """
     return await to_its_end(_converse(_Guest(_narrowed(order), composer, engine, present), engine))
 
@@ -71,8 +73,12 @@ async def go_on(
     """Go on with an execution for the client of the request under way."""
     order, allow = guest_order(state), current().allow
     if order is not None and allow is not None and order.grants != allow:
-        raise NotAllowed(f"what client {current().name} may call has changed since execution {state.id} was begun: begin anew")
-    return await to_its_end(_converse(_Resumed(state, composer, engine, unfinished, anyway, timeout_s, from_checkpoint), engine))
+        raise NotAllowed(
+            f"what client {current().name} may call has changed since execution {state.id} was begun: begin anew"
+        )
+    return await to_its_end(
+        _converse(_Resumed(state, composer, engine, unfinished, anyway, timeout_s, from_checkpoint), engine)
+    )
 
 
 def _narrowed(order: GuestOrder) -> GuestOrder:
@@ -87,7 +93,8 @@ def _narrowed(order: GuestOrder) -> GuestOrder:
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do it in a task of its own. Who is cancelled waits until what it has begun is interrupted, and is on record as that.
+    """Do it in a task of its own. Who is cancelled waits until what it has begun is interrupted, and is on record as
+    that.
 
     A request is cancelled again and again while it waits: work in its own task hears of it once.
     """
@@ -131,7 +138,12 @@ class Report:
         """An event of the engine."""
         self.execution_id = self.execution_id or event.execution_id
         if event.kind != "result":
-            words = [event.task_id or "", event.kind, str(event.data.get("status") or event.data.get("name") or ""), event.text]
+            words = [
+                event.task_id or "",
+                event.kind,
+                str(event.data.get("status") or event.data.get("name") or ""),
+                event.text,
+            ]
             said = " ".join(" ".join(words)[: 4 * MOST_TOLD].split())[:MOST_TOLD]
             self._said = "".join(char if char.isprintable() else "�" for char in said)
 
@@ -140,7 +152,9 @@ class Report:
         running = self._engine.guests.watch.get(self.execution_id)
         calls = running.held.state.calls if running is not None else 0
         made = f"{calls} tool call{'' if calls == 1 else 's'}" if calls else ""
-        return "; ".join(part for part in (f"execution {self.execution_id}" if self.execution_id else "", self._said, made) if part)
+        return "; ".join(
+            part for part in (f"execution {self.execution_id}" if self.execution_id else "", self._said, made) if part
+        )
 
 
 @contextlib.asynccontextmanager
@@ -178,7 +192,11 @@ async def _tell(report: Report) -> None:
 
 def _is_short(token: object) -> bool:
     """Whether it is a progress token that can be told again and again."""
-    return token.bit_length() <= MOST_TOKEN if isinstance(token, int) else isinstance(token, str) and len(token) <= MOST_TOKEN
+    return (
+        token.bit_length() <= MOST_TOKEN
+        if isinstance(token, int)
+        else isinstance(token, str) and len(token) <= MOST_TOKEN
+    )
 
 
 class _Job(Protocol[T]):
@@ -275,7 +293,12 @@ class _Work:
 
     async def begin(self, report: Report, permits: Permits | None) -> tuple[str, TaskResult]:
         done = await self._engine.execute(
-            self._work, may_start=False, concurrency=self._concurrency, on_event=report.hear, ask=permits, client=current().name
+            self._work,
+            may_start=False,
+            concurrency=self._concurrency,
+            on_event=report.hear,
+            ask=permits,
+            client=current().name,
         )
         return done.execution_id, done
 
@@ -311,10 +334,14 @@ class _Resumed:
     def fits(self, state: ExecutionState) -> bool:
         return state.id == self._state.id
 
-    async def begin(self, report: Report, permits: Permits | None) -> tuple[str, TaskResult | tuple[Run, list[Changed]]]:
+    async def begin(
+        self, report: Report, permits: Permits | None
+    ) -> tuple[str, TaskResult | tuple[Run, list[Changed]]]:
         return self._state.id, await self._go(report, permits, self._unfinished, self._checkpoint)
 
-    async def go_on(self, execution_id: str, report: Report, permits: Permits | None) -> TaskResult | tuple[Run, list[Changed]]:
+    async def go_on(
+        self, execution_id: str, report: Report, permits: Permits | None
+    ) -> TaskResult | tuple[Run, list[Changed]]:
         return await self._go(report, permits, NOT_SAID)
 
     async def _go(
@@ -355,5 +382,8 @@ def _presented(run: Run, composer: Composer, state: ExecutionState | None) -> Co
 
 def resting_run(state: ExecutionState) -> CodeRun:
     """A run of which nothing more is known than what is on record: it waits for decisions."""
-    pending = [Pending(tool=one.tool, arguments=one.arguments or {}, reason=one.reason, call=path) for path, one in state.requests.items()]
+    pending = [
+        Pending(tool=one.tool, arguments=one.arguments or {}, reason=one.reason, call=path)
+        for path, one in state.requests.items()
+    ]
     return CodeRun(id=state.id, status="paused", pending=pending)

@@ -1,4 +1,6 @@
-"""What the server's tools answer: shapes that are true, every field bounded, and one place where what went wrong becomes an error."""
+"""What the server's tools answer: shapes that are true, every field bounded, and one place where what went wrong
+becomes an error.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,18 @@ Wants = Literal["compose", "agents"]
 MAX_CHARS = 10_000
 MAX_SCOPE = 300
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
-KEEPS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}  # changes what can be undone
-RUNS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}  # does what its tools do
+KEEPS = {
+    "readOnlyHint": False,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}  # changes what can be undone
+RUNS = {
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}  # does what its tools do
 
 STRING: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}
@@ -78,9 +90,26 @@ _STATE: dict[str, Any] = {
     "steps": ARRAY,
 }
 WORK = shape(
-    "status", **_STATE, strategy=STRING, metrics=OBJECT, files_modified=ARRAY, observations=ARRAY, adjustments=ARRAY, prompts=ARRAY
+    "status",
+    **_STATE,
+    strategy=STRING,
+    metrics=OBJECT,
+    files_modified=ARRAY,
+    observations=ARRAY,
+    adjustments=ARRAY,
+    prompts=ARRAY,
 )
-RESUMED = shape("execution_id", "status", **_STATE, strategy=STRING, metrics=OBJECT, result={}, stdout=STRING, changed=ARRAY, usage=OBJECT)
+RESUMED = shape(
+    "execution_id",
+    "status",
+    **_STATE,
+    strategy=STRING,
+    metrics=OBJECT,
+    result={},
+    stdout=STRING,
+    changed=ARRAY,
+    usage=OBJECT,
+)
 STATUS = shape(
     "execution_id",
     "status",
@@ -108,8 +137,12 @@ def said(value: str, **fields: Any) -> ToolResult:
     return ToolResult(content=value, structured_content=fields)
 
 
-def answering(wants: Wants | None = None) -> Callable[[Callable[P, Awaitable[ToolResult]]], Callable[P, Awaitable[ToolResult]]]:
-    """A tool of the server: what it raises is an error that says what was wrong. *wants* is what a caller must be allowed."""
+def answering(
+    wants: Wants | None = None,
+) -> Callable[[Callable[P, Awaitable[ToolResult]]], Callable[P, Awaitable[ToolResult]]]:
+    """A tool of the server: what it raises is an error that says what was wrong. *wants* is what a caller must be
+    allowed.
+    """
 
     def decorate(tool: Callable[P, Awaitable[ToolResult]]) -> Callable[P, Awaitable[ToolResult]]:
         @functools.wraps(tool)
@@ -118,11 +151,15 @@ def answering(wants: Wants | None = None) -> Callable[[Callable[P, Awaitable[Too
                 allow(wants)
                 return await tool(*args, **kwargs)
             except ComposeRefused as error:
-                return failed(f"{error.name} was not saved:\n" + "\n".join(f"- {problem}" for problem in error.problems))
+                return failed(
+                    f"{error.name} was not saved:\n" + "\n".join(f"- {problem}" for problem in error.problems)
+                )
             except EngineError as error:
                 return failed(for_clients(str(error)))
             except WrongStore as error:
-                return failed(f"{error}: over HTTP only this project's tools can be changed; their owner does it with go-ent tool")
+                return failed(
+                    f"{error}: over HTTP only this project's tools can be changed; their owner does it with go-ent tool"
+                )
             except (ComposerError, SandboxError) as error:
                 return failed(str(error))
             except ValidationError as error:
@@ -130,13 +167,16 @@ def answering(wants: Wants | None = None) -> Callable[[Callable[P, Awaitable[Too
             except OSError as error:  # a full disk, a read-only one: the path is the log's business
                 log.warning("%s could not be done: %s", tool.__name__, error)
                 return failed(
-                    f"{error.strerror or type(error).__name__}: this could not be done, or not be recorded; go-ent doctor says more"
+                    f"{error.strerror or type(error).__name__}: this could not be done, or not be recorded; "
+                    "go-ent doctor says more"
                 )
             except Exception:
                 if not current().name:
                     raise
                 log.exception("%s failed", tool.__name__)  # what it says may be nobody's business who has only a token
-                return failed(f"{tool.__name__} failed inside the server, whose log says why: not by anything in this call")
+                return failed(
+                    f"{tool.__name__} failed inside the server, whose log says why: not by anything in this call"
+                )
 
         return answer
 
@@ -154,7 +194,11 @@ class Arguments(Middleware):
         except BadArguments as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            tool = None if context.fastmcp_context is None else await context.fastmcp_context.fastmcp.get_tool(context.message.name)
+            tool = (
+                None
+                if context.fastmcp_context is None
+                else await context.fastmcp_context.fastmcp.get_tool(context.message.name)
+            )
             names = [] if tool is None else list(tool.parameters.get("properties", {}))
             return failed(f"the arguments of {context.message.name} do not fit: {_misfits(error.__cause__, names)}")
 
@@ -180,13 +224,19 @@ def allow(wants: Wants | None) -> None:
     """Refuse a caller who may not do that."""
     caller = current()
     if wants == "compose" and not caller.may_compose:
-        raise NotAllowed(f"client {caller.name} may not change composed tools: [serve.clients.{caller.name}] has no compose = true")
+        raise NotAllowed(
+            f"client {caller.name} may not change composed tools: [serve.clients.{caller.name}] has no compose = true"
+        )
     if wants == "agents" and not caller.may_run_agents:
-        raise NotAllowed(f"client {caller.name} may not use the engine: [serve.clients.{caller.name}] has no engine = true")
+        raise NotAllowed(
+            f"client {caller.name} may not use the engine: [serve.clients.{caller.name}] has no engine = true"
+        )
 
 
 def _hint(run: CodeRun) -> str | None:
-    """What to do about a run's error. The guest, which makes the hint, knows the tools that were listed when it began: no more."""
+    """What to do about a run's error. The guest, which makes the hint, knows the tools that were listed when it
+    began: no more.
+    """
     assert run.error is not None
     if run.calls and (failed_call := run.calls[-1].error):
         kind, _, message = failed_call.partition(": ")
@@ -207,7 +257,9 @@ def of_run(run: CodeRun) -> ToolResult:
         if hint := _hint(run):
             made["hint"] = cut(for_clients(hint))
     if run.pending:
-        made["pending"] = [{**one.model_dump(mode="json"), "arguments": short(one.arguments)} for one in run.pending[:20]]
+        made["pending"] = [
+            {**one.model_dump(mode="json"), "arguments": short(one.arguments)} for one in run.pending[:20]
+        ]
         made.setdefault("hint", decide_hint(run.id))
     if run.status == "interrupted":
         made.setdefault("hint", "engine_resume goes on")
@@ -248,7 +300,12 @@ def of_result(result: TaskResult, state: ExecutionState | None = None) -> ToolRe
 
 def of_state(state: ExecutionState) -> ToolResult:
     """Where an execution stands."""
-    made: dict[str, Any] = {"execution_id": state.id, "status": state.status, "title": state.title, "resumable": state.resumable}
+    made: dict[str, Any] = {
+        "execution_id": state.id,
+        "status": state.status,
+        "title": state.title,
+        "resumable": state.resumable,
+    }
     made |= {"tool_calls": state.calls, "spent_tokens": state.spent_tokens}
     if state.spent_usd is not None:
         made["spent_usd"] = state.spent_usd
@@ -261,12 +318,18 @@ def of_state(state: ExecutionState) -> ToolResult:
     elif state.status in ("paused", "interrupted") and state.resumable:
         made["hint"] = "engine_resume goes on"
     if state.checkpoints:
-        made["checkpoints"] = [{"number": one.seq, "label": one.label, "value": short(one.value)} for one in state.checkpoints[-10:]]
+        made["checkpoints"] = [
+            {"number": one.seq, "label": one.label, "value": short(one.value)} for one in state.checkpoints[-10:]
+        ]
     if state.context:
         made["summaries"] = [
-            one.model_dump(exclude={"at"}, exclude_none=True) | {"scope": cut(one.scope, MAX_SCOPE)} for one in state.context[-10:]
+            one.model_dump(exclude={"at"}, exclude_none=True) | {"scope": cut(one.scope, MAX_SCOPE)}
+            for one in state.context[-10:]
         ]
-    made["steps"] = [{"id": step, "status": one.status, "error": cut(one.error or "")} for step, one in list(state.results.items())[:100]]
+    made["steps"] = [
+        {"id": step, "status": one.status, "error": cut(one.error or "")}
+        for step, one in list(state.results.items())[:100]
+    ]
     made["steps"] += [{"id": step, "status": "running"} for step in state.running[:100]]
     return ToolResult(structured_content=made)
 

@@ -1,7 +1,7 @@
 """The connected client's own model, which the client decides about and pays for.
 
-A client of the older protocol is asked during its call. One of 2026-07-28 is told the request as its call's result, and makes
-the call again with the answer: the work waits for that, as long as a summariser may take.
+A client of the older protocol is asked during its call. One of 2026-07-28 is told the request as its call's result, and
+makes the call again with the answer: the work waits for that, as long as a summariser may take.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ TOGETHER_S = 0.05  # what is asked at about the same time is asked in one round
 
 
 class Rounds(Generic[T]):
-    """Work for a call that is answered in several rounds: with what it wants to know, and at last with what it came to."""
+    """Work for a call that is answered in several rounds: with what it wants to know, and at last with what it came
+    to.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self.id = new_id()

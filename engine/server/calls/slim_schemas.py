@@ -31,7 +31,9 @@ def _open(schema: Any) -> Any:
     if isinstance(schema, list):
         return [_open(one) for one in schema]
     if isinstance(schema, dict):
-        return {key: _open(value) for key, value in schema.items() if not (key == "additionalProperties" and value is True)}
+        return {
+            key: _open(value) for key, value in schema.items() if not (key == "additionalProperties" and value is True)
+        }
     return schema
 
 

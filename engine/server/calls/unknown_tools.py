@@ -19,7 +19,9 @@ FIND = "tool_search finds those that code may call, tool_list the composed ones"
 
 
 class Unknown(Middleware):
-    """Answers for the tools that there are not. Of a tool that the caller may not call, it says no more than of one that never was."""
+    """Answers for the tools that there are not. Of a tool that the caller may not call, it says no more than of one
+    that never was.
+    """
 
     def __init__(self, composer: Composer) -> None:
         self._composer = composer
@@ -38,11 +40,15 @@ class Unknown(Middleware):
             if await self._is_for_code(inner):
                 return failed(f"{inner} is called by code: code_execute with `await {PREFIX}{inner}(...)`")
             names = [one.name for one in await server.list_tools()]
-            near = sorted((other for other in names if alike(name, other) >= ALIKE), key=lambda other: -alike(name, other))[:1]
+            near = sorted(
+                (other for other in names if alike(name, other) >= ALIKE), key=lambda other: -alike(name, other)
+            )[:1]
             return failed(f"there is no tool {name[:MOST_TOLD]}{did_you_mean(near) or f'; {FIND}'}")
 
     async def _is_for_code(self, name: str) -> bool:
-        if "." not in name:  # composed tools are the server's own; one that it does not take as that is not to be made known here
+        if (
+            "." not in name
+        ):  # composed tools are the server's own; one that it does not take as that is not to be made known here
             return False
         try:
             await self._composer.catalogue.get(name, current().grants(self._composer))

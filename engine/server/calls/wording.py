@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 
-# Each is one of the engine's own messages. What stands there is not read, only replaced: who made the rest of a text is nobody's guess.
+# Each is one of the engine's own messages. What stands there is not read, only replaced: who made the rest of a text is
+# nobody's guess.
 WORDS = (
-    (re.compile(r"resume with --unfinished retry, skip or fail"), 'engine_resume with unfinished ["retry"], ["skip"] or ["fail"]'),
     (
-        re.compile(r"then --unfinished retry makes it again, skip takes it as done, fail lets it fail; NAME=skip is for one call or step"),
-        'then engine_resume with unfinished ["retry"] makes it again, ["skip"] takes it as done, ["fail"] lets it fail; '
+        re.compile(r"resume with --unfinished retry, skip or fail"),
+        'engine_resume with unfinished ["retry"], ["skip"] or ["fail"]',
+    ),
+    (
+        re.compile(
+            r"then --unfinished retry makes it again, skip takes it as done, fail lets it fail; NAME=skip is "
+            r"for one call or step"
+        ),
+        'then engine_resume with unfinished ["retry"] makes it again, ["skip"] takes it as done, ["fail"] lets '
+        "it fail; "
         '["NAME=skip"] is for one call or step',
     ),
     (re.compile(r"resume with --anyway to go on all the same"), "engine_resume with anyway true goes on all the same"),

@@ -1,9 +1,9 @@
 """How many requests each client may have under way, and how much of this process's memory they may take.
 
-A request is counted from the moment when its client is known, and until nothing works on it any more: over the older protocols a call
-runs on when its connection is gone. Its bytes are counted as they come. They are parsed only once there is room for what that costs,
-which may be sixty times as much; until then they wait as bytes, the clients' by turns. Where several clients are active, each one's
-requests begin one after another.
+A request is counted from the moment when its client is known, and until nothing works on it any more: over the older
+protocols a call runs on when its connection is gone. Its bytes are counted as they come. They are parsed only once
+there is room for what that costs, which may be sixty times as much; until then they wait as bytes, the clients' by
+turns. Where several clients are active, each one's requests begin one after another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from go_ent.sandbox.host.sharing import Shares
 
-SMALL = 16 << 10  # bytes that are parsed without waiting: to cancel or to answer must be possible while everything else waits
+SMALL = (
+    16 << 10
+)  # bytes that are parsed without waiting: to cancel or to answer must be possible while everything else waits
 PARSED_BYTES = 512 << 20  # that all requests under way may cost, parsed
 PER_BYTE, PER_VALUE = 4, 80  # what they are estimated to cost
 VALUES = b",:[{"
@@ -48,7 +50,10 @@ class Ticket:
     def grow(self, count: int) -> None:
         """So many more bytes have come."""
         if self.admission.held.room(self.caller) < count:
-            raise Busy("the requests that you have under way are as many bytes as they may be: retry when one of them has ended")
+            raise Busy(
+                "the requests that you have under way are as many bytes as they may be: retry when one of them "
+                "has ended"
+            )
         self.admission.held.take(self.caller, count)
         self.size += count
 
@@ -88,10 +93,12 @@ TICKET: ContextVar[Ticket | None] = ContextVar("TICKET", default=None)
 
 @dataclass(slots=True)
 class Turns:
-    """Where several clients are active, the requests of each begin one after another; of one that is alone, a few at a time.
+    """Where several clients are active, the requests of each begin one after another; of one that is alone, a few at a
+    time.
 
-    One thread serves all of them, and what a request costs of it, it mostly costs at once: the next of the same client begins when it
-    has ended, or is not young any more and so waits for something. Without this, who sends many at once holds up who sends one.
+    One thread serves all of them, and what a request costs of it, it mostly costs at once: the next of the same client
+    begins when it has ended, or is not young any more and so waits for something. Without this, who sends many at once
+    holds up who sends one.
     """
 
     _seen: dict[str, float] = field(default_factory=dict)
@@ -146,7 +153,9 @@ class Admission:
     parsed: Shares  # bytes, estimated
     turns: Turns = field(default_factory=Turns)
     _streams: dict[str, dict[Ticket, None]] = field(default_factory=dict)  # of each client, the oldest first
-    _waiting: dict[str, deque[tuple[Ticket, int, asyncio.Future[None]]]] = field(default_factory=dict)  # whose turn it is comes first
+    _waiting: dict[str, deque[tuple[Ticket, int, asyncio.Future[None]]]] = field(
+        default_factory=dict
+    )  # whose turn it is comes first
 
     @classmethod
     def of(cls, requests: int, held: int, callers: int) -> Admission:
@@ -158,7 +167,8 @@ class Admission:
     def enter(self, caller: str, end: Callable[[], None] | None = None) -> Ticket:
         """A ticket for one more request of *caller*; `Busy` if it has as many as it may.
 
-        A stream of its own, which it can open again, makes room for a call; not for another stream: each would close the next.
+        A stream of its own, which it can open again, makes room for a call; not for another stream: each would close
+        the next.
         """
         if not self.requests.room(caller):
             oldest = next(iter(self._streams.get(caller, ())), None) if end is None else None
@@ -174,7 +184,9 @@ class Admission:
         return ticket
 
     def make_room(self, ticket: Ticket, cost: int) -> asyncio.Future[None] | None:
-        """Count *cost* as the ticket's, as soon as its client's turn comes and there is room; what to wait for, if it is not now."""
+        """Count *cost* as the ticket's, as soon as its client's turn comes and there is room; what to wait for, if
+        it is not now.
+        """
         caller = ticket.caller
         if caller not in self._waiting and self.parsed.room(caller) >= cost:
             self._charge(ticket, cost)

@@ -1,8 +1,8 @@
 """Connections over HTTP: how many there are, who makes room for whom, and how long a request's head may take.
 
-One on which a request of a known client is under way is that client's, and stays. All others rest: they say nothing, or nothing yet by
-which they would be known. There is always room for a new one, because the oldest that rests is closed for it, of those who have the
-most: so who opens many closes their own, and `/healthz` answers whatever the others hold.
+One on which a request of a known client is under way is that client's, and stays. All others rest: they say nothing, or
+nothing yet by which they would be known. There is always room for a new one, because the oldest that rests is closed
+for it, of those who have the most: so who opens many closes their own, and `/healthz` answers whatever the others hold.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Lobby:
 class Connection(H11Protocol):
     """uvicorn's own, in a lobby, and with a time for a request's head. Requests find it in their scope's state.
 
-    Without these, who says nothing takes all the files that a process may open, and who sends a byte now and then is never sent away.
+    Without these, who says nothing takes all the files that a process may open, and who sends a byte now and then is
+    never sent away.
     """
 
     lobby: Lobby

@@ -1,7 +1,7 @@
 """The gate before everything that is served over HTTP: who may come in, how much they may bring, and for how long.
 
-In this order: the name and the page that a request comes for (a browser must not be led here by somebody's page), where it goes,
-who sends it, what it brings. What is behind the gate never sees a token.
+In this order: the name and the page that a request comes for (a browser must not be led here by somebody's page), where
+it goes, who sends it, what it brings. What is behind the gate never sees a token.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class Gate:
     admission: Admission
     lobby: Lobby
     closing: bool = False
-    _ended: set[asyncio.Task[object]] = field(default_factory=set)  # streams that were closed for another request of their client's
+    _ended: set[asyncio.Task[object]] = field(
+        default_factory=set
+    )  # streams that were closed for another request of their client's
     _under_way: set[asyncio.Task[object]] = field(default_factory=set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,7 +116,9 @@ class Gate:
         except ConnectionRefused as refused:
             if (b"expect", b"100-continue") not in scope["headers"]:  # who waits to be asked for it does not send yet
                 await _drain(request)
-            await _say(answer, refused.status, {"error": str(refused)}, scope["method"], connection="close", **refused.headers)
+            await _say(
+                answer, refused.status, {"error": str(refused)}, scope["method"], connection="close", **refused.headers
+            )
         except asyncio.CancelledError:
             if not self.closing and task not in self._ended:
                 raise
@@ -137,7 +141,13 @@ class Gate:
     async def _goodbye(self, answer: _Answer, method: str) -> None:
         with contextlib.suppress(Exception):  # whoever is gone is told nothing
             if not answer.status:
-                await _say(answer, 503, {"error": "go-ent is shutting down; what was under way can be resumed"}, method, connection="close")
+                await _say(
+                    answer,
+                    503,
+                    {"error": "go-ent is shutting down; what was under way can be resumed"},
+                    method,
+                    connection="close",
+                )
             elif not answer.complete:
                 await answer({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -187,7 +197,13 @@ class Gate:
                 self.lobby.rest(connection)
 
     async def _serve(
-        self, scope: Scope, headers: dict[bytes, list[str]], receive: Receive, answer: _Answer, caller: Caller, ticket: Ticket
+        self,
+        scope: Scope,
+        headers: dict[bytes, list[str]],
+        receive: Receive,
+        answer: _Answer,
+        caller: Caller,
+        ticket: Ticket,
     ) -> None:
         body = await self._body(headers, receive, ticket)
         if (turn := ticket.turn()) is not None:
@@ -208,25 +224,37 @@ class Gate:
         host = match[1].strip("[]") if match else ""
         if not (host in self.rules.hosts or _same_address(host, scope)):
             raise ConnectionRefused(
-                421, "this server goes by another name: ask for its address, or add the name to [serve] hosts, where there are tokens"
+                421,
+                "this server goes by another name: ask for its address, or add the name to [serve] hosts, "
+                "where there are tokens",
             )
         for origin in headers.get(b"origin", []):
-            if origin not in self.rules.origins and origin not in (f"http://{hosts[0].lower()}", f"https://{hosts[0].lower()}"):
+            if origin not in self.rules.origins and origin not in (
+                f"http://{hosts[0].lower()}",
+                f"https://{hosts[0].lower()}",
+            ):
                 raise ConnectionRefused(
-                    403, "a page of another origin may not call this server: add its origin to [serve] origins, where there are tokens"
+                    403,
+                    "a page of another origin may not call this server: add its origin to [serve] origins, "
+                    "where there are tokens",
                 )
 
     async def _caller(self, scope: Scope, headers: dict[bytes, list[str]]) -> Caller:
         if self.rules.tokens:
             caller = self._by_token(headers.get(b"authorization", []))
             if caller is None:
-                said = "this token is not known" if headers.get(b"authorization") else "a token is needed: Authorization: Bearer TOKEN"
+                said = (
+                    "this token is not known"
+                    if headers.get(b"authorization")
+                    else "a token is needed: Authorization: Bearer TOKEN"
+                )
                 raise ConnectionRefused(401, said, **{"www-authenticate": 'Bearer realm="go-ent"'})
             return caller
         client, server = scope.get("client"), scope.get("server")
         if client is None or server is None or not await asyncio.to_thread(is_own, tuple(client), tuple(server)):
             raise ConnectionRefused(
-                403, "without a token this server is for programs of the user who has started it: start it with --token-env"
+                403,
+                "without a token this server is for programs of the user who has started it: start it with --token-env",
             )
         return REMOTE
 
@@ -237,7 +265,9 @@ class Gate:
 
     async def _body(self, headers: dict[bytes, list[str]], receive: Receive, ticket: Ticket) -> bytes:
         """All that a request brings, if it is not too much and comes in time."""
-        too_much = ConnectionRefused(413, f"a request has {self.rules.max_bytes} bytes at the most: [serve] max_request_bytes")
+        too_much = ConnectionRefused(
+            413, f"a request has {self.rules.max_bytes} bytes at the most: [serve] max_request_bytes"
+        )
         length = headers.get(b"content-length", [])
         if length and (whole(length[0][:20], 20) or 0) > self.rules.max_bytes:
             raise too_much
@@ -305,7 +335,9 @@ async def _wait(turn: asyncio.Future[None], receive: Receive) -> None:
 
 
 async def _drain(request: _Request) -> None:
-    """Hear a refused request out, if it is short: a connection that is closed while somebody sends takes the answer with it."""
+    """Hear a refused request out, if it is short: a connection that is closed while somebody sends takes the answer
+    with it.
+    """
     read = 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_S):
@@ -320,6 +352,10 @@ async def _say(send: Send, status: int, said: dict[str, object], method: str, **
 async def _send(send: Send, status: int, body: bytes, kind: str, method: str, **headers: str) -> None:
     pairs = {"content-type": kind, "content-length": str(len(body)), "cache-control": "no-store", **headers}
     await send(
-        {"type": "http.response.start", "status": status, "headers": [(name.encode(), value.encode()) for name, value in pairs.items()]}
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(name.encode(), value.encode()) for name, value in pairs.items()],
+        }
     )
     await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})

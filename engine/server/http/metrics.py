@@ -50,7 +50,9 @@ class Histogram:
 
 
 class Metrics:
-    """The figures of one server. It listens to the engine and the composer; what they keep themselves is read when it is asked for."""
+    """The figures of one server. It listens to the engine and the composer; what they keep themselves is read when
+    it is asked for.
+    """
 
     def __init__(self, server: FastMCP, composer: Composer, engine: Engine, version: str) -> None:
         self._server, self._composer, self._engine, self._version = server, composer, engine, version
@@ -92,16 +94,26 @@ class Metrics:
     def _of_runs(self) -> Iterator[str]:
         yield metric("go_ent_info", "gauge", "The version that is served.", [((("version", self._version),), 1)])
         runs = [((("kind", kind), ("status", status)), count) for (kind, status), count in sorted(self._runs.items())]
-        yield metric("go_ent_runs_total", "counter", "Runs of code and of composed tools that have ended, by status.", runs)
-        yield histogram("go_ent_run_seconds", "How long runs took.", {(("kind", kind),): one for kind, one in self._seconds.items()})
+        yield metric(
+            "go_ent_runs_total", "counter", "Runs of code and of composed tools that have ended, by status.", runs
+        )
+        yield histogram(
+            "go_ent_run_seconds", "How long runs took.", {(("kind", kind),): one for kind, one in self._seconds.items()}
+        )
         outcomes = self._composer.catalogue.outcomes
         calls = [((("outcome", outcome),), outcomes[outcome]) for outcome in get_args(CallOutcome)]
-        yield metric("go_ent_tool_calls_total", "counter", "Tool calls that guests have made, by how they ended.", calls)
+        yield metric(
+            "go_ent_tool_calls_total", "counter", "Tool calls that guests have made, by how they ended.", calls
+        )
         steps = [((("status", status),), count) for status, count in sorted(self._steps.items())]
-        yield metric("go_ent_steps_total", "counter", "Steps of tasks, chains and graphs that have ended, by status.", steps)
+        yield metric(
+            "go_ent_steps_total", "counter", "Steps of tasks, chains and graphs that have ended, by status.", steps
+        )
 
     def _of_state(self, statuses: Mapping[ExecutionStatus, int]) -> Iterator[str]:
-        yield gauge("go_ent_executions_running", "Executions that run in this process now.", len(self._engine.guests.watch.ids))
+        yield gauge(
+            "go_ent_executions_running", "Executions that run in this process now.", len(self._engine.guests.watch.ids)
+        )
         yield gauge("go_ent_workers", "Worker processes of the sandbox.", self._composer.box.started)
         kept = [((("status", status),), count) for status, count in statuses.items()]
         yield metric("go_ent_executions", "gauge", "Executions on record in this project, by status.", kept)
@@ -118,7 +130,9 @@ def _of_budget(budget: BudgetReport | None) -> Iterator[str]:
     if budget is None:
         return
     day = budget.day
-    yield gauge("go_ent_budget_spent_usd", "Dollars spent today, with estimates where a cost is not known.", day.spent_usd)
+    yield gauge(
+        "go_ent_budget_spent_usd", "Dollars spent today, with estimates where a cost is not known.", day.spent_usd
+    )
     yield gauge("go_ent_budget_reserved_usd", "Dollars held for calls under way.", day.reserved_usd)
     yield gauge("go_ent_budget_spent_tokens", "Tokens used today.", day.spent_tokens)
     yield gauge("go_ent_budget_reserved_tokens", "Tokens held for calls under way.", day.reserved_tokens)

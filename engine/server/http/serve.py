@@ -77,7 +77,9 @@ def parse_address(text: str) -> Address:
     """`HOST:PORT`, or a port of loopback; port 0 is any that is free. Names are looked up."""
     match = ADDRESS.fullmatch(text.strip())
     if match is None or int(match["port"]) > 65535:
-        raise BadAddress(f"--http {text[:80]!r} is no address: write HOST:PORT, like 127.0.0.1:8000 or [::1]:8000, or only a port")
+        raise BadAddress(
+            f"--http {text[:80]!r} is no address: write HOST:PORT, like 127.0.0.1:8000 or [::1]:8000, or only a port"
+        )
     name = (match["host"] or LOOPBACK[0]).strip("[]").lower()
     try:
         found = socket.getaddrinfo(name, int(match["port"]), type=socket.SOCK_STREAM)
@@ -88,24 +90,32 @@ def parse_address(text: str) -> Address:
 
 
 def read_rules(
-    config: ServeConfig, address: Address, engine: Engine, version: str, environ: Mapping[str, str], token_env: str | None
+    config: ServeConfig,
+    address: Address,
+    engine: Engine,
+    version: str,
+    environ: Mapping[str, str],
+    token_env: str | None,
 ) -> Rules:
     """Who is let in; `ConfigError` if that would be anybody, or nobody.
 
-    What a folder says that nobody trusts makes no client, and lets no name and no page in. Nor does any folder where there are no
-    tokens: whoever owns a name can lead a browser of this user here by it.
+    What a folder says that nobody trusts makes no client, and lets no name and no page in. Nor does any folder where
+    there are no tokens: whoever owns a name can lead a browser of this user here by it.
     """
     trusted = engine.trusted
     if config.clients and not trusted and token_env is None:
         raise ConfigError(
-            f"the clients of [serve.clients] are not let in, for nobody has trusted {engine.project}: look at its .go-ent/config.toml, "
+            f"the clients of [serve.clients] are not let in, for nobody has trusted {engine.project}: look at "
+            "its .go-ent/config.toml, "
             "then say go-ent trust there; or give a token of your own with --token-env VARIABLE"
         )
     tokens = read_tokens(config.clients if trusted else {}, engine.project, environ, everything_env=token_env)
     if not tokens and not address.is_loopback:
         raise ConfigError(
-            f"{address.name} can be reached from other machines, so whoever calls needs a token: put one into a variable and say "
-            "--token-env VARIABLE, or name clients under [serve.clients.NAME] in .go-ent/config.toml; or listen on 127.0.0.1"
+            f"{address.name} can be reached from other machines, so whoever calls needs a token: put one into "
+            "a variable and say "
+            "--token-env VARIABLE, or name clients under [serve.clients.NAME] in .go-ent/config.toml; or "
+            "listen on 127.0.0.1"
         )
     named = trusted and bool(tokens)
     hosts = {*LOOPBACK, address.name, *(config.hosts if named else ())}
@@ -122,7 +132,9 @@ def listen(address: Address) -> socket.socket:
         made.listen(128)
     except OSError as error:
         made.close()
-        raise ConfigError(f"--http {address.name}:{address.port} can't be listened on: {error.strerror or error}") from None
+        raise ConfigError(
+            f"--http {address.name}:{address.port} can't be listened on: {error.strerror or error}"
+        ) from None
     return made
 
 
@@ -141,7 +153,9 @@ def url_of(made: socket.socket) -> str:
 
 def who(tokens: Tokens) -> str:
     """Who may call, for a person to read."""
-    return f"to who has a token: {', '.join(names_of(tokens))}" if tokens else "to programs of this user, without a token"
+    return (
+        f"to who has a token: {', '.join(names_of(tokens))}" if tokens else "to programs of this user, without a token"
+    )
 
 
 async def serve(
@@ -153,7 +167,9 @@ async def serve(
     stop: asyncio.Event,
     started: Callable[[], None],
 ) -> None:
-    """Serve until *stop* is set. Then nobody is let in any more, executions are interrupted, and who waits is answered."""
+    """Serve until *stop* is set. Then nobody is let in any more, executions are interrupted, and who waits is
+    answered.
+    """
     become(NOBODY)
     config = engine.config.serve
     callers = max(1, len(rules.tokens.known))

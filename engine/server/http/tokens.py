@@ -46,7 +46,9 @@ class Tokens:
 def read_tokens(
     clients: Mapping[str, ClientConfig], project: Path, environ: Mapping[str, str], *, everything_env: str | None = None
 ) -> Tokens:
-    """The tokens of *clients*, and the one in *everything_env*, with which one may what the project may. `ConfigError` if one won't do."""
+    """The tokens of *clients*, and the one in *everything_env*, with which one may what the project may.
+    `ConfigError` if one won't do.
+    """
     found: list[tuple[str, str, Caller]] = []
     if everything_env is not None:
         found.append(("--token-env", _from_environment(everything_env, environ, "--token-env"), REMOTE))
@@ -66,7 +68,9 @@ def read_tokens(
 
 
 def caller_of(name: str, config: ClientConfig) -> Caller:
-    return Caller(name, allow=config.allow, may_compose=config.compose, may_run_agents=config.engine, ends_with_project=True)
+    return Caller(
+        name, allow=config.allow, may_compose=config.compose, may_run_agents=config.engine, ends_with_project=True
+    )
 
 
 def names_of(tokens: Tokens) -> Iterable[str]:
@@ -81,7 +85,9 @@ def _digest(token: str) -> bytes:
 def _check(token: str, where: str) -> None:
     """Whether a token will do. Nothing that is said quotes it."""
     if not LEAST <= len(token) <= MOST:
-        raise ConfigError(f"{where}: a token has {LEAST} to {MOST} characters, and this one has {len(token)}; {MAKE_ONE}")
+        raise ConfigError(
+            f"{where}: a token has {LEAST} to {MOST} characters, and this one has {len(token)}; {MAKE_ONE}"
+        )
     if TOKEN.fullmatch(token) is None:
         raise ConfigError(f"{where}: a token is ASCII without spaces, and this one is not; {MAKE_ONE}")
 
@@ -113,4 +119,6 @@ def _from_file(path: Path, where: str) -> str:
     try:
         return data.decode("ascii").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise ConfigError(f"{where}: a token is ASCII without spaces, and what is in {path} is not; {MAKE_ONE}") from None
+        raise ConfigError(
+            f"{where}: a token is ASCII without spaces, and what is in {path} is not; {MAKE_ONE}"
+        ) from None

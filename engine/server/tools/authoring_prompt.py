@@ -73,14 +73,16 @@ What the code may call:
 
 ```python
 {stubs}```
-"""
+"""  # noqa: E501
 
 
 def add(server: FastMCP, composer: Composer) -> None:
     """Add the prompt to *server*."""
 
     @server.prompt
-    async def author_composed_tool(task: Annotated[str, Field(description="What the tool should do.")]) -> list[Message]:
+    async def author_composed_tool(
+        task: Annotated[str, Field(description="What the tool should do.")],
+    ) -> list[Message]:
         """Author a composed tool: the format, an example, and the stubs of what it may call."""
         try:
             stubs = await granted_stubs(composer, MAX_STUBS)

@@ -1,7 +1,8 @@
 """Tells connected clients when the tools they find listed change: whoever has changed them, and however.
 
-Clients of the 2026-07-28 protocol subscribe; those of older ones are told over their connection. The stores' folders are looked
-at twice a second while somebody listens: that works on every file system, and for folders that are not there yet.
+Clients of the 2026-07-28 protocol subscribe; those of older ones are told over their connection. The stores' folders
+are looked at twice a second while somebody listens: that works on every file system, and for folders that are not there
+yet.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from fastmcp.server.providers import Provider
 from fastmcp.tools.base import ToolResult
 from mcp.server.context import CallNext as Next
 from mcp.server.context import HandlerResult, ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp_types import CallToolRequestParams, SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -187,7 +194,9 @@ class Changes(Provider):
                         tell()
 
     async def look_for(self, caller: Caller) -> None:
-        """Look, and let *caller* ask for the new list: programs build a model's next request from the one that they have."""
+        """Look, and let *caller* ask for the new list: programs build a model's next request from the one that they
+        have.
+        """
         relisted, told = self._relisted.get(caller), self.told
         if relisted is not None:
             relisted.clear()

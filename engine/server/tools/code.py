@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 MAX_LIMIT = 50
 MAX_STUBS = 40_000  # characters
 NONE_FITS = "no tool that is granted fits: fewer words find more, none lists all"
-NONE = "no tool is granted here yet: code_execute runs plain Python; servers, APIs and grants are named in .go-ent/config.toml"
+NONE = (
+    "no tool is granted here yet: code_execute runs plain Python; servers, APIs and grants are named in "
+    ".go-ent/config.toml"
+)
 
 __all__ = ["add", "failed"]
 
@@ -33,7 +36,9 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @answering()
     async def tool_search(
         words: Annotated[str, Field(description="What the tool should do; empty lists all.")] = "",
-        detail: Annotated[Literal["brief", "stubs", "full"], Field(description="A line each, typed stubs, or schemas too.")] = "brief",
+        detail: Annotated[
+            Literal["brief", "stubs", "full"], Field(description="A line each, typed stubs, or schemas too.")
+        ] = "brief",
         namespace: Annotated[str | None, Field(description="Only this namespace.")] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10,
     ) -> ToolResult:
@@ -43,14 +48,18 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
             found = await composer.catalogue.search(words, grants, namespace=namespace, limit=limit)
         else:
             found = await composer.catalogue.tools(grants, namespace)
-        problems = "".join(f"\n{origin} is not available: {problem}" for origin, problem in current().problems(composer).items())
+        problems = "".join(
+            f"\n{origin} is not available: {problem}" for origin, problem in current().problems(composer).items()
+        )
         more = f"\n… and {len(found) - limit} more: search with words, or by namespace" if len(found) > limit else ""
         none = NONE_FITS if words.strip() or namespace else NONE
         return text(cut(show(found[:limit], detail) if found else none, MAX_STUBS) + more + cut(problems))
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     @answering()
-    async def tool_schema(names: Annotated[list[str], Field(min_length=1, max_length=MAX_LIMIT, description="Full names.")]) -> ToolResult:
+    async def tool_schema(
+        names: Annotated[list[str], Field(min_length=1, max_length=MAX_LIMIT, description="Full names.")],
+    ) -> ToolResult:
         """Typed stubs of tools: their parameters, what they return, what they do."""
         grants = current().grants(composer)
         found, problems = [], []
@@ -67,11 +76,17 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @answering()
     async def code_execute(
         code: Annotated[
-            str, Field(description="Python. Call tools as `await tools.namespace.name(...)`; the last expression is the result.")
+            str,
+            Field(
+                description="Python. Call tools as `await tools.namespace.name(...)`; the last expression is the "
+                "result."
+            ),
         ],
         inputs: Annotated[dict[str, Any] | None, Field(description="Variables for the code.")] = None,
         session: Annotated[str | None, Field(description="Keep variables between calls under this name.")] = None,
-        limits: Annotated[dict[str, float] | None, Field(description="Narrower limits: timeout_s, cpu_s, memory_mb …")] = None,
+        limits: Annotated[
+            dict[str, float] | None, Field(description="Narrower limits: timeout_s, cpu_s, memory_mb …")
+        ] = None,
     ) -> ToolResult:
         """Run Python over the granted tools in a sandbox: fresh each time, or in a named session."""
         order = GuestOrder(code=code, inputs=inputs or {}, session=session, limits=limits)

@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 FORMAT = """\
 A Python file: a `# /// tool` block with `# name = "..."`, closed by `# ///`; optionally an `# /// examples` block of JSON
 objects {"inputs", "result", "calls": [{"tool", "arguments", "result"}]}; then the function of that name, every parameter and
-the return typed, with a docstring. It calls tools as `await tools.namespace.name(...)`."""
+the return typed, with a docstring. It calls tools as `await tools.namespace.name(...)`."""  # noqa: E501
 SAVED = shape("name", "version", name=STRING, version=INTEGER, created=BOOLEAN, examples=INTEGER)
 LISTED = rows("name", "scope", "calls", name=STRING, scope=STRING, calls=INTEGER, description=STRING, broken=STRING)
 SOURCE = shape("name", "version", "source", name=STRING, version=INTEGER, scope=STRING, source=STRING)
-TESTED = shape("name", "examples", name=STRING, examples=rows("number", "ok", number=INTEGER, ok=BOOLEAN, problem=STRING))
+TESTED = shape(
+    "name", "examples", name=STRING, examples=rows("number", "ok", number=INTEGER, ok=BOOLEAN, problem=STRING)
+)
 VERSIONS = rows("version", "digest", "current", version=INTEGER, digest=STRING, current=BOOLEAN)
 SUGGESTED = shape("suggestions", suggestions=rows("runs", "source", runs=INTEGER, source=STRING))
 MOST_VERSIONS = 100
@@ -56,10 +58,15 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         """Save a composed tool: checked, its examples run, versioned. Nothing is saved if anything is wrong."""
         caller = current()
         if caller.allow is not None:
-            _granted(composer, toolfile.read(source).name)  # whoever may not call a tool does not change what others call
+            _granted(
+                composer, toolfile.read(source).name
+            )  # whoever may not call a tool does not change what others call
         saved = await composer.compose(source, scope=caller.scope or "project")
         what = "saved as" if saved.created else "unchanged, still"
-        words = f"{saved.name}: {what} version {saved.version}; {saved.examples} {'example' if saved.examples == 1 else 'examples'} passed"
+        words = (
+            f"{saved.name}: {what} version {saved.version}; {saved.examples} "
+            f"{'example' if saved.examples == 1 else 'examples'} passed"
+        )
         return said(words, name=saved.name, version=saved.version, created=saved.created, examples=saved.examples)
 
     @server.tool(annotations=RUNS, output_schema=RUN)
@@ -133,16 +140,24 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
         return said("\n".join(lines), name=name, versions=found)
 
     @server.tool(
-        annotations={**KEEPS, "idempotentHint": False}, output_schema=shape("name", "version", name=STRING, version=INTEGER, of=INTEGER)
+        annotations={**KEEPS, "idempotentHint": False},
+        output_schema=shape("name", "version", name=STRING, version=INTEGER, of=INTEGER),
     )
     @answering("compose")
     async def tool_rollback(name: str, version: int) -> ToolResult:
         """Bring an earlier version of a composed tool back, as a new version with its content."""
         _granted(composer, name)
         made = await composer.rollback(name, version, scope=current().scope)
-        return said(f"{name}: version {made.number} has the content of version {version}", name=name, version=made.number, of=version)
+        return said(
+            f"{name}: version {made.number} has the content of version {version}",
+            name=name,
+            version=made.number,
+            of=version,
+        )
 
-    @server.tool(annotations={**KEEPS, "destructiveHint": True}, output_schema=shape("name", "scope", name=STRING, scope=STRING))
+    @server.tool(
+        annotations={**KEEPS, "destructiveHint": True}, output_schema=shape("name", "scope", name=STRING, scope=STRING)
+    )
     @answering("compose")
     async def tool_delete(name: str) -> ToolResult:
         """Remove a composed tool. Its versions stay: tool_rollback brings it back."""

@@ -39,14 +39,17 @@ RESULT = shape(
 
 
 def add(server: FastMCP, engine: Engine) -> None:
-    """Add the tool to *server*, and let the engine ask the client's model. An agent that go-ent has started gets neither: both cost."""
+    """Add the tool to *server*, and let the engine ask the client's model. An agent that go-ent has started gets
+    neither: both cost.
+    """
     if TAG in os.environ:
         return
     engine.asking.sample = sample
     kept = Kept[list[SummaryLink]]()
 
     @server.tool(
-        annotations={"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}, output_schema=RESULT
+        annotations={"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True},
+        output_schema=RESULT,
     )
     @answering("agents")
     async def engine_summarize(
@@ -59,14 +62,18 @@ def add(server: FastMCP, engine: Engine) -> None:
         if isinstance(links, ToolResult):
             return links
         if not links:
-            return ToolResult(structured_content={"execution_id": state.id, "status": "short enough: nothing was summarised"})
+            return ToolResult(
+                structured_content={"execution_id": state.id, "status": "short enough: nothing was summarised"}
+            )
         made = {"execution_id": state.id, "status": "summarised", **_of_link(links[-1])}
         if len(links) > 1:
             made["summaries"] = [_of_link(link) for link in links[:20]]
         return ToolResult(structured_content=made)
 
 
-async def _links(engine: Engine, execution_id: str, model: str | None, kept: Kept[list[SummaryLink]]) -> list[SummaryLink] | ToolResult:
+async def _links(
+    engine: Engine, execution_id: str, model: str | None, kept: Kept[list[SummaryLink]]
+) -> list[SummaryLink] | ToolResult:
     """The summaries that were made; or what the client's model is to say first, as the result of the call."""
     if not asked_later():
         return await to_its_end(engine.summarize(execution_id, model=model))

@@ -1,8 +1,8 @@
 """How a composed tool is shown to an MCP client: short, and so that no tool's file can spoil the list for the others.
 
-A client hands the whole list to a model's API, or compiles every schema in it: one that it can't take costs all of them. So a
-schema is shown as it is only if it keeps to the few words that every client knows; else an open one stands for it. What a tool
-takes and returns is checked by the composer in any case.
+A client hands the whole list to a model's API, or compiles every schema in it: one that it can't take costs all of
+them. So a schema is shown as it is only if it keeps to the few words that every client knows; else an open one stands
+for it. What a tool takes and returns is checked by the composer in any case.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def takes_text(shown: dict[str, Any]) -> bool:
 
 
 def effects(tool: Composed, composer: Composer) -> ToolAnnotations:
-    """What is known of a tool's effects: those of the tools it calls, by what their sources say. What is not known is left out."""
+    """What is known of a tool's effects: those of the tools it calls, by what their sources say. What is not known
+    is left out.
+    """
     facts = _facts(tool, composer, set())
     reads = all(one.read_only for one in facts)
     harmless = all(one.read_only or one.destructive is False for one in facts)
@@ -99,7 +101,9 @@ def _facts(tool: Composed, composer: Composer, seen: set[str]) -> list[Hints]:
 
 
 def _shown(schema: dict[str, Any], keys: re.Pattern[str]) -> dict[str, Any] | None:
-    """A schema in the words that every client knows, with what it refers to written out; None if it can't be said so."""
+    """A schema in the words that every client knows, with what it refers to written out; None if it can't be said
+    so.
+    """
     try:
         if len(to_json(schema)) > 4 * MAX_SCHEMA:
             return None

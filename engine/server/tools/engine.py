@@ -41,8 +41,21 @@ if TYPE_CHECKING:
     from fastmcp import FastMCP
 
 MOST_LISTED = 20
-BUDGET = shape("day", day=OBJECT, month=OBJECT, task={}, execution={}, hard=BOOLEAN, runtimes=ARRAY, models=ARRAY, reservations=ARRAY)
-LOOKED: dict[str, Any] = {"type": "object", "properties": {**STATUS["properties"], "checkpoints": ARRAY, "executions": ARRAY}}
+BUDGET = shape(
+    "day",
+    day=OBJECT,
+    month=OBJECT,
+    task={},
+    execution={},
+    hard=BOOLEAN,
+    runtimes=ARRAY,
+    models=ARRAY,
+    reservations=ARRAY,
+)
+LOOKED: dict[str, Any] = {
+    "type": "object",
+    "properties": {**STATUS["properties"], "checkpoints": ARRAY, "executions": ARRAY},
+}
 DECIDES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
 
 
@@ -54,14 +67,17 @@ def add(server: FastMCP, engine: Engine, composer: Composer) -> None:
     @server.tool(annotations=READ_ONLY, output_schema=LOOKED)
     @answering()
     async def engine_status(
-        execution_id: Annotated[str | None, Field(description="Or the beginning of it; without one, the newest are listed.")] = None,
+        execution_id: Annotated[
+            str | None, Field(description="Or the beginning of it; without one, the newest are listed.")
+        ] = None,
     ) -> ToolResult:
         """Where an execution stands: what it has done, what it waits for; or the list of the newest."""
         if execution_id is not None:
             return of_state(await current().find(engine, execution_id))
         found = await current().executions(engine, MOST_LISTED)
         listed = [
-            {"execution_id": one.id, "status": one.status, "kind": one.kind, "title": one.title, "created": one.created} for one in found
+            {"execution_id": one.id, "status": one.status, "kind": one.kind, "title": one.title, "created": one.created}
+            for one in found
         ]
         return ToolResult(structured_content={"executions": listed})
 
@@ -85,7 +101,8 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         plan: Annotated[
             list[dict[str, Any]] | dict[str, Any] | None,
             Field(
-                description="Instead: a graph of {id, prompt | tool, inputs | code | command, depends_on, …}; `${id.output}` is a result."
+                description="Instead: a graph of {id, prompt | tool, inputs | code | command, depends_on, …}; "
+                "`${id.output}` is a result."
             ),
         ] = None,
         strategy: Literal["auto", "single", "multi", "parallel"] = "auto",
@@ -93,7 +110,9 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         role: Annotated[str | None, Field(description="Who does it: developer, reviewer …")] = None,
         skills: list[str] | None = None,
         model: str | None = None,
-        runtime: Annotated[str | None, Field(description="claude-code, open-code or cli; else one that is there.")] = None,
+        runtime: Annotated[
+            str | None, Field(description="claude-code, open-code or cli; else one that is there.")
+        ] = None,
         command: Annotated[str | None, Field(description="A command that the configuration names.")] = None,
         tool: Annotated[str | None, Field(description="Instead: a composed tool.")] = None,
         inputs: Annotated[dict[str, Any] | None, Field(description="Of the tool.")] = None,
@@ -108,11 +127,37 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         dry_run: Annotated[bool, Field(description="Show the prompts, start nothing.")] = False,
         wait: Annotated[bool, Field(description="False: answer at once with the id; ask engine_status.")] = True,
     ) -> ToolResult:
-        """Have an agent, a command or the sandbox do a task, a handoff chain (multi) or a graph (plan), within the budget."""
-        given: dict[str, Any] = {"description": task, "strategy": strategy, "type": type, "role": role, "skills": skills, "model": model}
-        given |= {"runtime": runtime, "command": command, "tool": tool, "inputs": inputs, "access": access, "files": files}
-        given |= {"context": context, "budget": budget, "timeout_s": timeout_s, "pinned": pinned, "threshold": threshold}
-        work = _plan(plan, given) if plan is not None else Task(**{name: value for name, value in given.items() if value is not None})
+        """Have an agent, a command or the sandbox do a task, a handoff chain (multi) or a graph (plan), within the
+        budget.
+        """
+        given: dict[str, Any] = {
+            "description": task,
+            "strategy": strategy,
+            "type": type,
+            "role": role,
+            "skills": skills,
+            "model": model,
+        }
+        given |= {
+            "runtime": runtime,
+            "command": command,
+            "tool": tool,
+            "inputs": inputs,
+            "access": access,
+            "files": files,
+        }
+        given |= {
+            "context": context,
+            "budget": budget,
+            "timeout_s": timeout_s,
+            "pinned": pinned,
+            "threshold": threshold,
+        }
+        work = (
+            _plan(plan, given)
+            if plan is not None
+            else Task(**{name: value for name, value in given.items() if value is not None})
+        )
         if plan is None and concurrency is not None:
             raise BadTask("concurrency is for a plan")
         _check_guests(work)
@@ -139,7 +184,10 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         execution_id: str,
         unfinished: Annotated[
             list[str] | None,
-            Field(description="For calls or steps of which nobody knows whether they were done: retry, skip, fail, or NAME=retry …"),
+            Field(
+                description="For calls or steps of which nobody knows whether they were done: retry, skip, fail, or "
+                "NAME=retry …"
+            ),
         ] = None,
         timeout_s: Annotated[float | None, Field(description="Of code: from now on.")] = None,
         anyway: Annotated[bool, Field(description="Although something has changed.")] = False,
@@ -153,7 +201,15 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         if timeout_s is not None and most is not None and timeout_s > most:
             raise BadTask(f"timeout_s can be {most:g} at the most: that is the project's limit")
         decided = Unfinished.parse(unfinished or ())
-        return await go_on(state, composer, engine, unfinished=decided, anyway=anyway, timeout_s=timeout_s, from_checkpoint=from_checkpoint)
+        return await go_on(
+            state,
+            composer,
+            engine,
+            unfinished=decided,
+            anyway=anyway,
+            timeout_s=timeout_s,
+            from_checkpoint=from_checkpoint,
+        )
 
     @server.tool(annotations={**DECIDES, "idempotentHint": False}, output_schema=STATUS)
     @answering("agents")
@@ -172,7 +228,12 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
 def _plan(plan: list[dict[str, Any]] | dict[str, Any], given: dict[str, Any]) -> Plan:
     """A graph. What else was given belongs into its tasks."""
     own = {name: given[name] for name in ("budget", "threshold") if given[name] is not None}
-    usual = {"strategy": ("auto", "parallel"), "type": ("other",), "access": ("edit",), **{name: (one,) for name, one in own.items()}}
+    usual = {
+        "strategy": ("auto", "parallel"),
+        "type": ("other",),
+        "access": ("edit",),
+        **{name: (one,) for name, one in own.items()},
+    }
     wrong = [name for name, value in given.items() if value and value not in usual.get(name, ())]
     if wrong:
         named = "task" if wrong[0] == "description" else wrong[0]
@@ -187,7 +248,10 @@ def _check_guests(work: Work) -> None:
         return
     tasks = work.task if isinstance(work, Plan) else (work,) if isinstance(work, Task) else work
     if any(task.tool or task.code for task in tasks):
-        raise NotAllowed(f"client {current().name} runs code and composed tools with code_execute and tool_run, within its own grants")
+        raise NotAllowed(
+            f"client {current().name} runs code and composed tools with code_execute and tool_run, within its "
+            "own grants"
+        )
 
 
 def _shown(shown: Prompt | str) -> str:

@@ -37,7 +37,10 @@ MAX_FILES = 1_000  # of one store: past that its tools are run by tool_run alone
 IMAGE_S = 3.0  # that a list waits for the sandbox image
 SHARE = 1_000  # characters of a definition, on average: a long one takes the place of several
 META = "go-ent/run"
-LONG = "It ran to its end: don't run it again for this. Its result is too long to be given as what the tool says it returns: "
+LONG = (
+    "It ran to its end: don't run it again for this. Its result is too long to be given as what the tool says it "
+    "returns: "
+)
 
 
 def add(server: FastMCP, composer: Composer, engine: Engine) -> NamedTools:
@@ -75,13 +78,17 @@ class NamedTool(Tool):
         return await _run(self, arguments)
 
     def answer(self, run: CodeRun) -> ToolResult:
-        """A run as an answer of the tool's own: what it returned, as its output schema says; how it went stands beside it.
+        """A run as an answer of the tool's own: what it returned, as its output schema says; how it went stands beside
+        it.
 
-        Anything but a result is an error without structured content: clients hold that to the output schema, errors too.
+        Anything but a result is an error without structured content: clients hold that to the output schema, errors
+        too.
         """
         whole = of_run(run)
         told = dict(whole.structured_content or {})
-        beside: dict[str, Any] = {META: {key: told[key] for key in ("execution_id", "status", "stdout", "usage") if key in told}}
+        beside: dict[str, Any] = {
+            META: {key: told[key] for key in ("execution_id", "status", "stdout", "usage") if key in told}
+        }
         if run.status != "completed":
             return ToolResult(content=whole.content, meta=beside, is_error=True)
         shown = self.output_schema or {}
@@ -90,7 +97,9 @@ class NamedTool(Tool):
         said = run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode()
         if definitions.WRAPPED not in shown and isinstance(run.result, dict):
             return ToolResult(content=said, structured_content=run.result, meta=beside)
-        return ToolResult(content=said, structured_content={"result": run.result}, meta={**beside, "fastmcp": {"wrap_result": True}})
+        return ToolResult(
+            content=said, structured_content={"result": run.result}, meta={**beside, "fastmcp": {"wrap_result": True}}
+        )
 
 
 @answering()
@@ -160,7 +169,9 @@ class NamedTools(Provider):
             return BrokenTool(name=name, parameters=definitions.OPEN, reason=cut(reason)) if reason else None
 
     async def _has_image(self) -> bool:
-        """Whether a guest can say what the tools take. A client that is new to this machine does not wait until one can."""
+        """Whether a guest can say what the tools take. A client that is new to this machine does not wait until one
+        can.
+        """
         if self.composer.box.has_image:
             return True
         if not await asyncio.to_thread(stamps_of, self.composer):
@@ -191,14 +202,24 @@ class NamedTools(Provider):
                 calls = await asyncio.to_thread(self._calls)
                 found = composed.found
                 newest = sorted(found, key=lambda name: (-stamps.get((found[name].scope, name), (0,))[0], name))
-                used = [(scope_name, count) for scope_name, count in calls.items() if count and found.get(scope_name[1]) is not None]
-                most_used = sorted({name: count for (scope, name), count in used if found[name].scope == scope}.items(), key=_by_use)
+                used = [
+                    (scope_name, count)
+                    for scope_name, count in calls.items()
+                    if count and found.get(scope_name[1]) is not None
+                ]
+                most_used = sorted(
+                    {name: count for (scope, name), count in used if found[name].scope == scope}.items(), key=_by_use
+                )
                 self._order = list(_alternating(newest, [name for name, _ in most_used]))
                 self._key = key
             return self._order
 
     def _calls(self) -> dict[tuple[str, str], int]:
-        return {(scope, name): used.calls for scope, usage in self.composer.usage.items() for name, used in usage.all().items()}
+        return {
+            (scope, name): used.calls
+            for scope, usage in self.composer.usage.items()
+            for name, used in usage.all().items()
+        }
 
 
 def _by_use(item: tuple[str, int]) -> tuple[int, str]:

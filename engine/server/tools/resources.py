@@ -39,7 +39,9 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         """Typed stubs of the tools that code may call."""
         return await said(granted_stubs(composer, MAX_STUBS))
 
-    @server.resource("go-ent://stubs/{namespace}", name="stubs of a namespace", mime_type="text/x-python", annotations=ANNOTATIONS)
+    @server.resource(
+        "go-ent://stubs/{namespace}", name="stubs of a namespace", mime_type="text/x-python", annotations=ANNOTATIONS
+    )
     async def stubs_of(namespace: str) -> str:
         """Typed stubs of the tools of one namespace."""
         return await said(granted_stubs(composer, MAX_STUBS, namespace))
@@ -51,7 +53,12 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         names = ("status", "kind", "title", "created", "resumable")
         return json.dumps([{"execution_id": row.id, **{name: getattr(row, name) for name in names}} for row in found])
 
-    @server.resource("go-ent://executions/{execution_id}/log", name="log of an execution", mime_type="text/plain", annotations=ANNOTATIONS)
+    @server.resource(
+        "go-ent://executions/{execution_id}/log",
+        name="log of an execution",
+        mime_type="text/plain",
+        annotations=ANNOTATIONS,
+    )
     async def execution_log(execution_id: str) -> str:
         """What an execution has done, record by record: the newest of it."""
         state = await said(current().find(engine, execution_id))
@@ -67,9 +74,13 @@ async def said(work: Awaitable[T]) -> T:
 
 
 async def granted_stubs(composer: Composer, most: int, namespace: str | None = None) -> str:
-    """Stubs of what the caller may call, as many as fit *most* characters; the others by their signatures, or by number."""
+    """Stubs of what the caller may call, as many as fit *most* characters; the others by their signatures, or by
+    number.
+    """
     found = await composer.catalogue.tools(current().grants(composer), namespace)
-    problems = "".join(f"# {origin} is not available: {problem[:300]}\n" for origin, problem in current().problems(composer).items())
+    problems = "".join(
+        f"# {origin} is not available: {problem[:300]}\n" for origin, problem in current().problems(composer).items()
+    )
     if not found:
         return f"{problems}# no tool {f'of {namespace[:80]} ' if namespace else ''}is granted here\n"
     return await asyncio.to_thread(_fitting, found, most, problems[:2000])
@@ -83,7 +94,12 @@ def _fitting(found: list[ToolSpec], most: int, problems: str) -> str:
     shown = _first(lines, most)
     left = len(lines) - len(shown)
     more = f"# … and {left} more: tool_search finds them\n" if left else ""
-    return "# too many for stubs of all: tool_schema has them by name\n" + "".join(f"{line}\n" for line in shown) + more + problems
+    return (
+        "# too many for stubs of all: tool_schema has them by name\n"
+        + "".join(f"{line}\n" for line in shown)
+        + more
+        + problems
+    )
 
 
 def _first(lines: Iterable[str], most: int) -> list[str]:
@@ -114,7 +130,9 @@ def _line(record: dict[str, Any]) -> str:
     if record["kind"] == "status" and isinstance(rest.get("changes"), dict):
         rest = {name: value for name, value in rest["changes"].items() if name in ("status", "error") and value}
     if record["kind"] == "step_finished" and isinstance(rest.get("result"), dict):
-        rest = {name: value for name, value in rest["result"].items() if name in ("status", "error", "output") and value}
+        rest = {
+            name: value for name, value in rest["result"].items() if name in ("status", "error", "output") and value
+        }
     try:
         at = time.strftime("%H:%M:%S", time.localtime(record["at"]))
         text = json.dumps(rest, ensure_ascii=False, default=str) if rest else ""

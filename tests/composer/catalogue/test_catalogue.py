@@ -45,7 +45,12 @@ class Fake:
         schema: Schema = {"type": "object"}
         self._specs = [
             ToolSpec(
-                f"{prefix}{name}", f"Does {name}.", spec.get("input", schema), spec.get("output"), spec.get("hints", Hints()), self.origin
+                f"{prefix}{name}",
+                f"Does {name}.",
+                spec.get("input", schema),
+                spec.get("output"),
+                spec.get("hints", Hints()),
+                self.origin,
             )
             for name in tools
         ]
@@ -79,7 +84,9 @@ class TestNames:
     async def test_a_collision_names_both_and_stops_nobody_else(self) -> None:
         catalogue = Catalogue([FunctionSource({"github": len_of, "fine": len_of}), Fake("github", {"search": 1})])
         assert [spec.name for spec in await catalogue.tools(ALL)] == ["fine", "github.search"]
-        with pytest.raises(Collision, match=r"'github': function github in .* and server github, where it is a namespace"):
+        with pytest.raises(
+            Collision, match=r"'github': function github in .* and server github, where it is a namespace"
+        ):
             await catalogue.call("github", {}, scope())
         assert "server github" in catalogue.problems["github"]
 
@@ -192,7 +199,11 @@ class TestFinding:
         ],
     )
     async def test_what_may_have_been_meant_is_close_and_destroys_nothing(self, name: str, expected: str) -> None:
-        files, web, shop = Fake("files", {"read": 1, "rename": 2}), Fake("web", {"get": 1, "post": 2}), Fake("shop", {"x": 1})
+        files, web, shop = (
+            Fake("files", {"read": 1, "rename": 2}),
+            Fake("web", {"get": 1, "post": 2}),
+            Fake("shop", {"x": 1}),
+        )
         files._specs += Fake("files", {"delete": 1}, hints=Hints(destructive=True))._specs
         catalogue = Catalogue([files, web, shop])
         with pytest.raises((NotGranted, ToolNotFound)) as caught:
@@ -202,14 +213,19 @@ class TestFinding:
     async def test_a_project_says_where_a_tool_is_granted(self) -> None:
         catalogue = Catalogue([Fake("web", {"get": 1, "post": 2})])
         catalogue.project_grants = project = Grants(["web.get"])
-        with pytest.raises(NotGranted, match=r"is not granted here: name it under \[grants\] allow in \.go-ent/config\.toml$"):
+        with pytest.raises(
+            NotGranted, match=r"is not granted here: name it under \[grants\] allow in \.go-ent/config\.toml$"
+        ):
             await catalogue.get("web.post", project)
         with pytest.raises(NotGranted, match=r"^web\.get is not granted here$"):  # it is the caller who has narrowed it
             await catalogue.get("web.get", project.narrowed(["web.post"]))
 
     def test_details(self) -> None:
         spec = ToolSpec(
-            "a.b", "Does it.", {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"type": "string"}
+            "a.b",
+            "Does it.",
+            {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+            {"type": "string"},
         )
         assert show([spec], "brief") == "a.b(n: int) -> str — Does it."
         assert "async def b(self, n: int) -> str:" in show([spec], "stubs")
@@ -227,7 +243,12 @@ class TestFinding:
 
 class TestCalling:
     async def test_checked_before_and_after(self) -> None:
-        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+        schema = {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}},
+            "required": ["n"],
+            "additionalProperties": False,
+        }
 
         catalogue = Catalogue([Fake("a", {"good": 5, "bad": "five"}, input=schema, output={"type": "integer"})])
         here = scope()

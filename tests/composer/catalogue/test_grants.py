@@ -33,7 +33,9 @@ class TestPatterns:
     def test_each(self, pattern: str, granted: list[str]) -> None:
         assert [name for name in NAMES if Grants([pattern]).allows(name)] == granted
 
-    @pytest.mark.parametrize("pattern", ["", ".", "a*", "*.a", "ns.*.a", "**", "a b", "a\n", "ns.", "../a", "ns.?", "é", "a" * 400])
+    @pytest.mark.parametrize(
+        "pattern", ["", ".", "a*", "*.a", "ns.*.a", "**", "a b", "a\n", "ns.", "../a", "ns.?", "é", "a" * 400]
+    )
     def test_what_is_no_pattern(self, pattern: str) -> None:
         with pytest.raises(BadName, match="grants nothing"):
             Grants([pattern])
@@ -93,7 +95,10 @@ def test_no_call_outside_the_grant_ever(shared_box: Sandbox, project: list[str],
 
     names = [name for name in NAMES if "deep" not in name]
     functions = {name: make(name) for name in names if "." not in name}
-    spaces = {space: {n.partition(".")[2]: make(n) for n in names if n.startswith(f"{space}.")} for space in ("ns", "other", "nsx")}
+    spaces = {
+        space: {n.partition(".")[2]: make(n) for n in names if n.startswith(f"{space}.")}
+        for space in ("ns", "other", "nsx")
+    }
 
     async def main() -> None:
         sources = [FunctionSource(functions), *(FunctionSource(tools, space) for space, tools in spaces.items())]

@@ -15,8 +15,12 @@ from go_ent.composer.catalogue.stubs import stub
 
 keys = st.sampled_from(["id", "name", "items", "$ref", "type", "properties"]) | st.text(max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(keys, inner, max_size=6), max_leaves=25)
-maps = st.dictionaries(st.text(max_size=4), scalars | st.dictionaries(keys, scalars, max_size=3), min_size=20, max_size=80)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(keys, inner, max_size=6), max_leaves=25
+)
+maps = st.dictionaries(
+    st.text(max_size=4), scalars | st.dictionaries(keys, scalars, max_size=3), min_size=20, max_size=80
+)
 
 
 def valid(value: Any, schema: dict[str, Any]) -> bool:
@@ -25,7 +29,10 @@ def valid(value: Any, schema: dict[str, Any]) -> bool:
 
 def count(schema: Any) -> int:
     """How many schemas are in it, itself included."""
-    within = [*schema.get("properties", {}).values(), *(schema[key] for key in ("items", "additionalProperties") if key in schema)]
+    within = [
+        *schema.get("properties", {}).values(),
+        *(schema[key] for key in ("items", "additionalProperties") if key in schema),
+    ]
     return 1 + sum(map(count, within))
 
 
@@ -68,7 +75,11 @@ def test_it_does_not_change_what_it_sees_and_makes_a_stub(seen: list[Any]) -> No
             [[{"a": 1}, {"a": 2.5, "b": "x"}], [{"a": None}]],
             {
                 "type": "array",
-                "items": {"type": "object", "properties": {"a": {"type": ["number", "null"]}, "b": {"type": "string"}}, "required": ["a"]},
+                "items": {
+                    "type": "object",
+                    "properties": {"a": {"type": ["number", "null"]}, "b": {"type": "string"}},
+                    "required": ["a"],
+                },
             },
         ),
         ([(1, 2)], {}),

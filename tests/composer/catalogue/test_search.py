@@ -18,7 +18,12 @@ def tool(name: str, description: str = "", **parameters: str) -> ToolSpec:
 
 
 TOOLS = [
-    tool("github.search_issues", "Search issues and pull requests.", q="the query, in GitHub's syntax", state="open or closed"),
+    tool(
+        "github.search_issues",
+        "Search issues and pull requests.",
+        q="the query, in GitHub's syntax",
+        state="open or closed",
+    ),
     tool("github.create_issue", "Open a new issue in a repository.", title="its title", body="its text"),
     tool("github.list_commits", "The commits of a branch.", sha="a branch or a commit"),
     tool("jira.getIssue", "One ticket by its key.", issueKey="such as ABC-1"),
@@ -96,18 +101,27 @@ def test_nothing_to_search() -> None:
 
 
 def test_other_alphabets() -> None:
-    assert [spec.name for spec in Index([*TOOLS, tool("wetter.heute", "Größe und Stärke; 天气 预报")]).search("größe 预报")] == [
-        "wetter.heute"
-    ]
+    assert [
+        spec.name for spec in Index([*TOOLS, tool("wetter.heute", "Größe und Stärke; 天气 预报")]).search("größe 预报")
+    ] == ["wetter.heute"]
 
 
 def test_odd_schemas() -> None:
-    odd: list[Any] = [None, 3, {"properties": 3}, {"properties": {3: None, "a": {"description": 4}}}, {"properties": {"find": True}}]
+    odd: list[Any] = [
+        None,
+        3,
+        {"properties": 3},
+        {"properties": {3: None, "a": {"description": 4}}},
+        {"properties": {"find": True}},
+    ]
     index = Index(ToolSpec(f"a.t{number}", "", schema) for number, schema in enumerate(odd))
     assert [spec.name for spec in index.search("find")] == ["a.t4"]
 
 
-@given(st.lists(st.builds(tool, st.text(max_size=20), st.text(max_size=60), a=st.text(max_size=30)), max_size=8), st.text(max_size=40))
+@given(
+    st.lists(st.builds(tool, st.text(max_size=20), st.text(max_size=60), a=st.text(max_size=30)), max_size=8),
+    st.text(max_size=40),
+)
 @settings(max_examples=50, deadline=None)
 def test_any_words_in_any_tools(specs: list[ToolSpec], words: str) -> None:
     index = Index(specs)

@@ -69,14 +69,26 @@ HOSTILE = [
     "x" * 3000,
 ]
 EVERYDAY = (
-    "id name title body labels user owner state items children parent next page limit query list str int dict Any Issue class".split()
-)
+    "id name title body labels user owner state items children parent next page limit query list str int dict Any "
+    "Issue class"
+).split()
 words = st.sampled_from(HOSTILE) | st.text(max_size=12) | st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,10}", fullmatch=True)
 refs = st.sampled_from(
-    ["#", "#/$defs/A", "#/$defs/B", "#/definitions/A", "#/properties/name", "#/$defs/A/properties/name", "https://x.test/y", "#/x"]
+    [
+        "#",
+        "#/$defs/A",
+        "#/$defs/B",
+        "#/definitions/A",
+        "#/properties/name",
+        "#/$defs/A/properties/name",
+        "https://x.test/y",
+        "#/x",
+    ]
 )
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | words
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=4)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=4
+)
 KINDS = ["string", "integer", "number", "boolean", "null", "object", "array", "any", "", 3, None]
 
 
@@ -109,7 +121,11 @@ def grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(words, inner, max_size=5)}),
         st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
         # not schemas at all, where one is expected
-        st.dictionaries(st.sampled_from(["type", "properties", "items", "enum", "$ref", "required", "allOf", "anyOf"]), values, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["type", "properties", "items", "enum", "$ref", "required", "allOf", "anyOf"]),
+            values,
+            max_size=3,
+        ),
     )
 
 
@@ -125,14 +141,19 @@ roots = st.builds(
     grown(schemas),
     schemas,
     grown(schemas),
-    st.just({}) | st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(words, schemas, max_size=6)}),
+    st.just({})
+    | st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(words, schemas, max_size=6)}),
 )
 parts = st.sampled_from(["list", "str", "dict", "search", "Issue", "import", "Any", "Literal", "_x"]) | st.from_regex(
     r"[A-Za-z][A-Za-z0-9_]{0,10}", fullmatch=True
 )
 specs = st.builds(
     ToolSpec,
-    name=st.builds(lambda space, part: f"{space}{part}", st.sampled_from(["", "github.", "list.", "tools.", "import.", "a.b."]), parts)
+    name=st.builds(
+        lambda space, part: f"{space}{part}",
+        st.sampled_from(["", "github.", "list.", "tools.", "import.", "a.b."]),
+        parts,
+    )
     | words,
     description=words | st.text(max_size=200),
     input_schema=roots,
@@ -154,7 +175,9 @@ def drawn_schema(random: Random, depth: int) -> Any:
     def some(most: int) -> list[Any]:
         return [inner() for _ in range(random.randint(1, most))]
 
-    kind = random.choice("object object object array array anyOf oneOf allOf enum enum const ref ref tuple dict mixed".split())
+    kind = random.choice(
+        "object object object array array anyOf oneOf allOf enum enum const ref ref tuple dict mixed".split()
+    )
     if depth <= 0 or random.random() < 0.25:
         kind = random.choice(["enum", "ref", "plain", "plain"])
     made: dict[str, Any] = {}
@@ -171,7 +194,9 @@ def drawn_schema(random: Random, depth: int) -> Any:
         case "allOf":
             made = {"allOf": [{"type": "object", "properties": {word(): inner()}}, *some(2)]}
         case "enum":
-            made = {"enum": [random.choice([word(), word(), 3, -1, True, None, 0.5]) for _ in range(random.randint(1, 5))]}
+            made = {
+                "enum": [random.choice([word(), word(), 3, -1, True, None, 0.5]) for _ in range(random.randint(1, 5))]
+            }
             made |= {"default": random.choice(made["enum"])}
         case "const":
             made = {"const": word()}
@@ -189,18 +214,26 @@ def drawn_schema(random: Random, depth: int) -> Any:
 def drawn(number: int) -> ToolSpec:
     """The tool of that number."""
     random = Random(number)
-    a, b = ({**drawn_schema(random, 5), "$defs": {n: drawn_schema(random, 3) for n in ("A", "Issue", "list")}} for _ in range(2))
+    a, b = (
+        {**drawn_schema(random, 5), "$defs": {n: drawn_schema(random, 3) for n in ("A", "Issue", "list")}}
+        for _ in range(2)
+    )
     a = (
         a
         if random.random() < 0.2
         else {**a, "type": "object", "properties": {random.choice(EVERYDAY): drawn_schema(random, 3) for _ in range(3)}}
     )
-    name = random.choice(["", "github.", "list.", "tools.", "a.b."]) + random.choice(EVERYDAY) + random.choice(["", str(number)])
+    name = (
+        random.choice(["", "github.", "list.", "tools.", "a.b."])
+        + random.choice(EVERYDAY)
+        + random.choice(["", str(number)])
+    )
     return ToolSpec(name, random.choice(HOSTILE), a, b, Hints(), learned=random.random() < 0.5)
 
 
 ALLOWED = (
-    "Module ImportFrom alias ClassDef AnnAssign Assign Call Dict AsyncFunctionDef arguments arg Expr Constant Name Load Store "
+    "Module ImportFrom alias ClassDef AnnAssign Assign Call Dict AsyncFunctionDef arguments arg Expr Constant "
+    "Name Load Store "
     "Subscript BinOp BitOr Tuple UnaryOp USub"
 ).split()
 
@@ -215,7 +248,9 @@ def takes(**properties: Any) -> dict[str, Any]:
 
 def head(spec: ToolSpec) -> str:
     """The line of the method, without the `async def`."""
-    return next(line for line in stub(spec).splitlines() if line.startswith("    async def ")).removeprefix("    async def ")
+    return next(line for line in stub(spec).splitlines() if line.startswith("    async def ")).removeprefix(
+        "    async def "
+    )
 
 
 def result(schema: Any) -> str:
@@ -248,7 +283,15 @@ def check_only_declares(text: str) -> None:
 def check_types(folder: Path, texts: list[str]) -> None:
     for number, text in enumerate(texts):
         (folder / f"stub_{number}.py").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-version=3.11", f"--cache-dir={folder / 'cache'}"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        "--python-version=3.11",
+        f"--cache-dir={folder / 'cache'}",
+    ]
     files = [f"stub_{number}.py" for number in range(len(texts))]
     done = subprocess.run([*command, *files], check=False, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[:4000] + done.stderr[:4000]
@@ -260,7 +303,10 @@ ISSUE = {
         "number": {"type": "integer"},
         "title": {"type": "string"},
         "closed_at": {"type": ["string", "null"], "format": "date-time"},
-        "labels": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+        "labels": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        },
         "parent": {"anyOf": [{"$ref": "#/$defs/Issue"}, {"type": "null"}]},
     },
     "required": ["number", "title", "closed_at"],
@@ -313,31 +359,62 @@ class github(Protocol):  # await tools.github.search_issues(...)
         state: which ones
         per_page: (at least 1, at most 100)
         """
-'''
+'''  # noqa: E501
 REALISTIC = [
     SEARCH,
-    ToolSpec("github.list", "Lists.", takes(list={"type": "array", "items": {"type": "integer"}}), {"type": "array", "items": ISSUE}),
-    ToolSpec("github.str", "Named as a type.", takes(str={"type": "string"}), takes(str={"type": "string"}, other={"type": "string"})),
-    ToolSpec("gitlab.search_issues", "The same name.", takes(**{"per-page": {"type": "integer"}}), SEARCH.output_schema),
-    ToolSpec("gitlab.get", "Every keyword.", {**takes(**{"class": {}, "from": {"type": "string"}, "self": {}}), "required": ["from"]}),
+    ToolSpec(
+        "github.list",
+        "Lists.",
+        takes(list={"type": "array", "items": {"type": "integer"}}),
+        {"type": "array", "items": ISSUE},
+    ),
+    ToolSpec(
+        "github.str",
+        "Named as a type.",
+        takes(str={"type": "string"}),
+        takes(str={"type": "string"}, other={"type": "string"}),
+    ),
+    ToolSpec(
+        "gitlab.search_issues", "The same name.", takes(**{"per-page": {"type": "integer"}}), SEARCH.output_schema
+    ),
+    ToolSpec(
+        "gitlab.get",
+        "Every keyword.",
+        {**takes(**{"class": {}, "from": {"type": "string"}, "self": {}}), "required": ["from"]},
+    ),
     ToolSpec("triage", "At the top.", ANYTHING, {"type": "object", "additionalProperties": {"type": "number"}}),
     ToolSpec("import.class", "A keyword.", {}, {"const": None}),
     ToolSpec("list.dict", "A type's name.", takes(Any={"type": "object"}), {"type": "object"}),
     ToolSpec("list.Any", "Also.", takes(a={}), {}),
     ToolSpec("tools.tools", "Also.", {}, {"type": "null"}),
-    tool(takes(a={"allOf": [{"$ref": "#/properties/b"}, takes(c={"type": "string"})]}, b=takes(d={"type": "integer"})), name="a.all_of"),
-    tool(takes(a={"enum": [1, True, None, "x", -3, 1.5]}, b={"enum": list(range(100))}), name="a.enums"),
-    tool(takes(a={"prefixItems": [{"type": "string"}, takes(x={})]}, b={"items": [{"type": "string"}]}), name="a.tuples"),
-    tool({"$ref": "#/$defs/In", "$defs": {"In": takes(a={"$ref": "#/$defs/In"})}}, {"$ref": "#/missing"}, name="a.refs"),
     tool(
-        takes(a={"type": "string", "default": None}, b={"type": "number", "default": 1}, c={"enum": ["x"], "default": "y"}),
+        takes(a={"allOf": [{"$ref": "#/properties/b"}, takes(c={"type": "string"})]}, b=takes(d={"type": "integer"})),
+        name="a.all_of",
+    ),
+    tool(takes(a={"enum": [1, True, None, "x", -3, 1.5]}, b={"enum": list(range(100))}), name="a.enums"),
+    tool(
+        takes(a={"prefixItems": [{"type": "string"}, takes(x={})]}, b={"items": [{"type": "string"}]}), name="a.tuples"
+    ),
+    tool(
+        {"$ref": "#/$defs/In", "$defs": {"In": takes(a={"$ref": "#/$defs/In"})}}, {"$ref": "#/missing"}, name="a.refs"
+    ),
+    tool(
+        takes(
+            a={"type": "string", "default": None}, b={"type": "number", "default": 1}, c={"enum": ["x"], "default": "y"}
+        ),
         name="a.defaults",
     ),
-    tool(takes(keys={"type": "integer"}, items={"type": "integer"}), takes(keys={"type": "integer"}, get={}, pop={}), name="a.methods"),
+    tool(
+        takes(keys={"type": "integer"}, items={"type": "integer"}),
+        takes(keys={"type": "integer"}, get={}, pop={}),
+        name="a.methods",
+    ),
     tool(takes(**{"a b": {"type": "object", "properties": {"self": {"$ref": "#"}}}}), name="a.recursive"),
     tool({"type": "string"}, {"type": "array", "items": {"$ref": "#"}}, name="a.odd"),
     tool({**takes(arguments={}, more={}), "additionalProperties": {"type": "integer"}}, name="a.rest"),
-    tool({}, {"type": "object", "properties": {"in": {"$ref": "#"}, "Label": {"enum": ['"', "\\"]}}}, name="a.functional"),
+    tool(
+        {}, {"type": "object", "properties": {"in": {"$ref": "#"}, "Label": {"enum": ['"', "\\"]}}}, name="a.functional"
+    ),
 ]
 
 
@@ -352,7 +429,10 @@ class TestLayout:
         assert text.count("-> list[Issue]:") == 2
 
     def test_equal_types_that_hold_themselves_are_written_once(self) -> None:
-        output = {"$ref": "#/$defs/Node", "$defs": {"Node": takes(next={"$ref": "#/$defs/Node"}, id={"type": "integer"})}}
+        output = {
+            "$ref": "#/$defs/Node",
+            "$defs": {"Node": takes(next={"$ref": "#/$defs/Node"}, id={"type": "integer"})},
+        }
         text = stubs([tool({}, output, "a.one"), tool({}, output, "b.two")])
         assert text.count("TypedDict):") == 1
         assert text.count("-> Node:") == 2
@@ -389,7 +469,10 @@ class TestLayout:
 
     def test_learned_results_and_hints_are_marked(self) -> None:
         spec = tool({}, {"type": "string"}, description="Deletes.", hints=Hints(destructive=True), learned=True)
-        assert '"""Deletes.\n        Destructive (needs approval).\n        Result type (learned from results).\n        """' in stub(spec)
+        assert (
+            '"""Deletes.\n        Destructive (needs approval).\n        Result type (learned from results).\n '
+            '       """' in stub(spec)
+        )
 
 
 class TestParameters:
@@ -493,13 +576,19 @@ class TestTypes:
             )
 
     def test_all_of_objects_is_one_object(self) -> None:
-        schema = {"allOf": [{"$ref": "#/$defs/A"}, takes(b={"type": "integer"})], "$defs": {"A": takes(a={"type": "string"})}}
+        schema = {
+            "allOf": [{"$ref": "#/$defs/A"}, takes(b={"type": "integer"})],
+            "$defs": {"A": takes(a={"type": "string"})},
+        }
         assert result(schema).endswith("(TypedDict):\n    a: NotRequired[str]\n    b: NotRequired[int]")
 
     def test_objects_that_hold_themselves(self) -> None:
         node = {
             "type": "object",
-            "properties": {"next": {"$ref": "#/$defs/Node"}, "x-y": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+            "properties": {
+                "next": {"$ref": "#/$defs/Node"},
+                "x-y": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+            },
         }
         text = result({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
         assert text == 'Node\nNode = TypedDict("Node", {"next": "NotRequired[Node]", "x-y": "NotRequired[list[Node]]"})'
@@ -561,8 +650,12 @@ class TestHostile:
         defs = {f"D{n}": {word: [{"$ref": f"#/$defs/D{n + 1}"}] * 10} for n in range(50)} | {"D50": {"type": "string"}}
         schema = {"$ref": "#/$defs/D0", "$defs": defs}
         check_only_declares(stub(tool(schema, schema)))
-        objects = {f"D{n}": takes(**{f"p{m}": {"$ref": f"#/$defs/D{(n * m + 1) % 50}"} for m in range(10)}) for n in range(50)}
-        text = stub(tool(takes(a={"$ref": "#/$defs/D1"}) | {"$defs": objects}, {"$ref": "#/$defs/D0", "$defs": objects}))
+        objects = {
+            f"D{n}": takes(**{f"p{m}": {"$ref": f"#/$defs/D{(n * m + 1) % 50}"} for m in range(10)}) for n in range(50)
+        }
+        text = stub(
+            tool(takes(a={"$ref": "#/$defs/D1"}) | {"$defs": objects}, {"$ref": "#/$defs/D0", "$defs": objects})
+        )
         check_only_declares(text)
         assert len(text.encode()) <= MAX_BYTES
 
@@ -576,7 +669,12 @@ class TestHostile:
         assert head(tool(schema, schema)) == "search_issues(self, **arguments: Any) -> Any:"
 
     def test_wide_schemas_are_cut_and_say_so(self) -> None:
-        wide = takes(**{f"property_{n}": {"enum": [f"value {m}" for m in range(500)], "description": "x" * 10_000} for n in range(5000)})
+        wide = takes(
+            **{
+                f"property_{n}": {"enum": [f"value {m}" for m in range(500)], "description": "x" * 10_000}
+                for n in range(5000)
+            }
+        )
         text = stub(tool(wide, wide, description="y" * 1_000_000))
         assert len(text.encode()) <= MAX_BYTES
         assert "(Shortened: parts of its schema are not shown.)" in text
@@ -587,7 +685,16 @@ class TestHostile:
 
     def test_schemas_that_are_not_schemas(self) -> None:
         odd: Any
-        for odd in (None, 3, "x", [], {"properties": 3, "required": 3}, {"properties": {"a": None, 3: {}}}, {"type": {}}, {"enum": 3}):
+        for odd in (
+            None,
+            3,
+            "x",
+            [],
+            {"properties": 3, "required": 3},
+            {"properties": {"a": None, 3: {}}},
+            {"type": {}},
+            {"enum": 3},
+        ):
             check_only_declares(stub(tool(odd, odd)))
             assert signature(tool(odd, odd))
 
@@ -617,7 +724,9 @@ def test_any_stubs_type_check(tmp_path: Path) -> None:
     found: list[ToolSpec] = []
 
     @given(specs)
-    @settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=200, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
     def collect(spec: ToolSpec) -> None:
         found.append(spec)
 

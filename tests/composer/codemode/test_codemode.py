@@ -151,7 +151,10 @@ class TestPastRuns:
         """Three runs of the same shape, with other names and other values; then one that is different."""
 
         async with open_composer(tools=[search]) as composer:
-            shape = "{v} = await tools.search(q={q!r}, top={top})\nlengths = [len(h) for h in {v}]\n{{'q': {q!r}, 'longest': max(lengths)}}"
+            shape = (
+                "{v} = await tools.search(q={q!r}, top={top})\nlengths = [len(h) for h in {v}]\n{{'q': {q!r}, "
+                "'longest': max(lengths)}}"
+            )
             for variable, q, top in (("hits", "wasm", 2), ("found", "python", 4), ("rows", "tools", 2)):
                 run = await composer.code.execute(shape.format(v=variable, q=q, top=top))
                 assert run.status == "completed"
@@ -167,7 +170,10 @@ class TestPastRuns:
     async def test_inputs_are_parameters_and_equal_literals_are_one(self, open_composer: Open) -> None:
         async with open_composer(tools=[search]) as composer:
             for word, limit in (("a", 1), ("b", 2)):
-                code = f"out = []\nfor item in items:\n    out += await tools.search(q=item + {word!r}, top={limit})\nout[:{limit}]"
+                code = (
+                    f"out = []\nfor item in items:\n    out += await tools.search(q=item + {word!r}, "
+                    f"top={limit})\nout[:{limit}]"
+                )
                 await composer.code.execute(code, {"items": [word]})
             (suggestion,) = await composer.suggest()
             assert "(items: list, q: str, top: int)" in suggestion.source
@@ -180,7 +186,9 @@ class TestPastRuns:
                 await composer.code.execute(f"len(await tools.search(q='{n}'))", session="work")
             assert await composer.suggest() == []
 
-    @pytest.mark.parametrize("codes", [["1 + 1", "2 + 2"], ["def f(:", "def g(:"], ["x = 1", "tools.search(q='a')"], []])
+    @pytest.mark.parametrize(
+        "codes", [["1 + 1", "2 + 2"], ["def f(:", "def g(:"], ["x = 1", "tools.search(q='a')"], []]
+    )
     async def test_nothing_to_suggest(self, open_composer: Open, codes: list[str]) -> None:
         async with open_composer(tools=[search]) as composer:
             for code in codes:

@@ -47,7 +47,19 @@ def refused(composer: Composer, source: str) -> list[str]:
 
 class TestNames:
     @pytest.mark.parametrize(
-        "name", ["code_execute", "tool_x", "engine_x", "engine", "results", "tools", "checkpoint", "composer", "sandbox", "summarize"]
+        "name",
+        [
+            "code_execute",
+            "tool_x",
+            "engine_x",
+            "engine",
+            "results",
+            "tools",
+            "checkpoint",
+            "composer",
+            "sandbox",
+            "summarize",
+        ],
     )
     def test_those_of_the_server_are_its_own(self, open_composer: Open, name: str) -> None:
         composer = open_composer()
@@ -56,12 +68,16 @@ class TestNames:
 
     def test_a_tool_of_another_source_is_called_in_code(self, open_composer: Open) -> None:
         composer = open_composer(sources=[FunctionSource([search], "web")])
-        with pytest.raises(ComposerError, match=r"^web\.search is a tool of .*: call it in code as await tools\.web\.search\(…\)$"):
+        with pytest.raises(
+            ComposerError, match=r"^web\.search is a tool of .*: call it in code as await tools\.web\.search\(…\)$"
+        ):
             asyncio.run(composer.run("web.search"))
 
     def test_a_tool_of_a_server_is_called_in_code(self, open_composer: Open, project: Path) -> None:
         (project / ".go-ent" / "config.toml").write_text('[servers.files]\ncommand = "nothing"\n')
-        with pytest.raises(ComposerError, match=r"^files\.read is a tool of the server files: call it in code as await tools"):
+        with pytest.raises(
+            ComposerError, match=r"^files\.read is a tool of the server files: call it in code as await tools"
+        ):
             asyncio.run(open_composer().run("files.read"))
 
 
@@ -70,12 +86,19 @@ class TestInputs:
         ("inputs", "expected"),
         [
             ({"txt": "a"}, "there is no parameter txt; did you mean text?; text is required"),
-            ({"text": "a", "x": 1, "y": 2}, "there is no parameter x; it takes text, times; there is no parameter y; it takes text, times"),
+            (
+                {"text": "a", "x": 1, "y": 2},
+                "there is no parameter x; it takes text, times; there is no parameter y; it takes text, times",
+            ),
             ({"text": 7}, 'text: 7 is not of type "string"'),
         ],
     )
-    async def test_wrong_ones_are_named_with_the_signature(self, open_composer: Open, inputs: dict[str, Any], expected: str) -> None:
-        shout = tool("shout", 'def shout(text: str, times: int = 1) -> str:\n    """Loud."""\n    return text.upper() * times\n')
+    async def test_wrong_ones_are_named_with_the_signature(
+        self, open_composer: Open, inputs: dict[str, Any], expected: str
+    ) -> None:
+        shout = tool(
+            "shout", 'def shout(text: str, times: int = 1) -> str:\n    """Loud."""\n    return text.upper() * times\n'
+        )
 
         async with open_composer() as composer:
             await composer.compose(shout)
@@ -111,14 +134,18 @@ class TestCompose:
             (("len(hit)", "len(hit) + 1"), 'example 1: {"ab": 2} was expected; it returned {"ab": 3}'),
             (("q=q, top=top", "q=q"), 'the example has no recorded answer for search with {"q": "x"}'),
             (("tools.search", "tools.serch"), "it requires serch: there is no tool serch; did you mean search?"),
-            (("tools.search", "tools.github.search"), "it requires github.search: there is no tool github.search; did you mean search?"),
+            (
+                ("tools.search", "tools.github.search"),
+                "it requires github.search: there is no tool github.search; did you mean search?",
+            ),
             (("tools.search", "tools.triage"), "it calls itself: triage → triage"),
             (("def triage", "def triag"), "there is no function triage"),
             (("q: str, ", "q, "), "parameter q: it has no type"),
             (('"inputs": {"q": "x"}', '"inputs": {"z": "x"}'), "example 1: error: InputError: the inputs do not fit"),
             (
                 ("len(hit)", "str(hit)"),
-                'BadResult: the result does not fit what the function says it returns: ab: "ab" is not of type "integer"',
+                'BadResult: the result does not fit what the function says it returns: ab: "ab" is not of type '
+                '"integer"',
             ),
         ],
     )
@@ -131,7 +158,9 @@ class TestCompose:
 
     async def test_examples_reach_nothing(self, project: Path, open_composer: Open) -> None:
         """A server that is not there: the recorded answer is enough, by name. By position its names would be needed."""
-        (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["gone.*"]\n[servers.gone]\ncommand = "no-such-command"\n')
+        (project / ".go-ent" / "config.toml").write_text(
+            '[grants]\nallow = ["gone.*"]\n[servers.gone]\ncommand = "no-such-command"\n'
+        )
         code = 'async def ask() -> int:\n    """A."""\n    return await tools.gone.find(q="x")\n'
         example = '{"result": 5, "calls": [{"tool": "gone.find", "result": 5}]}'
 
@@ -142,13 +171,20 @@ class TestCompose:
 
     def test_names_that_are_taken(self, open_composer: Open) -> None:
         composer = open_composer(tools={"double": search}, sources=[FunctionSource({"x": search}, "github")])
-        assert refused(composer, DOUBLE) == ["double is taken by function double in tests.composer.test_compose: choose another name"]
+        assert refused(composer, DOUBLE) == [
+            "double is taken by function double in tests.composer.test_compose: choose another name"
+        ]
         source = DOUBLE.replace("double", "github")
-        assert refused(composer, source) == ["github is the namespace of functions of this program: choose another name"]
+        assert refused(composer, source) == [
+            "github is the namespace of functions of this program: choose another name"
+        ]
 
     async def test_cycles_are_refused_by_name(self, open_composer: Open) -> None:
         def calling(name: str, other: str) -> str:
-            return tool(name, f'async def {name}(n: int) -> int:\n    """N."""\n    return await tools.{other}(n=n) if n else 0\n')
+            return tool(
+                name,
+                f'async def {name}(n: int) -> int:\n    """N."""\n    return await tools.{other}(n=n) if n else 0\n',
+            )
 
         async with open_composer() as composer:
             await composer.compose(tool("c", 'def c(n: int) -> int:\n    """N."""\n    return n\n'))
@@ -171,12 +207,16 @@ class TestCompose:
                 await composer.compose(tool(f"t{depth}", code))
             assert await composer.call("t7") == 8
             with pytest.raises(ComposeRefused, match="8 deep at most"):
-                await composer.compose(tool("t8", 'async def t8() -> int:\n    """N."""\n    return 1 + await tools.t7()\n'))
+                await composer.compose(
+                    tool("t8", 'async def t8() -> int:\n    """N."""\n    return 1 + await tools.t7()\n')
+                )
 
     async def test_a_required_tool_is_not_removed(self, open_composer: Open) -> None:
         async with open_composer() as composer:
             await composer.compose(DOUBLE)
-            await composer.compose(tool("quad", 'async def quad(n: int) -> int:\n    """N."""\n    return await tools.double(n=2 * n)\n'))
+            await composer.compose(
+                tool("quad", 'async def quad(n: int) -> int:\n    """N."""\n    return await tools.double(n=2 * n)\n')
+            )
             with pytest.raises(ComposerError, match="double is required by quad"):
                 await composer.remove("double")
             await composer.remove("quad")
@@ -201,7 +241,7 @@ def rich(kind: Kind, parts: list[Part], when: datetime | None, pair: tuple[int, 
     values = {"kind": kind, "part": parts[0], "day": parts[0].day, "price": parts[0].price, "when": when}
     values |= {"pair": pair, "seen": seen, "wait": wait}
     return {name: type(value).__name__ for name, value in values.items()}
-'''
+'''  # noqa: E501
         inputs = {
             "kind": "a",
             "parts": [{"day": "2024-01-02"}],
@@ -267,7 +307,10 @@ class TestRequires:
             assert spec.name == "db.drop"
             return answers[arguments["table"]]
 
-        code = 'async def clear(table: str) -> str:\n    """Clear a table."""\n    return await tools.db.drop(table=table)\n'
+        code = (
+            'async def clear(table: str) -> str:\n    """Clear a table."""\n    return await '
+            "tools.db.drop(table=table)\n"
+        )
 
         source = FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})
         async with open_composer(sources=[source]) as composer:
@@ -296,7 +339,9 @@ class TestLimits:
             ({"timeout_s": 5}, 1, "completed"),
         ],
     )
-    async def test_each_limit_of_a_run_reaches_the_guest(self, open_composer: Open, limits: dict[str, Any], n: int, status: str) -> None:
+    async def test_each_limit_of_a_run_reaches_the_guest(
+        self, open_composer: Open, limits: dict[str, Any], n: int, status: str
+    ) -> None:
         async with open_composer() as composer:
             await composer.compose(tool("big", self.CODE))
             assert (await composer.run("big", {"n": n}, limits=limits)).status == status
@@ -345,11 +390,16 @@ class TestNested:
         outer = 'async def outer() -> str:\n    """O."""\n    try:\n        return await tools.inner(table="t")\n'
         outer += "    except ToolError:\n        return 'swallowed'\n"
 
-        async with open_composer(sources=[FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})]) as composer:
+        async with open_composer(
+            sources=[FunctionSource([drop], "db", hints={"drop": Hints(destructive=True)})]
+        ) as composer:
             await composer.compose(tool("inner", inner))
             await composer.compose(tool("outer", outer))
             for run in (await composer.run("outer"), await composer.code.execute("await tools.outer()")):
-                assert (run.status, [(p.tool, p.arguments) for p in run.pending]) == ("paused", [("db.drop", {"table": "t"})])
+                assert (run.status, [(p.tool, p.arguments) for p in run.pending]) == (
+                    "paused",
+                    [("db.drop", {"table": "t"})],
+                )
 
     async def test_a_tool_that_was_edited_meanwhile_needs_no_worker_of_its_callers(self, project: Path) -> None:
         """One worker, held by the caller; the tool it calls has to be looked at anew first."""
@@ -364,7 +414,9 @@ class TestNested:
 
             composer.catalogue.add(FunctionSource([touch], "host"))
             composer.code.grants = Grants(["*"])
-            run = await composer.code.execute("await tools.host.touch()\nawait tools.double(n=4)", limits={"timeout_s": 20})
+            run = await composer.code.execute(
+                "await tools.host.touch()\nawait tools.double(n=4)", limits={"timeout_s": 20}
+            )
             assert (run.status, run.result) == ("completed", 8)
 
     async def test_never_waits_for_what_its_ancestors_hold(self, project: Path) -> None:
@@ -402,7 +454,9 @@ async def t{depth}(n: int) -> int:
             assert run.status in ("error", "timeout")
             assert time.monotonic() - started < 15
 
-    async def test_parallel_calls_share_the_cpu_time(self, open_composer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_parallel_calls_share_the_cpu_time(
+        self, open_composer: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Four that spin at once are ended when they have used together what one of them might."""
         ended: list[str] = []
 
@@ -425,7 +479,9 @@ async def t{depth}(n: int) -> int:
     async def test_an_error_inside_says_where(self, open_composer: Open) -> None:
         async with open_composer() as composer:
             await composer.compose(tool("inner", 'def inner() -> int:\n    """N."""\n    return 1 // 0\n'))
-            await composer.compose(tool("outer", 'async def outer() -> int:\n    """N."""\n    return await tools.inner()\n'))
+            await composer.compose(
+                tool("outer", 'async def outer() -> int:\n    """N."""\n    return await tools.inner()\n')
+            )
             with pytest.raises(CallError, match=r"outer: ToolError: inner: ZeroDivisionError: .*\(line 7\)"):
                 await composer.call("outer")
 
@@ -436,7 +492,9 @@ def test_a_project_is_found_from_below(project: Path, shared_box: Sandbox) -> No
     assert Composer.open(below, box=shared_box).project == project
 
 
-def test_nothing_is_made_before_it_is_needed(tmp_path: Path, shared_box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_made_before_it_is_needed(
+    tmp_path: Path, shared_box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
 
     async def main() -> Any:

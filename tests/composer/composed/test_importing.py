@@ -44,7 +44,10 @@ class TestOlderForm:
             assert await composer.call("double", n=4) == 8
 
     async def test_other_code_becomes_a_body(self, shared_box: Sandbox, open_composer: Open) -> None:
-        (item,) = read(shared_box, older(name="Find-Things", code="hits = await tools.search(q='x')\nresult = len(hits)", scope="global"))
+        (item,) = read(
+            shared_box,
+            older(name="Find-Things", code="hits = await tools.search(q='x')\nresult = len(hits)", scope="global"),
+        )
         assert item.name == "find_things"
         assert "was 'Find-Things'; its code became the body of a function" in item.note
 
@@ -78,7 +81,9 @@ class TestOlderForm:
             ({"usage_count": -1}, "usage_count"),
         ],
     )
-    def test_what_is_wrong_with_one_is_said_of_it(self, shared_box: Sandbox, fields: dict[str, Any], said: str | None) -> None:
+    def test_what_is_wrong_with_one_is_said_of_it(
+        self, shared_box: Sandbox, fields: dict[str, Any], said: str | None
+    ) -> None:
         bad, good = read(shared_box, [older(**fields), older()])
         assert good.problem is None
         if said is None:
@@ -94,6 +99,13 @@ class TestOlderForm:
 
 def test_tool_files_and_own_documents(shared_box: Sandbox) -> None:
     assert [item.source for item in read(shared_box, DOUBLE.encode())] == [DOUBLE]
-    document = {"format": "go-ent-tools/1", "tools": [{"name": "double", "version": 3, "source": DOUBLE}, {"name": "x"}, 5]}
+    document = {
+        "format": "go-ent-tools/1",
+        "tools": [{"name": "double", "version": 3, "source": DOUBLE}, {"name": "x"}, 5],
+    }
     found = read(shared_box, document)
-    assert [(item.source, item.problem) for item in found] == [(DOUBLE, None), ("", "it has no source"), ("", "it has no source")]
+    assert [(item.source, item.problem) for item in found] == [
+        (DOUBLE, None),
+        ("", "it has no source"),
+        ("", "it has no source"),
+    ]

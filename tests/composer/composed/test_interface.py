@@ -93,7 +93,11 @@ class TestTypes:
             ("Union[list[int], None]", [[1], None], [["a"]]),
             ("Issue", [{"title": "a"}, {"title": "a", "votes": 2}], [{}, {"title": 1}, {"title": "a", "other": 1}]),
             ("Loose", [{}, {"a": 1}], [{"a": "x"}, {"b": 1}]),
-            ("Options", [{"limit": 1}, {"limit": 1, "colours": ["red"], "parent": {"limit": 2}}], [{}, {"limit": 1, "parent": {}}]),
+            (
+                "Options",
+                [{"limit": 1}, {"limit": 1, "colours": ["red"], "parent": {"limit": 2}}],
+                [{}, {"limit": 1, "parent": {}}],
+            ),
             ("Point", [[1, 2.5]], [[1], {"x": 1}]),
             ("datetime", ["2024-01-02T03:04:05Z"], [5]),
             ("date", ["2024-01-02"], [5]),
@@ -166,7 +170,10 @@ class TestTypes:
     )
     def test_other_docstring_styles(self, shared_box: Sandbox, doc: str) -> None:
         found = look(shared_box, tool("t", f'def t(a: int, b: str) -> int:\n    """{doc}\n    """\n    return 1\n'))
-        assert [found.input_schema["properties"][name].get("description") for name in "ab"] == ["The first.", "The second."]
+        assert [found.input_schema["properties"][name].get("description") for name in "ab"] == [
+            "The first.",
+            "The second.",
+        ]
 
     @pytest.mark.parametrize(
         ("code", "said"),
@@ -175,7 +182,10 @@ class TestTypes:
             ('def other() -> int:\n    """O."""\n    return 1\n', "there is no function t"),
             ("t = 5\n", "there is no function t"),
             ("def t(:\n", "SyntaxError"),
-            ('import os\ndef t() -> int:\n    """T."""\n    return os.system("x")\n', "line 7: PolicyRefusal: os.system"),
+            (
+                'import os\ndef t() -> int:\n    """T."""\n    return os.system("x")\n',
+                "line 7: PolicyRefusal: os.system",
+            ),
             ('1 / 0\ndef t() -> int:\n    """T."""\n    return 1\n', "line 4: ZeroDivisionError"),
             ('import time\ntime.sleep(99)\ndef t() -> int:\n    """T."""\n    return 1\n', "timeout"),
         ],
@@ -186,7 +196,9 @@ class TestTypes:
         assert said in "; ".join(caught.value.problems)
 
 
-_ATOMS = st.sampled_from(["str", "int", "float", "bool", "None", "Colour", "Issue", "Options", "Literal['a', 2]", "date", "Any"])
+_ATOMS = st.sampled_from(
+    ["str", "int", "float", "bool", "None", "Colour", "Issue", "Options", "Literal['a', 2]", "date", "Any"]
+)
 _ANNOTATIONS = st.recursive(
     _ATOMS,
     lambda inner: st.one_of(
@@ -227,7 +239,9 @@ def _sample(schema: dict[str, Any], root: dict[str, Any]) -> Any:
         return _sample(schema["anyOf"][0], root)
     kind = schema.get("type")
     if kind == "array":
-        return [_sample(item, root) for item in schema.get("prefixItems", [])] or [_sample(schema.get("items", {}), root)]
+        return [_sample(item, root) for item in schema.get("prefixItems", [])] or [
+            _sample(schema.get("items", {}), root)
+        ]
     if kind == "object":
         if "properties" in schema:
             return {name: _sample(schema["properties"][name], root) for name in schema.get("required", [])}
@@ -257,7 +271,10 @@ class TestRequires:
         ],
     )
     def test_inferred(self, shared_box: Sandbox, body: str, requires: tuple[str, ...]) -> None:
-        code = f'import asyncio\n\nasync def helper(f):\n    return await f()\n\nasync def t() -> int:\n    """T."""\n    {body}\n'
+        code = (
+            "import asyncio\n\nasync def helper(f):\n    return await f()\n\nasync def t() -> int:\n    "
+            f'"""T."""\n    {body}\n'
+        )
         assert look(shared_box, tool("t", code)).requires == requires
 
     def test_aliases_at_the_top_level_and_in_defaults(self, shared_box: Sandbox) -> None:
@@ -267,7 +284,9 @@ class TestRequires:
         )
         assert look(shared_box, tool("t", code)).requires == ("github.search",)
 
-    @pytest.mark.parametrize("body", ["await tools[name]()", "await getattr(tools, name)()", "await helper(tools)", "x = [tools]"])
+    @pytest.mark.parametrize(
+        "body", ["await tools[name]()", "await getattr(tools, name)()", "await helper(tools)", "x = [tools]"]
+    )
     def test_what_can_not_be_told_must_be_declared(self, shared_box: Sandbox, body: str) -> None:
         code = f'async def t(name: str) -> None:\n    """T."""\n    {body}\n'
         with pytest.raises(ComposeRefused, match=r"line .*can't be told from the code; list the tools in `requires`"):
@@ -281,7 +300,8 @@ class TestRequires:
 
     def test_what_only_looks_like_a_tool_can_be_declared_away(self, shared_box: Sandbox) -> None:
         code = (
-            'async def t() -> None:\n    """T."""\n    def one():\n        gh = tools.a\n        return gh.b\n    gh = {}\n    gh.keys()\n'
+            'async def t() -> None:\n    """T."""\n    def one():\n        gh = tools.a\n        return gh.b\n    '
+            "gh = {}\n    gh.keys()\n"
         )
         assert look(shared_box, tool("t", code, head='# requires = ["a.b"]\n')).requires == ("a.b",)
 

@@ -127,7 +127,9 @@ class Project:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("project")
     (folder / ".go-ent").mkdir()
-    (folder / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["demo.*"]\n')  # as narrow as a project's grants are
+    (folder / ".go-ent" / "config.toml").write_text(
+        '[grants]\nallow = ["demo.*"]\n'
+    )  # as narrow as a project's grants are
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
         patch.setenv("GO_ENT_DATA", str(tmp_path_factory.mktemp("data")))
 
@@ -156,7 +158,9 @@ def test_each_is_described_with_all_its_parameters(project: Project, name: str) 
     first = interface.description.splitlines()[0]
     assert first.endswith(".")
     assert len(first) > 20
-    undescribed = [parameter for parameter, schema in interface.input_schema["properties"].items() if "description" not in schema]
+    undescribed = [
+        parameter for parameter, schema in interface.input_schema["properties"].items() if "description" not in schema
+    ]
     assert undescribed == []
 
 
@@ -164,14 +168,18 @@ def test_each_is_described_with_all_its_parameters(project: Project, name: str) 
 def test_each_file_is_as_the_store_wants_it(name: str, path: Path) -> None:
     file = toolfile.read(path.read_bytes(), name)
     assert file.metadata.version is None  # the store gives it
-    empty = [example for example in file.metadata.examples if any(value in ("", []) for value in example.inputs.values())]
+    empty = [
+        example for example in file.metadata.examples if any(value in ("", []) for value in example.inputs.values())
+    ]
     errors = [example for example in file.metadata.examples if example.error is not None]
     assert empty or errors, "an example of an empty input, or of an error"
 
 
 def test_sources_are_asked_at_the_same_time_retried_and_merged(project: Project) -> None:
     SHAKY.prepare(failures=2)
-    found = project.result("merge_sources", sources=["demo.find", "demo.slow_find"], arguments={"city": "Oslo"}, key="id", wait_s=0.01)
+    found = project.result(
+        "merge_sources", sources=["demo.find", "demo.slow_find"], arguments={"city": "Oslo"}, key="id", wait_s=0.01
+    )
     assert SHAKY.calls == 3
     assert found["records"] == [
         {"id": 2, "name": "Bob", "plan": "pro"},
@@ -194,7 +202,9 @@ def test_several_slow_sources_take_no_longer_than_one(project: Project) -> None:
 def test_a_source_that_fails_for_good_is_reported(project: Project) -> None:
     SHAKY.prepare(failures=100)
     sources = ["demo.slow_find", "demo.find", "private.secret", "demo.nowhere"]
-    found = project.result("merge_sources", sources=sources, arguments={"city": "Oslo"}, key="id", attempts=2, wait_s=0.01)
+    found = project.result(
+        "merge_sources", sources=sources, arguments={"city": "Oslo"}, key="id", attempts=2, wait_s=0.01
+    )
     assert found["failed"] == ["demo.find", "private.secret", "demo.nowhere"]
     reports = {report["source"]: report for report in found["sources"]}
     assert reports["demo.find"]["attempts"] == 2
@@ -236,7 +246,9 @@ def test_every_page_is_fetched_once(project: Project, inputs: dict[str, Any], pa
     ],
     ids=["enough pages", "the same page again", "a page fails"],
 )
-def test_why_no_more_pages_were_fetched_is_said(project: Project, inputs: dict[str, Any], stopped: str, records: int) -> None:
+def test_why_no_more_pages_were_fetched_is_said(
+    project: Project, inputs: dict[str, Any], stopped: str, records: int
+) -> None:
     found = project.result("page_through", style="page", **inputs)
     assert (found["stopped"], len(found["records"])) == (stopped, records)
     assert ("too many requests" in (found["error"] or "")) == (stopped == "failed")
@@ -265,7 +277,9 @@ def test_results_of_tools_are_joined(project: Project) -> None:
 
 def test_one_tool_is_called_for_each_of_many_arguments(project: Project) -> None:
     project.compose("rank_groups")
-    found = project.result("call_for_each", tool="demo.list_pages", each=[{"page": page} for page in (3, 1, "x")], common={"per_page": 12})
+    found = project.result(
+        "call_for_each", tool="demo.list_pages", each=[{"page": page} for page in (3, 1, "x")], common={"per_page": 12}
+    )
     assert [call["result"] and len(call["result"]) for call in found["calls"]] == [1, 12, None]
     assert found["failed"] == 1
     nested = project.result("call_for_each", tool="rank_groups", each=[{"records": ITEMS, "key": "id", "top": 1}])
@@ -275,7 +289,9 @@ def test_one_tool_is_called_for_each_of_many_arguments(project: Project) -> None
 
 
 def test_a_table_of_ten_thousand_odd_rows_is_summarised(project: Project) -> None:
-    rows: list[dict[str, Any]] = [{"n": number, "größe": ["S", "M", None, "🎉"][number % 4]} for number in range(10_000)]
+    rows: list[dict[str, Any]] = [
+        {"n": number, "größe": ["S", "M", None, "🎉"][number % 4]} for number in range(10_000)
+    ]
     rows[7] = {}
     found = project.result("summarise_table", rows=rows, top=1)
     number, size = found["columns"]
@@ -285,12 +301,15 @@ def test_a_table_of_ten_thousand_odd_rows_is_summarised(project: Project) -> Non
 
 
 def test_the_tools_work_on_each_others_results(project: Project) -> None:
-    records = project.result("csv_to_records", text="team;points;at\nred;3;2024-03-01\nblue;5;2024-03-01\nred;4;2024-03-02\n")
+    records = project.result(
+        "csv_to_records", text="team;points;at\nred;3;2024-03-01\nblue;5;2024-03-01\nred;4;2024-03-02\n"
+    )
     ranked = project.result("rank_groups", records=records, key="team", aggregate="sum", field="points")
     days = project.result("time_buckets", records=records, field="at")
     sections = [{"heading": "Teams", "table": ranked}, {"heading": "Days", "table": days["buckets"]}]
     assert project.result("markdown_report", title="Points", sections=sections) == (
         "# Points\n\n"
-        "## Teams\n\n| rank | group | value | records |\n| ---: | --- | ---: | ---: |\n| 1 | red | 7 | 2 |\n| 2 | blue | 5 | 1 |\n\n"
+        "## Teams\n\n| rank | group | value | records |\n| ---: | --- | ---: | ---: |\n| 1 | red | 7 | 2 |\n| "
+        "2 | blue | 5 | 1 |\n\n"
         "## Days\n\n| start | count |\n| --- | ---: |\n| 2024-03-01 | 2 |\n| 2024-03-02 | 1 |\n"
     )

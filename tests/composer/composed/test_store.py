@@ -86,7 +86,9 @@ class TestVersions:
             lambda: store.remove("double"),
             lambda: store.rollback("double", 1),
         ):
-            with pytest.raises(StoreError, match=r"composed-tools is a link, or in one: a project has its composed tools in a folder"):
+            with pytest.raises(
+                StoreError, match=r"composed-tools is a link, or in one: a project has its composed tools in a folder"
+            ):
                 act()
         assert store.strangers() == []
         assert sorted(elsewhere.folder.rglob("*")) == before
@@ -125,7 +127,9 @@ class TestEdits:
             assert "# version = 2\n" in path.read_text()
             assert (await composer.composed.get("double")).version == 2
 
-    async def test_what_another_saves_while_a_file_is_looked_at_is_seen(self, open_composer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_what_another_saves_while_a_file_is_looked_at_is_seen(
+        self, open_composer: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         async with open_composer() as composer:
             store, look = composer.stores[0], composer.inspector.interface
             store.save(toolfile.read(DOUBLE))
@@ -155,13 +159,20 @@ class TestEdits:
             path = composer.stores[0].folder / "double.py"
             path.write_text(DOUBLE.replace("2 * n", "2 *"))
             assert await composer.call("other", n=1) == 2
-            with pytest.raises(ToolNotFound, match=r"double is broken and can't be called: line 9: SyntaxError.*version 1"):
+            with pytest.raises(
+                ToolNotFound, match=r"double is broken and can't be called: line 9: SyntaxError.*version 1"
+            ):
                 await composer.call("double", n=1)
-            assert {tool.name: hasattr(tool, "reason") for tool, _ in await composer.tools()} == {"double": True, "other": False}
+            assert {tool.name: hasattr(tool, "reason") for tool, _ in await composer.tools()} == {
+                "double": True,
+                "other": False,
+            }
             await composer.rollback("double", 1)
             assert await composer.call("double", n=1) == 2
 
-    @pytest.mark.parametrize("content", [b"\xff\xfe", b"", b"\0" * 100, DOUBLE.replace('"double"', '"other"').encode(), b"x" * 600_000])
+    @pytest.mark.parametrize(
+        "content", [b"\xff\xfe", b"", b"\0" * 100, DOUBLE.replace('"double"', '"other"').encode(), b"x" * 600_000]
+    )
     async def test_whatever_is_in_a_file(self, open_composer: Open, content: bytes) -> None:
         async with open_composer() as composer:
             await composer.compose(DOUBLE.replace("double", "fine"))
@@ -237,7 +248,9 @@ def acknowledged(store: Store, name: str, lines: list[str]) -> None:
 
 class TestProcesses:
     def test_several_composing_at_once_lose_nothing(self, store: Store) -> None:
-        writers = [writer(store.folder, name, first, 15) for name, first in (("a", 0), ("a", 100), ("a", 200), ("b", 300))]
+        writers = [
+            writer(store.folder, name, first, 15) for name, first in (("a", 0), ("a", 100), ("a", 200), ("b", 300))
+        ]
         lines = [process.communicate()[0].splitlines() for process in writers]
         acknowledged(store, "a", lines[0] + lines[1] + lines[2])
         acknowledged(store, "b", lines[3])
@@ -303,7 +316,9 @@ for turn in range(12):
 
 @pytest.mark.parametrize("fatal", range(1, 40, 8))
 def test_any_mix_of_steps_by_several_processes_one_of_them_killed(store: Store, fatal: int) -> None:
-    """Saved, edited, rolled back and removed by three at once, one killed at some step: what was acknowledged is there."""
+    """Saved, edited, rolled back and removed by three at once, one killed at some step: what was acknowledged is
+    there.
+    """
     commands = [
         [sys.executable, "-c", MIXED, str(store.folder), str(seed), str(dies)]
         for seed, dies in ((fatal, fatal), (100 + fatal, 0), (200 + fatal, 0))
@@ -324,13 +339,18 @@ def test_any_mix_of_steps_by_several_processes_one_of_them_killed(store: Store, 
 
 
 _STEPS = st.lists(
-    st.tuples(st.sampled_from(["save", "edit", "break", "rollback", "remove"]), st.sampled_from("ab"), st.integers(0, 3)), max_size=12
+    st.tuples(
+        st.sampled_from(["save", "edit", "break", "rollback", "remove"]), st.sampled_from("ab"), st.integers(0, 3)
+    ),
+    max_size=12,
 )
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_STEPS)
-def test_any_order_of_steps(shared_box: Sandbox, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]) -> None:
+def test_any_order_of_steps(
+    shared_box: Sandbox, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]
+) -> None:
     """Whatever is done to the store, the history only grows, and what is current is what was done last."""
     from go_ent.composer import Composer
 

@@ -23,9 +23,11 @@ def refusal(source: str | bytes) -> str:
 class TestMetadata:
     def test_all_of_it(self) -> None:
         file = toolfile.read(
-            '# /// tool\n# name = "t"\n# version = 7\n# requires = ["a.b", "c.*"]\n# limits = { timeout_s = 2, cpu_s = 1.5 }\n'
+            '# /// tool\n# name = "t"\n# version = 7\n# requires = ["a.b", "c.*"]\n# limits = { timeout_s = 2, '
+            "cpu_s = 1.5 }\n"
             "# [[examples]]\n# inputs = { n = 1 }\n# result = [1, 2]\n# ///\n"
-            '# /// examples\n# {"inputs": {"n": null}, "error": "no", "calls": [{"tool": "a.b", "result": null}]}\n# ///\nx = 1\n'
+            '# /// examples\n# {"inputs": {"n": null}, "error": "no", "calls": [{"tool": "a.b", "result": '
+            "null}]}\n# ///\nx = 1\n"
         )
         assert (file.name, file.metadata.version, file.metadata.requires) == ("t", 7, ["a.b", "c.*"])
         assert file.metadata.limits == {"timeout_s": 2, "cpu_s": 1.5}
@@ -44,7 +46,10 @@ class TestMetadata:
             ('# /// tool\n# name = "a"\n# colour = "red"\n# ///\n', "`colour` in its metadata"),
             ('# /// tool\n# name = "a"\n# limits = { memory = 1 }\n# ///\n', "there is no such limit"),
             ('# /// tool\n# name = "a"\n# requires = ["a b"]\n# ///\n', "grants nothing"),
-            ('# /// tool\n# name = "a"\n# ///\n# /// examples\n# nope\n# ///\n', "line 1 of its `# /// examples` block is not JSON"),
+            (
+                '# /// tool\n# name = "a"\n# ///\n# /// examples\n# nope\n# ///\n',
+                "line 1 of its `# /// examples` block is not JSON",
+            ),
             ('# /// tool\n# name = "a"\n# ///\n# /// examples\n# {"input": {}}\n# ///\n', "`examples.0.input`"),
             (b"\xff\xfe# /// tool", "not UTF-8"),
             (b"#" * 600_000, "at most"),

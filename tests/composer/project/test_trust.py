@@ -43,7 +43,10 @@ def test_its_servers_wait_and_its_tools_run(hostile: Path, open_composer: Open) 
             run = await composer.code.execute("await tools.evil.one()")
             assert run.status == "error"
             assert run.error is not None
-            assert "nobody has trusted this folder; look at its .go-ent/config.toml, then say go-ent trust there" in run.error.message
+            assert (
+                "nobody has trusted this folder; look at its .go-ent/config.toml, then say go-ent trust there"
+                in run.error.message
+            )
             assert await composer.catalogue.search("one", composer.grants) == []
             assert any("go-ent trust" in problem for problem in composer.catalogue.problems.values())
 

@@ -1,4 +1,6 @@
-"""MCP servers as sources, with real ones: a fastmcp server over stdio and over HTTP, and a bare one for how servers die."""
+"""MCP servers as sources, with real ones: a fastmcp server over stdio and over HTTP, and a bare one for how servers
+die.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,7 @@ for line in sys.stdin:
         result = {"content": [{"type": "text", "text": str(params["arguments"].get("text"))}], **new}
     print("a line that is no message"); print("{}")
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **({"error": error} if error else {"result": result})}), flush=True)
-"""
+"""  # noqa: E501
 
 
 class Bare:
@@ -92,7 +94,8 @@ class Bare:
 
     def source(self, mode: str = "ordinary", **options: Any) -> McpSource:
         return McpSource(
-            "bare", ServerConfig(command=sys.executable, args=["-S", "-E", str(self.script), mode, str(self.notes)], **options)
+            "bare",
+            ServerConfig(command=sys.executable, args=["-S", "-E", str(self.script), mode, str(self.notes)], **options),
         )
 
     @property
@@ -308,7 +311,9 @@ class TestTimeAndCancellation:
 
         example.runner.run(main())
 
-    def test_a_caller_that_is_cancelled_takes_its_call_with_it_and_nothing_else(self, bare: Bare, example: Example, tmp_path: Path) -> None:
+    def test_a_caller_that_is_cancelled_takes_its_call_with_it_and_nothing_else(
+        self, bare: Bare, example: Example, tmp_path: Path
+    ) -> None:
         file = tmp_path / "said"
 
         async def main() -> None:
@@ -336,12 +341,22 @@ class TestSecrets:
         names = set(example.call("variables"))
         assert {"PATH", "API_KEY", "PLAIN"} <= names
         assert "KEY_OF_TEST" not in names
-        assert {name for name in names if not name.startswith("LC_")} <= {*server_config.INHERITED, "API_KEY", "PLAIN", "GO_ENT_OWNER"}
+        assert {name for name in names if not name.startswith("LC_")} <= {
+            *server_config.INHERITED,
+            "API_KEY",
+            "PLAIN",
+            "GO_ENT_OWNER",
+        }
         assert example.call("variable", name="API_KEY") == "[secret]", "it has it, and does not hand it on"
 
     def test_setting_a_variable_takes_none_away(self) -> None:
         ours = {"PATH": "/p:bin::/q", "HOME": "h", "LC_ALL": "C", "AWS_SECRET": "s", "PYTHONPATH": "x"}
-        assert child_environment(ours, {"A": "1", "HOME": "other"}) == {"PATH": "/p:/q", "HOME": "other", "LC_ALL": "C", "A": "1"}
+        assert child_environment(ours, {"A": "1", "HOME": "other"}) == {
+            "PATH": "/p:/q",
+            "HOME": "other",
+            "LC_ALL": "C",
+            "A": "1",
+        }
 
     def test_no_message_holds_one(self, example: Example) -> None:
         with pytest.raises(CallError, match=r"refused with \[secret\]$"):
@@ -355,8 +370,12 @@ class TestSecrets:
         assert SECRET not in repr(example.source) + repr(vars(example.source))
 
     async def test_a_missing_variable_is_named(self) -> None:
-        async with closing(McpSource("x", ServerConfig(command="x", env={"A": "${env:NOT_SET}"}), {"B": "value"})) as source:
-            with pytest.raises(Unavailable, match=r"^MCP server x: env\.A: the environment variable NOT_SET is not set$"):
+        async with closing(
+            McpSource("x", ServerConfig(command="x", env={"A": "${env:NOT_SET}"}), {"B": "value"})
+        ) as source:
+            with pytest.raises(
+                Unavailable, match=r"^MCP server x: env\.A: the environment variable NOT_SET is not set$"
+            ):
                 await source.tools()
 
     def test_nothing_of_a_child_reaches_our_own_outputs(self, bare: Bare, capfd: pytest.CaptureFixture[str]) -> None:
@@ -397,7 +416,10 @@ class TestLife:
             under_way = asyncio.create_task(source.call("bare.hangs", {}, NOBODY))
             await until(bare.notes.with_suffix(".hangs").exists)
             os.kill(bare.pids[0], signal.SIGKILL)
-            lost = r"MCP server bare was lost during the call of bare\.hangs, which may have run: its process was ended by signal 9"
+            lost = (
+                r"MCP server bare was lost during the call of bare\.hangs, which may have run: its process was "
+                r"ended by signal 9"
+            )
             with pytest.raises(Unavailable, match=lost):
                 await under_way
             assert await source.call("bare.echo", {"text": "a"}, NOBODY) == "a"
@@ -421,14 +443,20 @@ class TestLife:
 
     async def test_a_command_that_is_not_there(self) -> None:
         async with closing(McpSource("x", ServerConfig(command="no-such-command-at-all"))) as source:
-            with pytest.raises(Unavailable, match=r"^MCP server x can't be started: No such file or directory: no-such-command-at-all$"):
+            with pytest.raises(
+                Unavailable, match=r"^MCP server x can't be started: No such file or directory: no-such-command-at-all$"
+            ):
                 await source.tools()
 
-    async def test_one_that_dies_at_once_is_not_started_in_a_loop(self, bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_one_that_dies_at_once_is_not_started_in_a_loop(
+        self, bare: Bare, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(upstream, "FIRST_DELAY_S", 50.0)
 
         async with closing(bare.source("dies")) as source:
-            with pytest.raises(Unavailable, match="can't be started: its process ended with exit code 7; it last wrote: no licence"):
+            with pytest.raises(
+                Unavailable, match="can't be started: its process ended with exit code 7; it last wrote: no licence"
+            ):
                 await source.tools()
             for _ in range(5):
                 with pytest.raises(Unavailable, match=r"failed 1 times; it is tried again in .* s: .*exit code 7"):
@@ -489,7 +517,9 @@ def _runs(pid: int) -> bool:
 
 class TestRetries:
     @pytest.mark.parametrize(("deaths", "starts"), [(1, 2), (2, 3)])
-    async def test_a_tool_that_may_run_twice_is_called_again(self, bare: Bare, tmp_path: Path, deaths: int, starts: int) -> None:
+    async def test_a_tool_that_may_run_twice_is_called_again(
+        self, bare: Bare, tmp_path: Path, deaths: int, starts: int
+    ) -> None:
         file = tmp_path / "left"
         file.write_text(str(deaths))
 
@@ -497,8 +527,12 @@ class TestRetries:
             assert await source.call("bare.dies_again", {"file": str(file)}, NOBODY) == "lives"
             assert len(bare.pids) == starts
 
-    @pytest.mark.parametrize(("tool", "options", "left"), [("dies", {}, 8), ("dies_again", {}, 6), ("dies_again", {"retries": 0}, 8)])
-    async def test_and_no_more_often_than_that(self, bare: Bare, tmp_path: Path, tool: str, options: dict[str, int], left: int) -> None:
+    @pytest.mark.parametrize(
+        ("tool", "options", "left"), [("dies", {}, 8), ("dies_again", {}, 6), ("dies_again", {"retries": 0}, 8)]
+    )
+    async def test_and_no_more_often_than_that(
+        self, bare: Bare, tmp_path: Path, tool: str, options: dict[str, int], left: int
+    ) -> None:
         file = tmp_path / "left"
         file.write_text("9")
 
@@ -582,7 +616,9 @@ class TestInMemory:
             raise ValueError(f"no: {SECRET}")
 
         options = SourceOptions(timeout_s=5)
-        async with closing(McpSource.from_server("inner", server, options, origin="the inner", secrets=[SECRET])) as source:
+        async with closing(
+            McpSource.from_server("inner", server, options, origin="the inner", secrets=[SECRET])
+        ) as source:
             assert [spec.name for spec in await source.tools()] == ["inner.double", "inner.refuses"]
             assert await source.call("inner.double", {"n": 21}, NOBODY) == 42
             with pytest.raises(CallError, match=r"no: \[secret\]$"):

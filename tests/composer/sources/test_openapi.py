@@ -39,7 +39,11 @@ DOCUMENT: dict[str, Any] = {
     "info": {"title": "items", "version": "1"},
     "paths": {
         "/items": {
-            "get": {"operationId": "list-items", "summary": "All items", "responses": answers({"type": "array", "items": ITEM})},
+            "get": {
+                "operationId": "list-items",
+                "summary": "All items",
+                "responses": answers({"type": "array", "items": ITEM}),
+            },
             "post": {
                 "operationId": "add_item",
                 "requestBody": {"required": True, "content": {"application/json": {"schema": ITEM}}},
@@ -54,7 +58,9 @@ DOCUMENT: dict[str, Any] = {
         "/fails": {"get": {"operationId": "fails", "parameters": [WHAT], "responses": {"200": {"description": "ok"}}}},
         "/headers": {"get": {"operationId": "headers", "responses": answers({"type": "object"})}},
     },
-    "components": {"schemas": {"Item": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}}},
+    "components": {
+        "schemas": {"Item": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}}
+    },
 }
 
 
@@ -65,7 +71,9 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
         elif path.startswith("/items/"):
             number = int(path.rpartition("/")[2])
-            self.answer(*((200, {"id": number, "name": "it"}) if number < 10 else (404, {"error": f"no item {number}"})))
+            self.answer(
+                *((200, {"id": number, "name": "it"}) if number < 10 else (404, {"error": f"no item {number}"}))
+            )
         elif path == "/headers":
             self.answer(200, dict(self.headers))
         elif query == "what=secret":
@@ -90,7 +98,11 @@ class Handler(BaseHTTPRequestHandler):
         body = json.dumps(value).encode() if data is None else data
         with contextlib.suppress(ConnectionError):
             self.send_response(status)
-            for name, text in {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}.items():
+            for name, text in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+                **(headers or {}),
+            }.items():
                 self.send_header(name, text)
             self.end_headers()
             self.wfile.write(body)
@@ -117,7 +129,9 @@ class Api:
         self.runner = asyncio.Runner()
         options = SourceOptions(tools={"fails": ToolOptions(timeout_s=5)})
         headers = {"X-Key": "${env:API_KEY}"}
-        self.source = openapi_source("api", DOCUMENT, base_url=address, headers=headers, options=options, environ={"API_KEY": SECRET})
+        self.source = openapi_source(
+            "api", DOCUMENT, base_url=address, headers=headers, options=options, environ={"API_KEY": SECRET}
+        )
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         return self.runner.run(self.source.call(f"api.{name}", arguments, NOBODY))
@@ -144,8 +158,12 @@ class TestTools:
             "api.headers",
         ]
         assert specs["api.list_items"].description == "All items"
-        assert specs["api.list_items"].hints == Hints(read_only=True, destructive=False, idempotent=True, open_world=True)
-        assert specs["api.remove_item"].hints == Hints(read_only=False, destructive=True, idempotent=True, open_world=True)
+        assert specs["api.list_items"].hints == Hints(
+            read_only=True, destructive=False, idempotent=True, open_world=True
+        )
+        assert specs["api.remove_item"].hints == Hints(
+            read_only=False, destructive=True, idempotent=True, open_world=True
+        )
         assert specs["api.set_item"].hints == Hints(read_only=False, destructive=True, idempotent=True, open_world=True)
         assert specs["api.add_item"].hints == Hints(read_only=False, open_world=True)
         assert specs["api.get_item"].input_schema["required"] == ["id"]
@@ -180,7 +198,9 @@ class TestFailures:
         with pytest.raises(CallError, match=r'^HTTP 500 Internal Server Error: \{"you sent": "\[secret\]"\}$'):
             api.call("fails", what="secret")
 
-    def test_nothing_is_logged(self, api: Api, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_nothing_is_logged(
+        self, api: Api, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         with caplog.at_level(logging.INFO), pytest.raises(CallError):
             api.call("fails", what="secret")
         assert SECRET not in caplog.text
@@ -206,9 +226,9 @@ class TestFailures:
         await source.close()
 
     def test_a_missing_variable(self) -> None:
-        assert unusable(openapi_source("api", DOCUMENT, base_url="http://x", headers={"X-Key": "${env:NOT_SET}"}, environ={})) == (
-            "API api: headers.X-Key: the environment variable NOT_SET is not set"
-        )
+        assert unusable(
+            openapi_source("api", DOCUMENT, base_url="http://x", headers={"X-Key": "${env:NOT_SET}"}, environ={})
+        ) == ("API api: headers.X-Key: the environment variable NOT_SET is not set")
 
     def test_no_address(self) -> None:
         assert unusable(openapi_source("api", DOCUMENT)).endswith("names no server with an http address: give base_url")
@@ -216,7 +236,9 @@ class TestFailures:
         assert unusable(openapi_source("api", relative)).endswith("names no server with an http address: give base_url")
 
     def test_a_document_that_is_wrong(self) -> None:
-        assert "the OpenAPI document can't be used" in unusable(openapi_source("api", {"openapi": "3.1.0"}, base_url="http://x"))
+        assert "the OpenAPI document can't be used" in unusable(
+            openapi_source("api", {"openapi": "3.1.0"}, base_url="http://x")
+        )
 
 
 def unusable(source: McpSource) -> str:
@@ -232,7 +254,9 @@ def unusable(source: McpSource) -> str:
 class TestDocuments:
     def test_json_and_yaml(self, tmp_path: Path) -> None:
         path = tmp_path / "api.yaml"
-        path.write_text("openapi: 3.0.3\npaths:\n  /a:\n    get:\n      responses:\n        200: {description: 2020-01-01}\n")
+        path.write_text(
+            "openapi: 3.0.3\npaths:\n  /a:\n    get:\n      responses:\n        200: {description: 2020-01-01}\n"
+        )
         loaded = load_document(path)
         assert loaded["paths"]["/a"]["get"]["responses"] == {"200": {"description": "2020-01-01"}}
         assert load_document(json.dumps(DOCUMENT)) == load_document(DOCUMENT) == DOCUMENT
@@ -245,8 +269,14 @@ class TestDocuments:
             ("- 1", "it must be an object"),
             ("!!python/object/apply:os.system [ls]", "it is not YAML"),
             ('{"swagger": "2.0"}', "it is not an OpenAPI 3 document (openapi: None)"),
-            ('{"openapi": "3.1.0", "a": [{"$ref": "file:///etc/passwd"}]}', "it refers to 'file:///etc/passwd'; only references within"),
-            ('{"openapi": "3.1.0", "a": {"$ref": "http://x/y.json"}}', "it refers to 'http://x/y.json'; only references within"),
+            (
+                '{"openapi": "3.1.0", "a": [{"$ref": "file:///etc/passwd"}]}',
+                "it refers to 'file:///etc/passwd'; only references within",
+            ),
+            (
+                '{"openapi": "3.1.0", "a": {"$ref": "http://x/y.json"}}',
+                "it refers to 'http://x/y.json'; only references within",
+            ),
         ],
     )
     def test_what_is_wrong_is_said(self, tmp_path: Path, text: str, message: str) -> None:
@@ -279,7 +309,9 @@ class TestDocuments:
 class TestTable:
     async def test_an_api(self, tmp_path: Path, address: str) -> None:
         (tmp_path / "api.json").write_text(json.dumps({**DOCUMENT, "servers": [{"url": address}]}))
-        table = {"my-api": {"document": "api.json", "headers": {"X-Key": "${env:KEY}"}, "timeout_s": 5, "rate": "100/s"}}
+        table = {
+            "my-api": {"document": "api.json", "headers": {"X-Key": "${env:KEY}"}, "timeout_s": 5, "rate": "100/s"}
+        }
         configs = apis_from_table(table, lambda _: "c.toml", tmp_path)
         assert configs["my_api"].document == tmp_path / "api.json"
 
@@ -291,8 +323,14 @@ class TestTable:
         ("table", "message"),
         [
             ({}, "c.toml: openapi.x.document: it is needed, and not given"),
-            ({"document": "a", "base_url": "ftp://x"}, "c.toml: openapi.x.base_url: it must begin with http:// or https://"),
-            ({"document": "a", "header": {}}, "c.toml: openapi.x.header: there is no such setting; did you mean openapi.x.headers?"),
+            (
+                {"document": "a", "base_url": "ftp://x"},
+                "c.toml: openapi.x.base_url: it must begin with http:// or https://",
+            ),
+            (
+                {"document": "a", "header": {}},
+                "c.toml: openapi.x.header: there is no such setting; did you mean openapi.x.headers?",
+            ),
         ],
     )
     def test_what_is_wrong_is_named(self, table: dict[str, Any], message: str) -> None:

@@ -37,7 +37,12 @@ class TestTables:
     def test_a_program_and_an_address(self) -> None:
         servers = servers_from_table(
             {
-                "my-server": {"command": "npx", "args": ["-y", "x"], "env": {"KEY": "${env:KEY}"}, "tools": {"a": {"rate": "2/m"}}},
+                "my-server": {
+                    "command": "npx",
+                    "args": ["-y", "x"],
+                    "env": {"KEY": "${env:KEY}"},
+                    "tools": {"a": {"rate": "2/m"}},
+                },
                 "remote": {"url": "https://example.com/mcp", "token": "${env:TOKEN}", "timeout_s": 5},
             },
             at_line_7,
@@ -53,10 +58,19 @@ class TestTables:
             ({}, "c.toml:7: servers.x: give either command (a program to start) or url (a server to connect to)"),
             ({"command": "a", "url": "http://b"}, "c.toml:7: servers.x: give either command"),
             ({"command": "a", "headers": {"b": "c"}}, "c.toml:7: servers.x.headers: only for a server with url"),
-            ({"url": "http://a", "args": ["b"], "env": {"c": "d"}}, "c.toml:7: servers.x: args, env: only for a server with command"),
+            (
+                {"url": "http://a", "args": ["b"], "env": {"c": "d"}},
+                "c.toml:7: servers.x: args, env: only for a server with command",
+            ),
             ({"command": "a", "comand": "b"}, "c.toml:7: servers.x.comand: there is no such setting"),
-            ({"command": "a", "tools": {"t": {"retrys": 1}}}, "c.toml:7: servers.x.tools.t.retrys: there is no such setting"),
-            ({"command": "a", "rate": "10 per s"}, "c.toml:7: servers.x.rate: '10 per s' is not a rate: write 10/s, 100/m or 1000/h"),
+            (
+                {"command": "a", "tools": {"t": {"retrys": 1}}},
+                "c.toml:7: servers.x.tools.t.retrys: there is no such setting",
+            ),
+            (
+                {"command": "a", "rate": "10 per s"},
+                "c.toml:7: servers.x.rate: '10 per s' is not a rate: write 10/s, 100/m or 1000/h",
+            ),
             ({"command": "a", "timeout_s": 0}, "c.toml:7: servers.x.timeout_s: it should be greater than 0"),
             ({"command": "a", "timeout_s": float("inf")}, "c.toml:7: servers.x.timeout_s: "),
             ({"command": " "}, "c.toml:7: servers.x.command: it is empty"),
@@ -64,7 +78,10 @@ class TestTables:
             ({"command": "a", "args": ["a\0b"]}, "c.toml:7: servers.x.args.0: it has a NUL character"),
             ({"url": "ftp://a"}, "c.toml:7: servers.x.url: it must begin with http:// or https://"),
             ({"url": "http://a", "auth": "basic"}, "c.toml:7: servers.x.auth: it should be 'oauth'"),
-            ({"url": "http://a", "auth": "oauth", "token": "${env:A}"}, "c.toml:7: servers.x: token, auth: give one of them"),
+            (
+                {"url": "http://a", "auth": "oauth", "token": "${env:A}"},
+                "c.toml:7: servers.x: token, auth: give one of them",
+            ),
             ("npx", "c.toml:7: servers.x: it should be a table, like { timeout_s = … }"),
         ],
     )
@@ -85,7 +102,8 @@ class TestTables:
 
     def test_two_names_that_become_one(self) -> None:
         with pytest.raises(
-            ConfigError, match=r'c\.toml:7: servers\."a\.b": its tools would be called a_b.…, and so would those of servers\.a-b'
+            ConfigError,
+            match=r'c\.toml:7: servers\."a\.b": its tools would be called a_b.…, and so would those of servers\.a-b',
         ):
             servers_from_table({"a-b": {"command": "x"}, "a.b": {"command": "y"}}, at_line_7)
 
@@ -100,7 +118,12 @@ class TestMcpJson:
             tmp_path,
             {
                 "mcpServers": {
-                    "git-hub": {"command": "npx", "args": ["${PKG:-server}"], "env": {"T": "${TOKEN}"}, "alwaysAllow": ["x"]},
+                    "git-hub": {
+                        "command": "npx",
+                        "args": ["${PKG:-server}"],
+                        "env": {"T": "${TOKEN}"},
+                        "alwaysAllow": ["x"],
+                    },
                     "cursor": {"command": "a", "env": {"T": "${env:TOKEN}"}, "description": "…"},
                     "Remote": {"type": "http", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
                     "untyped": {"url": "https://x/mcp"},
@@ -123,7 +146,10 @@ class TestMcpJson:
             ("[]", "it has no object mcpServers"),
             ({"mcpServers": []}, "it has no object mcpServers"),
             ({"mcpServers": {"x": 1}}, "mcpServers.x: it should be an object"),
-            ({"mcpServers": {"x": {"type": "sse", "url": "http://x"}}}, "mcpServers.x.type: 'sse' is not one that can be used"),
+            (
+                {"mcpServers": {"x": {"type": "sse", "url": "http://x"}}},
+                "mcpServers.x.type: 'sse' is not one that can be used",
+            ),
             ({"mcpServers": {"x": {"type": "http"}}}, "mcpServers.x: give either command"),
             ({"mcpServers": {"x": {"command": 1}}}, "mcpServers.x.command: it should be text"),
         ],

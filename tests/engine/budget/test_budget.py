@@ -63,14 +63,22 @@ class Purse:
     budget: Budget
     number: int = 0
 
-    def reserve(self, usd: float | None, tokens: int = 0, *, execution: str = "e", task: str | None = None, **limits: Any) -> Reservation:
+    def reserve(
+        self, usd: float | None, tokens: int = 0, *, execution: str = "e", task: str | None = None, **limits: Any
+    ) -> Reservation:
         self.number += 1
         task = task or f"t{self.number}"
         key = f"{execution}/{task}/{self.number}"
-        return asyncio.run(self.budget.reserve(key, Estimate(usd, tokens), execution_id=execution, task_id=task, **limits))
+        return asyncio.run(
+            self.budget.reserve(key, Estimate(usd, tokens), execution_id=execution, task_id=task, **limits)
+        )
 
-    def settle(self, held: Reservation, usd: float | None = None, tokens: Tokens | None = None, model: str | None = None) -> Settled:
-        return asyncio.run(self.budget.settle(held, runtime="claude-code", model=model, role="developer", tokens=tokens, usd=usd))
+    def settle(
+        self, held: Reservation, usd: float | None = None, tokens: Tokens | None = None, model: str | None = None
+    ) -> Settled:
+        return asyncio.run(
+            self.budget.settle(held, runtime="claude-code", model=model, role="developer", tokens=tokens, usd=usd)
+        )
 
     def release(self, held: Reservation) -> None:
         asyncio.run(self.budget.release(held))
@@ -97,7 +105,16 @@ def project() -> Iterator[Path]:
 @pytest.fixture
 def purse(project: Path, clock: Clock) -> Open:
     def open_one(mode: Mode = "library", ask: Ask | None = None, prices: Prices | None = None, **config: Any) -> Purse:
-        return Purse(Budget(project, BudgetConfig(**{"reserve_usd": 0.25, **config}), prices or Prices(), mode=mode, ask=ask, clock=clock))
+        return Purse(
+            Budget(
+                project,
+                BudgetConfig(**{"reserve_usd": 0.25, **config}),
+                prices or Prices(),
+                mode=mode,
+                ask=ask,
+                clock=clock,
+            )
+        )
 
     return open_one
 
@@ -123,7 +140,11 @@ class TestReserveAndSettle:
         mine = purse(day={"usd": 1.0})
         settled = mine.settle(mine.reserve(1.0), usd=0.25, tokens=Tokens(input=10, output=5))
         assert settled == Settled(0.25, False, 0.0, 15, None, 15)
-        assert (mine.report.day.spent_usd, mine.report.day.reserved_usd, mine.report.day.spent_tokens) == (0.25, 0.0, 15)
+        assert (mine.report.day.spent_usd, mine.report.day.reserved_usd, mine.report.day.spent_tokens) == (
+            0.25,
+            0.0,
+            15,
+        )
         mine.reserve(0.75)
 
     def test_releasing_frees_it_all(self, purse: Open) -> None:
@@ -166,13 +187,18 @@ class TestReserveAndSettle:
         mine = purse(day={"usd": 1.0, "tokens": 100})
         settled = mine.settle(mine.reserve(0.5, 50), usd=0.75, tokens=Tokens(output=60))
         assert (settled.overshoot_usd, settled.overshoot_tokens) == (0.25, 10)
-        assert settled.warning == "it cost $0.25 more than the $0.50 held for it; it used 10 tokens more than the 50 tokens held for it"
+        assert (
+            settled.warning
+            == "it cost $0.25 more than the $0.50 held for it; it used 10 tokens more than the 50 tokens held for it"
+        )
         assert settled.warning in caplog.text
         assert mine.report.day.overshoot_usd == 0.25
         with pytest.raises(BudgetExceeded):
             mine.reserve(0.3)
 
-    def test_without_limits_everything_is_recorded_and_nothing_warned_about(self, purse: Open, caplog: pytest.LogCaptureFixture) -> None:
+    def test_without_limits_everything_is_recorded_and_nothing_warned_about(
+        self, purse: Open, caplog: pytest.LogCaptureFixture
+    ) -> None:
         mine = purse()
         settled = mine.settle(mine.reserve(None, 10), usd=3.0, tokens=Tokens(output=60))
         assert (settled.usd, settled.warning, settled.overshoot_tokens) == (3.0, None, 50)
@@ -225,12 +251,19 @@ def held_at(estimate: Estimate) -> tuple[float | None, int]:
 class TestEstimates:
     @pytest.mark.parametrize(
         ("day", "reserve_usd", "amounts"),
-        [(1.8, None, [1.0, 0.8, None]), (1.05, None, [1.0, None, None]), (1.8, 1.0, [1.0, None, None]), (0.3, 0.2, [0.2, None, None])],
+        [
+            (1.8, None, [1.0, 0.8, None]),
+            (1.05, None, [1.0, None, None]),
+            (1.8, 1.0, [1.0, None, None]),
+            (0.3, 0.2, [0.2, None, None]),
+        ],
     )
     def test_all_of_what_was_configured_is_held_and_else_what_is_left(
         self, purse: Open, day: float, reserve_usd: float | None, amounts: list[float | None]
     ) -> None:
-        """What is left will do down to a tenth of what is usual, or the likely price: for an agent, which is stopped there."""
+        """What is left will do down to a tenth of what is usual, or the likely price: for an agent, which is stopped
+        there.
+        """
         budget = purse(day={"usd": day}, reserve_usd=reserve_usd).budget
 
         async def main() -> list[float | None]:
@@ -238,7 +271,9 @@ class TestEstimates:
             for number in range(3):
                 estimate = budget.estimate(model=None, prompt_tokens=1, limit=None)
                 try:
-                    reservation = await budget.reserve(f"e/t{number}/1", estimate, execution_id="e", task_id=f"t{number}")
+                    reservation = await budget.reserve(
+                        f"e/t{number}/1", estimate, execution_id="e", task_id=f"t{number}"
+                    )
                     held.append(reservation.usd)
                 except BudgetExceeded:
                     held.append(None)
@@ -275,7 +310,10 @@ class TestEstimates:
 
     def test_a_model_without_a_price_is_held_at_the_default_where_dollars_are_limited(self, purse: Open) -> None:
         assert held_at(purse().budget.estimate(model=None, prompt_tokens=1, limit=None)) == (None, 50_000)
-        assert held_at(purse(month={"usd": 9}).budget.estimate(model=None, prompt_tokens=1, limit=None)) == (0.25, 50_000)
+        assert held_at(purse(month={"usd": 9}).budget.estimate(model=None, prompt_tokens=1, limit=None)) == (
+            0.25,
+            50_000,
+        )
         assert purse(month={"usd": 9}).reserve(None).usd == 0.25
         assert purse().reserve(None, execution="x", task_limit=BudgetLimit(usd=2)).usd == 0.25
 
@@ -291,7 +329,9 @@ class TestUnknownCosts:
         settled = mine.settle(mine.reserve(1.0), tokens=Tokens(input=1_000_000, output=500_000), model="mine")
         assert (settled.usd, settled.cost_usd, settled.estimated) == (2.0, 2.0, False)
 
-    def test_an_unknown_cost_counts_in_tokens_and_as_what_was_held(self, purse: Open, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_unknown_cost_counts_in_tokens_and_as_what_was_held(
+        self, purse: Open, caplog: pytest.LogCaptureFixture
+    ) -> None:
         mine = purse(day={"usd": 1.0})
         for _ in range(2):
             settled = mine.settle(mine.reserve(0.4, 100), tokens=Tokens(output=30), model="nobody-knows-it")
@@ -307,7 +347,9 @@ class TestUnknownCosts:
         mine = purse(day={"tokens": 100})
         settled = mine.settle(mine.reserve(None, 70), usd=0.1)
         assert (settled.tokens, settled.tokens_estimated, settled.cost_usd) == (70, True, 0.1)
-        with pytest.raises(BudgetExceeded, match="70 tokens spent or reserved, 31 tokens wanted, the limit is 100 tokens"):
+        with pytest.raises(
+            BudgetExceeded, match="70 tokens spent or reserved, 31 tokens wanted, the limit is 100 tokens"
+        ):
             mine.reserve(None, 31)
 
     def test_a_limit_that_is_set_later_does_not_find_unknown_costs_free(self, purse: Open) -> None:
@@ -384,7 +426,9 @@ class TestModes:
         budget = purse("cli", person, day={"usd": 1.0}).budget
 
         async def main() -> None:
-            await asyncio.gather(*(budget.reserve(f"k{n}", Estimate(2.0, 0), execution_id="e", task_id=f"t{n}") for n in range(4)))
+            await asyncio.gather(
+                *(budget.reserve(f"k{n}", Estimate(2.0, 0), execution_id="e", task_id=f"t{n}") for n in range(4))
+            )
 
         asyncio.run(main())
         assert seen == ["$0.00", "$2.00", "$4.00", "$6.00"]
@@ -448,7 +492,15 @@ class TestWindows:
     @given(
         now=st.floats(-1e9, 4e9),
         name=st.sampled_from(
-            ["UTC", "America/St_Johns", "Africa/Cairo", "America/Havana", "Pacific/Apia", "Asia/Kathmandu", "Europe/Berlin"]
+            [
+                "UTC",
+                "America/St_Johns",
+                "Africa/Cairo",
+                "America/Havana",
+                "Pacific/Apia",
+                "Asia/Kathmandu",
+                "Europe/Berlin",
+            ]
         ),
     )
     def test_windows_hold_their_moment_and_follow_each_other(self, now: float, name: str) -> None:
@@ -502,7 +554,7 @@ for number in range(8):
 os.close(go[0])
 os.close(go[1])
 sys.exit(max(os.wait()[1] for _ in range(8)))
-"""
+"""  # noqa: E501
     HOLD = """
 import asyncio, time
 from pathlib import Path
@@ -528,24 +580,37 @@ time.sleep(60)
         assert len(admitted) == 8
         assert sum(admitted) == 100, "as many as fit, neither more nor fewer"
         with sqlite3.connect(project / ".go-ent" / "budget.db") as database:
-            rows = database.execute("SELECT key, usd FROM spends UNION ALL SELECT key, usd FROM reservations").fetchall()
+            rows = database.execute(
+                "SELECT key, usd FROM spends UNION ALL SELECT key, usd FROM reservations"
+            ).fetchall()
         database.close()
         assert len({key for key, _ in rows}) == 100
         assert sum(usd for _, usd in rows) == pytest.approx(1.0)
 
     def test_what_a_killed_process_held_still_counts_until_it_is_settled(self, project: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        with subprocess.Popen([sys.executable, "-c", self.HOLD], cwd=project, env=environment, stdout=subprocess.PIPE, text=True) as holder:
+        with subprocess.Popen(
+            [sys.executable, "-c", self.HOLD], cwd=project, env=environment, stdout=subprocess.PIPE, text=True
+        ) as holder:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "held\n"
             mine = Purse(Budget(project, BudgetConfig(day=BudgetLimit(usd=1.0)), Prices(), mode="library"))
-            assert (mine.report.open_reservations, mine.report.day.reserved_usd, mine.report.day.spent_usd) == (1, 0.7, 0.0)
+            assert (mine.report.open_reservations, mine.report.day.reserved_usd, mine.report.day.spent_usd) == (
+                1,
+                0.7,
+                0.0,
+            )
             holder.send_signal(signal.SIGKILL)
             os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
             assert mine.report.lost_reservations == 1, "dead is dead, reaped or not"
         report = mine.report
         assert (report.open_reservations, report.lost_reservations, report.reservations[0].lost) == (0, 1, True)
-        assert (report.day.reserved_usd, report.day.spent_usd, report.day.estimated_usd, report.day.unknown_costs) == (0.0, 0.7, 0.7, 1)
+        assert (report.day.reserved_usd, report.day.spent_usd, report.day.estimated_usd, report.day.unknown_costs) == (
+            0.0,
+            0.7,
+            0.7,
+            1,
+        )
         spent = asyncio.run(mine.budget.spent(["e"]))
         assert (spent.usd, spent.estimated_usd, spent.tokens, spent.unknown) == (0.7, 0.7, 70, 1)
         with pytest.raises(BudgetExceeded):
@@ -587,7 +652,9 @@ STEP = st.tuples(
 def test_what_is_spent_and_held_never_passes_a_limit_but_by_the_overshoot(steps: list[tuple[str, int, int]]) -> None:
     """Against a model in whole cents: admitted if, and only if, it fits every scope."""
     limits, clock = {"execution": 120, "day": 150, "month": 400}, Clock()
-    config = BudgetConfig.model_validate({"hard": True, **{scope: {"usd": cents / 100} for scope, cents in limits.items()}})
+    config = BudgetConfig.model_validate(
+        {"hard": True, **{scope: {"usd": cents / 100} for scope, cents in limits.items()}}
+    )
     rows: dict[str, tuple[int, str, float]] = {}  # cents, execution, when
     held: dict[str, tuple[Reservation, int]] = {}
     over = 0
@@ -596,7 +663,9 @@ def test_what_is_spent_and_held_never_passes_a_limit_but_by_the_overshoot(steps:
         within = bounds(clock.now, ZoneInfo("UTC"))
         window = within.day if scope == "day" else within.month
         return sum(
-            cents for cents, whose, at in rows.values() if (whose == execution if scope == "execution" else window.start <= at < window.end)
+            cents
+            for cents, whose, at in rows.values()
+            if (whose == execution if scope == "execution" else window.start <= at < window.end)
         )
 
     async def main(project: Path) -> None:
@@ -609,7 +678,9 @@ def test_what_is_spent_and_held_never_passes_a_limit_but_by_the_overshoot(steps:
             elif what == "reserve":
                 fits = all(counted(scope, execution) + cents <= limit for scope, limit in limits.items())
                 try:
-                    reservation = await budget.reserve(f"k{number}", Estimate(cents / 100, 0), execution_id=execution, task_id="t")
+                    reservation = await budget.reserve(
+                        f"k{number}", Estimate(cents / 100, 0), execution_id=execution, task_id="t"
+                    )
                 except BudgetExceeded:
                     assert not fits
                     continue
@@ -622,7 +693,9 @@ def test_what_is_spent_and_held_never_passes_a_limit_but_by_the_overshoot(steps:
                     await budget.release(reservation)
                     del rows[reservation.key]
                     continue
-                settled = await budget.settle(reservation, runtime="r", model=None, role=None, tokens=None, usd=cents / 100)
+                settled = await budget.settle(
+                    reservation, runtime="r", model=None, role=None, tokens=None, usd=cents / 100
+                )
                 assert settled.overshoot_usd == pytest.approx(max(0, cents - wanted) / 100)
                 over += max(0, cents - wanted)
                 rows[reservation.key] = (cents, *rows[reservation.key][1:])
@@ -638,7 +711,12 @@ def test_what_is_spent_and_held_never_passes_a_limit_but_by_the_overshoot(steps:
 class TestReport:
     def test_an_empty_project_has_an_empty_report_and_stays_empty(self, purse: Open, project: Path) -> None:
         report = purse(day={"usd": 1.0}).report
-        assert (report.day.spent_usd, report.day.limit_usd, report.month.limit_usd, report.models) == (0.0, 1.0, None, ())
+        assert (report.day.spent_usd, report.day.limit_usd, report.month.limit_usd, report.models) == (
+            0.0,
+            1.0,
+            None,
+            (),
+        )
         assert list(project.iterdir()) == []
 
     def test_it_has_the_months_totals_by_runtime_and_model(self, purse: Open, clock: Clock) -> None:
@@ -651,7 +729,11 @@ class TestReport:
         mine.settle(mine.reserve(1.0), usd=9.0, model="sonnet")
         clock.set("2025-06-20T12:00:00")
         report = mine.report
-        assert [(total.name, total.runs, total.usd) for total in report.models] == [("opus", 1, 2.0), ("haiku", 2, 0.75), (None, 1, 0.0)]
+        assert [(total.name, total.runs, total.usd) for total in report.models] == [
+            ("opus", 1, 2.0),
+            ("haiku", 2, 0.75),
+            (None, 1, 0.0),
+        ]
         assert [(total.name, total.runs, total.unknown_costs) for total in report.runtimes] == [("claude-code", 4, 1)]
         assert (report.day.runs, report.month.runs, report.month.spent_tokens) == (0, 4, 31)
         assert type(report).model_validate_json(report.model_dump_json()) == report
@@ -666,21 +748,35 @@ class TestReport:
         assert (spent.usd, spent.estimated_usd, spent.tokens, spent.unknown) == (1.5, 1.0, 8, 1)
 
     @pytest.mark.parametrize(
-        ("amount", "text"), [(0, "$0.00"), (0.5, "$0.50"), (1234.5, "$1,234.50"), (0.00025, "$0.00025"), (1e-9, "$0.00"), (0.125, "$0.125")]
+        ("amount", "text"),
+        [
+            (0, "$0.00"),
+            (0.5, "$0.50"),
+            (1234.5, "$1,234.50"),
+            (0.00025, "$0.00025"),
+            (1e-9, "$0.00"),
+            (0.125, "$0.125"),
+        ],
     )
     def test_dollars_are_for_people(self, amount: float, text: str) -> None:
         assert dollars(amount) == text
 
 
 class TestDamage:
-    @pytest.mark.parametrize("content", [b"not a database, but long enough to look at " * 50, b"SQLite format 3\0" + b"\xff" * 5000])
-    def test_a_damaged_database_stops_spending_and_says_what_to_do(self, purse: Open, project: Path, content: bytes) -> None:
+    @pytest.mark.parametrize(
+        "content", [b"not a database, but long enough to look at " * 50, b"SQLite format 3\0" + b"\xff" * 5000]
+    )
+    def test_a_damaged_database_stops_spending_and_says_what_to_do(
+        self, purse: Open, project: Path, content: bytes
+    ) -> None:
         mine = purse(day={"usd": 1.0})
         mine.reserve(0.5)
         path = project / ".go-ent" / "budget.db"
         path.write_bytes(content)
         for use in (lambda: mine.reserve(0.1), lambda: mine.report):
-            with pytest.raises(LedgerError, match=r"budget\.db can't be used, so nothing may be spent: .* move it away") as refused:
+            with pytest.raises(
+                LedgerError, match=r"budget\.db can't be used, so nothing may be spent: .* move it away"
+            ) as refused:
                 use()
             assert str(path) in str(refused.value)
         assert path.read_bytes() == content, "it is kept for whoever wants to look"
@@ -720,7 +816,9 @@ class TestDamage:
         with pytest.raises(LedgerError, match="nothing may be spent"):
             purse().reserve(0.1)
 
-    def test_the_log_of_a_database_that_was_taken_away_is_not_played_into_the_next(self, purse: Open, project: Path) -> None:
+    def test_the_log_of_a_database_that_was_taken_away_is_not_played_into_the_next(
+        self, purse: Open, project: Path
+    ) -> None:
         mine, path = purse(), project / ".go-ent" / "budget.db"
         mine.reserve(0.5)
         reader = sqlite3.connect(path)  # while someone has it open, its log stays

@@ -1,4 +1,6 @@
-"""A limit in dollars holds: what runs is a real command, which spends by writing a line; tasks run at once, in several processes."""
+"""A limit in dollars holds: what runs is a real command, which spends by writing a line; tasks run at once, in
+several processes.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def cents(project: Path) -> int:
 
 
 def plan(number: int = 20, **fields: Any) -> Plan:
-    return Plan.model_validate({"task": [{"id": f"t{one}", "prompt": "x", "command": "ask", **fields} for one in range(number)]})
+    return Plan.model_validate(
+        {"task": [{"id": f"t{one}", "prompt": "x", "command": "ask", **fields} for one in range(number)]}
+    )
 
 
 def run(project: Path, work: Any, config: dict[str, Any], **options: Any) -> TaskResult:
@@ -76,7 +80,8 @@ def run(project: Path, work: Any, config: dict[str, Any], **options: Any) -> Tas
 
 ASK = Task(command="ask", description="x")
 NO_CAP = (
-    "the budget of the day does not hold this: nothing stops the command ask at a price; add max_cost_usd = 0.50, the most "
+    "the budget of the day does not hold this: nothing stops the command ask at a price; add max_cost_usd = "
+    "0.50, the most "
     'that one run of it costs, under [commands.ask], or uncapped = ["ask"] under [budget]; the limit is $0.30'
 )
 
@@ -109,14 +114,17 @@ class TestWhole:
             "from go_ent.engine.strategies import Plan\n"
             "async def main():\n"
             "    given = json.loads(sys.argv[2])\n"
-            "    async with Engine(Path(sys.argv[1]), config=EngineConfig.model_validate(given['config']), trusted=True) as engine:\n"
+            "    async with Engine(Path(sys.argv[1]), config=EngineConfig.model_validate(given['config']), "
+            "trusted=True) as engine:\n"
             "        result = await engine.execute(Plan.model_validate(given['plan']))\n"
             "        print(sum(step.ok for step in result.steps))\n"
             "asyncio.run(main())\n"
         )
         given = json.dumps({"config": config, "plan": plan().model_dump(mode="json", exclude_defaults=True)})
         started = [
-            subprocess.Popen([sys.executable, "-c", script, str(project), given], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, "-c", script, str(project), given], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            )
             for _ in range(3)
         ]
         done = sum(int(process.communicate(timeout=300)[0]) for process in started)
@@ -135,7 +143,9 @@ class TestWhole:
             (project / "spent").unlink(missing_ok=True)
             async with engine_of(project, config=settings_of(spends(20, **fields))) as engine:
                 task = Task(description="x", strategy="single")
-                loop = Loop.start(project, task, CommandCheck(argv=("false",)), max_iterations=9, budget=BudgetLimit(usd=0.5))
+                loop = Loop.start(
+                    project, task, CommandCheck(argv=("false",)), max_iterations=9, budget=BudgetLimit(usd=0.5)
+                )
                 ended = await loop.run(engine)
             return ended.state, ended.message
 
@@ -168,7 +178,10 @@ class TestCommands:
 
     def test_the_lines_are_settings(self, project: Path) -> None:
         file = project / ".go-ent" / "config.toml"
-        base = f"[commands.ask]\nargv = {json.dumps(spends(20)['argv'])}\nformat = 'json'\npath = 'text'\ncost_usd = 'cost'\nstdin = true\n"
+        base = (
+            f"[commands.ask]\nargv = {json.dumps(spends(20)['argv'])}\nformat = 'json'\npath = 'text'\ncost_usd = "
+            "'cost'\nstdin = true\n"
+        )
         for line in ("max_cost_usd = 0.20\n[budget]\n", '[budget]\nuncapped = ["ask"]\nreserve_usd = 0.20\n'):
             file.write_text(f"{base}{line}day = {{ usd = 9.0 }}\n")
 
@@ -190,13 +203,18 @@ class TestCommands:
         ],
     )
     def test_the_task_declares_it(self, project: Path, fields: dict[str, Any], wanted: str) -> None:
-        result = run(project, Task.model_validate({**ASK.model_dump(), **fields}), settings_of(spends(20), day={"usd": 0.3}))
+        result = run(
+            project, Task.model_validate({**ASK.model_dump(), **fields}), settings_of(spends(20), day={"usd": 0.3})
+        )
         assert f"{wanted} wanted, the limit is $0.30" in str(result.error)
 
     def test_what_is_declared_is_not_talked_down_by_the_task(self, project: Path) -> None:
         config = settings_of(spends(20, max_cost_usd=0.2), day={"usd": 9})
         result = run(project, Task(command="ask", description="x", budget=BudgetLimit(usd=0.1)), config)
-        assert "the budget of the task does not hold this: $0.00 spent or reserved, $0.20 wanted, the limit is $0.10" in str(result.error)
+        assert (
+            "the budget of the task does not hold this: $0.00 spent or reserved, $0.20 wanted, the limit is $0.10"
+            in str(result.error)
+        )
 
     def test_who_may_not_start_programs_has_no_say_in_what_they_cost(self, project: Path) -> None:
         async def main(**fields: Any) -> TaskResult:
@@ -314,12 +332,16 @@ def test_a_declaration_that_says_nothing_is_refused(fields: dict[str, Any], said
 
 
 def test_the_check_of_the_settings_names_what_no_limit_holds(project: Path) -> None:
-    text = '[commands.ask]\nargv = ["ask"]\nstdin = true\n[commands.plain]\nargv = ["make"]\n[commands.free]\nargv = ["x", "{prompt}"]\n'
+    text = (
+        '[commands.ask]\nargv = ["ask"]\nstdin = true\n[commands.plain]\nargv = ["make"]\n[commands.free]\nargv = '
+        '["x", "{prompt}"]\n'
+    )
     text += "max_cost_usd = 0\n[budget]\nday = { usd = 1.0 }\n"
     (project / ".go-ent" / "config.toml").write_text(text)
     notes = [note for note in asyncio.run(check_project(project)).notes if "budget" in note]
     assert [note.partition(": ")[2] for note in notes] == [
-        "commands.ask: [budget] limits dollars, and nothing stops the command ask at a price; add max_cost_usd = 0.50, the most that one "
+        "commands.ask: [budget] limits dollars, and nothing stops the command ask at a price; add max_cost_usd "
+        "= 0.50, the most that one "
         'run of it costs, under [commands.ask], or uncapped = ["ask"] under [budget]'
     ]
 
@@ -337,13 +359,17 @@ class TestOverruns:
         result, report, state = asyncio.run(main())
         step = result.steps[0]
         assert step.observations == (
-            "it cost $0.10 more than the $0.05 held for it; the limit of the day, $0.10, is passed: $0.15 spent or reserved",
+            "it cost $0.10 more than the $0.05 held for it; the limit of the day, $0.10, is passed: $0.15 "
+            "spent or reserved",
         )
         assert [step.overrun_usd, step.cost_usd] == pytest.approx([0.1, 0.15])
         assert result.observations == [*step.observations]
         assert state.results["task"].overrun_usd == pytest.approx(0.1)
         assert report.day.overshoot_usd == pytest.approx(0.1)
-        assert "$0.1500 ($0.1000 more than was held for it)" in go_ent("status", result.execution_id, cwd=project).stdout.decode()
+        assert (
+            "$0.1500 ($0.1000 more than was held for it)"
+            in go_ent("status", result.execution_id, cwd=project).stdout.decode()
+        )
         assert "day: $0.1000 of it is more than was held for the runs" in go_ent("budget", cwd=project).stdout.decode()
 
     def test_of_a_summary_it_is_told_in_the_step_that_it_is_made_for(self, project: Path) -> None:
@@ -417,9 +443,11 @@ CALL = st.tuples(st.integers(1, 40), st.integers(0, 300))  # cents that are held
     overruns=st.booleans(),
     wide=st.integers(1, 20),
 )
-def test_no_limit_is_passed_but_by_what_was_under_way(calls: list[tuple[int, int]], limit: int, overruns: bool, wide: int) -> None:
-    """Calls of two budgets on one account, many at once. Those that keep to what was held never pass the limit; those that do not pass
-    it by no more than what those under way cost beyond it, and each says so."""
+def test_no_limit_is_passed_but_by_what_was_under_way(
+    calls: list[tuple[int, int]], limit: int, overruns: bool, wide: int
+) -> None:
+    """Calls of two budgets on one account, many at once. Those that keep to what was held never pass the limit; those
+    that do not pass it by no more than what those under way cost beyond it, and each says so."""
     under_way: dict[str, float] = {}
     most_over = 0.0
 

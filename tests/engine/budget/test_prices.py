@@ -39,7 +39,9 @@ def test_an_alias_costs_what_is_documented(alias: str, given: float, output: flo
         ("xai/grok-4", 3, 15),
     ],
 )
-def test_listed_models_have_their_own_price_dated_or_with_their_provider(model: str, given: float, output: float) -> None:
+def test_listed_models_have_their_own_price_dated_or_with_their_provider(
+    model: str, given: float, output: float
+) -> None:
     price = Prices().price(model)
     assert price is not None
     assert (price.input, price.output, price.source) == (given, output, "genai-prices")
@@ -47,21 +49,30 @@ def test_listed_models_have_their_own_price_dated_or_with_their_provider(model: 
 
 def test_what_was_cached_has_its_own_price() -> None:
     tokens = Tokens(input=1000, output=100, cache_read=10_000, cache_write=2000)
-    assert Prices().cost("claude-opus-4-1", tokens) == pytest.approx((1000 * 15 + 100 * 75 + 10_000 * 1.5 + 2000 * 18.75) / 1e6)
+    assert Prices().cost("claude-opus-4-1", tokens) == pytest.approx(
+        (1000 * 15 + 100 * 75 + 10_000 * 1.5 + 2000 * 18.75) / 1e6
+    )
 
 
 def test_a_price_that_rises_with_the_input_is_followed() -> None:
-    below, above = Prices().cost("gemini-2.5-pro", Tokens(input=200_000)), Prices().cost("gemini-2.5-pro", Tokens(input=400_000))
+    below, above = (
+        Prices().cost("gemini-2.5-pro", Tokens(input=200_000)),
+        Prices().cost("gemini-2.5-pro", Tokens(input=400_000)),
+    )
     assert below is not None
     assert above is not None
     assert above > 2 * below
 
 
 def test_the_configuration_comes_first() -> None:
-    prices = Prices({"sonnet": PriceConfig(input=1, output=2), "claude-opus-4-1": PriceConfig(input=7, output=8, cache_read=0.5)})
+    prices = Prices(
+        {"sonnet": PriceConfig(input=1, output=2), "claude-opus-4-1": PriceConfig(input=7, output=8, cache_read=0.5)}
+    )
     assert prices.cost("sonnet", MILLION) == 3
     assert prices.cost("claude-opus-4-1-20250805", MILLION) == 15, "a dated id is its base"
-    assert prices.cost("claude-opus-4-1", Tokens(cache_read=1_000_000, cache_write=1_000_000)) == 7.5, "without a price, as input"
+    assert prices.cost("claude-opus-4-1", Tokens(cache_read=1_000_000, cache_write=1_000_000)) == 7.5, (
+        "without a price, as input"
+    )
     assert prices.cost("haiku", MILLION) == 1.5, "what is not configured stays"
 
 

@@ -1,4 +1,6 @@
-"""`go-ent context`, `go-ent summarize` and the MCP tool `engine_summarize`: what people and clients meet of a context."""
+"""`go-ent context`, `go-ent summarize` and the MCP tool `engine_summarize`: what people and clients meet of a
+context.
+"""
 
 from __future__ import annotations
 
@@ -73,12 +75,17 @@ class TestContext:
         assert "runner" in shown
         assert f"${link.cost_usd:.4f}" in shown
         status = text(go_ent("status", execution))
-        assert f"summary 1 of what came before: {link.tokens_before:,} -> {link.tokens_after:,} tokens by runner, $0." in status
+        assert (
+            f"summary 1 of what came before: {link.tokens_before:,} -> {link.tokens_after:,} tokens by runner, $0."
+            in status
+        )
         totals = json.loads(text(go_ent("executions", "totals", "--by", "runtime", "--json")))
         assert totals["summaries by runner"]["cost_usd"] == link.cost_usd
         told = json.loads(text(go_ent("context", execution, "--json")))
         assert told["fill"] == {"step": "c", "tokens": state.fill.tokens, "window": 8000, "threshold": 0.8}
-        assert [(one["number"], one["by"], one["replaced"]) for one in told["chain"]] == [(1, "runner", len(link.replaced))]
+        assert [(one["number"], one["by"], one["replaced"]) for one in told["chain"]] == [
+            (1, "runner", len(link.replaced))
+        ]
         assert told["problems"] == []
 
     def test_what_failed_before_is_told(self, project: Path) -> None:
@@ -86,14 +93,20 @@ class TestContext:
         assert "1: failed before: runner: claude-code: it broke" in text(go_ent("context", execution))
 
     @pytest.mark.parametrize(("own", "role", "mark"), [(0.4, 0.6, 0.4), (None, 0.6, 0.6)])
-    def test_marks_the_threshold_that_the_step_had(self, project: Path, own: float | None, role: float, mark: float) -> None:
+    def test_marks_the_threshold_that_the_step_had(
+        self, project: Path, own: float | None, role: float, mark: float
+    ) -> None:
         (project / ".go-ent" / "config.toml").write_text(f"[roles.developer]\nthreshold = {role}\n")
         last = {**JOIN[2], "role": "developer", **({} if own is None else {"threshold": own})}
-        execution = begun(project, tasks=[*JOIN[:2], last], config=SUMMARISED | {"roles": {"developer": {"threshold": role}}})
+        execution = begun(
+            project, tasks=[*JOIN[:2], last], config=SUMMARISED | {"roles": {"developer": {"threshold": role}}}
+        )
         assert f"in step c; | {mark:.0%}" in text(go_ent("context", execution))
 
     def test_expands_what_a_summary_stands_for(self, project: Path) -> None:
-        execution = begun(project, lambda request: {"status": "completed", "output": f"{ESCAPE} {request.task_id}\n" + "x y " * 9_000})
+        execution = begun(
+            project, lambda request: {"status": "completed", "output": f"{ESCAPE} {request.task_id}\n" + "x y " * 9_000}
+        )
         chain = Chain(project / ".go-ent" / "executions" / execution)
         (first,) = chain.expand(1)
         for deep in ([], ["--deep"]):
@@ -178,7 +191,10 @@ class TestSummarize:
         assert (refused.returncode, b"--model" in refused.stderr) == (2, True)
 
     def test_code_has_it_where_a_trusted_project_names_it(self, project: Path) -> None:
-        code = "text = await tools.summarize(text='The port is 8080. ' + 'So it goes on. ' * 900, max_tokens=100)\n0 < len(text) < 900"
+        code = (
+            "text = await tools.summarize(text='The port is 8080. ' + 'So it goes on. ' * 900, max_tokens=100)\n0 "
+            "< len(text) < 900"
+        )
         config = project / ".go-ent" / "config.toml"
         trust = {"GO_ENT_TRUST_PROJECT": "1"}
         config.write_text('[grants]\nallow = ["summarize"]\n')
@@ -290,7 +306,9 @@ class TestOverMcp:
             assert (failed, said["by"], said["summary"]) == (False, "sampling", SUMMARY)
 
         runner = Strict()
-        self.talk(project, box, work, runner, config=context(summarizers=["sampling"]), mode=mode, sampling_handler=model)
+        self.talk(
+            project, box, work, runner, config=context(summarizers=["sampling"]), mode=mode, sampling_handler=model
+        )
         assert runner.seen == []
         assert len(asked) == 1
         assert asked[0][0]
@@ -314,7 +332,9 @@ class TestOverMcp:
         assert max(asked) < 8_000
 
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
-    def test_one_that_answers_no_text_is_passed_over(self, project: Path, box: Sandbox, mode: Literal["auto", "legacy"]) -> None:
+    def test_one_that_answers_no_text_is_passed_over(
+        self, project: Path, box: Sandbox, mode: Literal["auto", "legacy"]
+    ) -> None:
         execution = begun(project, answers(8_000), tasks=JOIN[:2])
 
         async def model(messages: Any, params: Any, _: Any) -> CreateMessageResult:
@@ -326,9 +346,13 @@ class TestOverMcp:
             assert (failed, said["by"]) == (False, "deterministic")
             assert said["failed_before"] == ["sampling: the client's model answered with image, not with text"]
 
-        self.talk(project, box, work, Strict(), config=context(summarizers=["sampling"]), mode=mode, sampling_handler=model)
+        self.talk(
+            project, box, work, Strict(), config=context(summarizers=["sampling"]), mode=mode, sampling_handler=model
+        )
 
-    def test_while_an_execution_runs_a_client_that_answers_later_is_passed_over(self, project: Path, box: Sandbox) -> None:
+    def test_while_an_execution_runs_a_client_that_answers_later_is_passed_over(
+        self, project: Path, box: Sandbox
+    ) -> None:
         async def model(messages: Any, params: Any, _: Any) -> str:
             raise AssertionError("it can't be asked now")
 
@@ -336,7 +360,9 @@ class TestOverMcp:
             failed, said = await say(client, "engine_execute", plan=JOIN)
             assert (failed, said["status"]) == (False, "COMPLETE")
             shown = json.loads(text(go_ent("context", said["execution_id"], "--json")))
-            assert shown["chain"][0]["tried"] == ["sampling: a client of this protocol can be asked by engine_summarize alone"]
+            assert shown["chain"][0]["tried"] == [
+                "sampling: a client of this protocol can be asked by engine_summarize alone"
+            ]
 
         self.talk(project, box, work, Strict(), config=context(summarizers=["sampling"]), sampling_handler=model)
 
@@ -363,12 +389,16 @@ class TestOverMcp:
             assert (failed, said["status"]) == (False, "COMPLETE")
 
         runner = Strict()
-        self.talk(project, box, work, runner, config=context(summarizers=["sampling"]), mode="legacy", sampling_handler=model)
+        self.talk(
+            project, box, work, runner, config=context(summarizers=["sampling"]), mode="legacy", sampling_handler=model
+        )
         assert runner.refused == []
         assert SUMMARY in runner.told("c").prompt
 
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
-    def test_a_client_without_one_is_passed_over(self, project: Path, box: Sandbox, mode: Literal["auto", "legacy"]) -> None:
+    def test_a_client_without_one_is_passed_over(
+        self, project: Path, box: Sandbox, mode: Literal["auto", "legacy"]
+    ) -> None:
         execution = begun(project, answers(8_000), tasks=JOIN[:2])
 
         async def work(client: Client[Any]) -> None:
@@ -382,7 +412,9 @@ class TestOverMcp:
         with pytest.raises(SummaryFailed, match="no client is connected"):
             asyncio.run(sample("", "", 10))
 
-    def test_an_agent_of_ours_spends_nothing(self, project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_agent_of_ours_spends_nothing(
+        self, project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("GO_ENT_RUN", "e/t/1")
 
         async def work(client: Client[Any]) -> None:

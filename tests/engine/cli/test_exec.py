@@ -63,7 +63,11 @@ class TestExec:
 
     @pytest.mark.parametrize(
         ("code", "option", "helps"),
-        [("import asyncio\nawait asyncio.sleep(9)", "--timeout", True), ("while True: pass", "--cpu", False), ("1/0", "--cpu", False)],
+        [
+            ("import asyncio\nawait asyncio.sleep(9)", "--timeout", True),
+            ("while True: pass", "--cpu", False),
+            ("1/0", "--cpu", False),
+        ],
     )
     def test_a_resume_is_named_where_it_can_help(self, tmp_path: Path, code: str, option: str, helps: bool) -> None:
         (tmp_path / ".go-ent").mkdir()
@@ -126,12 +130,16 @@ class TestExec:
 
     def test_as_a_process(self, tmp_path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([*COMMAND, "exec", "-"], input=b"6 * 7", capture_output=True, cwd=tmp_path, env=environment, check=False)
+        done = subprocess.run(
+            [*COMMAND, "exec", "-"], input=b"6 * 7", capture_output=True, cwd=tmp_path, env=environment, check=False
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, b"42\n", b"")
 
     def test_ctrl_c_interrupts(self) -> None:
         process = subprocess.Popen(
-            [*COMMAND, "exec", "-c", "print('started')\nwhile True: pass"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*COMMAND, "exec", "-c", "print('started')\nwhile True: pass"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         until = time.monotonic() + 60
         while not busy(process.pid):

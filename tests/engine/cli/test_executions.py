@@ -111,7 +111,10 @@ def test_a_mark_from_outside(project: Path) -> None:
     (execution,) = ids()
     assert "checkpoint by hand; 2 are kept" in text(go_ent("checkpoint", execution))
     assert go_ent("checkpoint", execution, "--value", "{").returncode == 2
-    assert [one["label"] for one in json.loads(text(go_ent("checkpoint", execution, "--label", "two", "--value", "[1]", "--json")))] == [
+    assert [
+        one["label"]
+        for one in json.loads(text(go_ent("checkpoint", execution, "--label", "two", "--value", "[1]", "--json")))
+    ] == [
         "half",
         "by hand",
         "two",
@@ -121,10 +124,16 @@ def test_a_mark_from_outside(project: Path) -> None:
 def test_ctrl_c_tells_how_to_go_on(project: Path) -> None:
     code = "print('begun')\ncheckpoint('on')\nwhile not stop:\n    pass\n'never'"
     env = {**os.environ, "GO_ENT_DATA": str(user_data()), "PYTHONPATH": str(ROOT)}
-    running = subprocess.Popen([*COMMAND, "exec", "-c", code, "--input", '{"stop": []}'], cwd=project, env=env, stdout=-1, stderr=-1)
-    while running.poll() is None and not any(b'"checkpoint"' in file.read_bytes() for file in project.rglob("journal.jsonl")):
+    running = subprocess.Popen(
+        [*COMMAND, "exec", "-c", code, "--input", '{"stop": []}'], cwd=project, env=env, stdout=-1, stderr=-1
+    )
+    while running.poll() is None and not any(
+        b'"checkpoint"' in file.read_bytes() for file in project.rglob("journal.jsonl")
+    ):
         time.sleep(0.01)
-    assert b"checkpoint outside" in go_ent("checkpoint", ids()[0], "--label", "outside").stdout  # the process that has it makes it
+    assert (
+        b"checkpoint outside" in go_ent("checkpoint", ids()[0], "--label", "outside").stdout
+    )  # the process that has it makes it
     running.send_signal(signal.SIGINT)
     said, problem = running.communicate(timeout=60)
     assert (running.returncode, said) == (130, b"begun\n")
@@ -201,7 +210,11 @@ class TestResume:
         (execution,) = ids()
         assert f"go on with it: go-ent resume {execution}".encode() in late.stderr
         assert text(go_ent("resume", execution, "--timeout", "30")) == "A\n"
-        calls = [line for line in text(go_ent("logs", execution, "--json")).splitlines() if json.loads(line)["kind"] == "call"]
+        calls = [
+            line
+            for line in text(go_ent("logs", execution, "--json")).splitlines()
+            if json.loads(line)["kind"] == "call"
+        ]
         assert len(calls) == 1
 
     def test_of_a_tool_that_itself_needs_approval(self, project: Path) -> None:
@@ -213,7 +226,10 @@ class TestResume:
         assert text(go_ent("approve", execution, "--resume")) == "dropped x\n"
 
     def test_of_a_tool_that_has_another_version_now(self, project: Path) -> None:
-        source = tool("both", 'async def both() -> str:\n    """Both."""\n    return await tools.drop(name=await tools.put(text="a"))\n')
+        source = tool(
+            "both",
+            'async def both() -> str:\n    """Both."""\n    return await tools.drop(name=await tools.put(text="a"))\n',
+        )
         path = project / "both.py"
         for number in (1, 2):
             path.write_text(source.replace('"a"', f'"{number}"'))

@@ -37,14 +37,19 @@ def good(done: Done) -> str:
 
 def everything(folder: Path) -> dict[str, Any]:
     return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
     }
 
 
 def test_a_project_to_begin_with(folder: Path) -> None:
     said = good(go_ent("init"))
     assert said.splitlines()[0] == str(folder)
-    assert [line.split()[1] for line in said.splitlines() if line.startswith("  made ")] == [*MADE, ".go-ent/composed-tools/count_words.py"]
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("  made ")] == [
+        *MADE,
+        ".go-ent/composed-tools/count_words.py",
+    ]
     assert (folder / ".go-ent/config.toml").read_text() == first_config()
     assert (folder / ".go-ent/config.schema.json").read_text() == schema_text()
     commands = said.partition("next:\n")[2].splitlines()
@@ -56,7 +61,10 @@ def test_a_project_to_begin_with(folder: Path) -> None:
 
     before = everything(folder)
     again = good(go_ent("init"))
-    assert [line.split()[1] for line in again.splitlines() if line.startswith("  kept ")] == [*MADE, ".go-ent/composed-tools"]
+    assert [line.split()[1] for line in again.splitlines() if line.startswith("  kept ")] == [
+        *MADE,
+        ".go-ent/composed-tools",
+    ]
     assert "made" not in again
     assert everything(folder) == before
 
@@ -91,14 +99,20 @@ def test_a_first_tool_that_can_not_be_made_is_told(folder: Path) -> None:
     done = go_ent("init", "--json")
     found = json.loads(done.stdout)
     assert done.returncode == 12
-    assert "config.toml:2: limits.cpu_s: it should be greater than 0" in found["failed"][".go-ent/composed-tools/count_words.py"]
+    assert (
+        "config.toml:2: limits.cpu_s: it should be greater than 0"
+        in found["failed"][".go-ent/composed-tools/count_words.py"]
+    )
     assert ".go-ent/config.schema.json" in found["made"]
 
 
 def test_two_at_once(folder: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [
-        subprocess.Popen([*COMMAND, "init", "new folder", "--json"], cwd=folder, env=environment, stdout=subprocess.PIPE) for _ in range(2)
+        subprocess.Popen(
+            [*COMMAND, "init", "new folder", "--json"], cwd=folder, env=environment, stdout=subprocess.PIPE
+        )
+        for _ in range(2)
     ]
     answers = [json.loads(process.communicate()[0]) for process in started]
     assert [process.returncode for process in started] == [0, 0]
@@ -115,7 +129,9 @@ class TestWhatIsInTheWay:
         (folder / ".go-ent").write_text("mine")
         done = go_ent("init")
         assert (done.returncode, done.stdout) == (12, b"")
-        assert done.stderr.decode() == f"go-ent: {folder}/.go-ent is a file, and a folder is needed there: move it away\n"
+        assert (
+            done.stderr.decode() == f"go-ent: {folder}/.go-ent is a file, and a folder is needed there: move it away\n"
+        )
         assert (folder / ".go-ent").read_text() == "mine"
 
     @pytest.mark.parametrize("there", [True, False])
@@ -155,7 +171,9 @@ class TestWhatIsInTheWay:
         assert not (tmp_path / "target").exists()
 
     def test_a_folder_that_can_not_be_written(self, folder: Path, ordinary_user: None) -> None:
-        with pytest.raises(StoreError, match=r"can't be written: Permission denied; choose another folder, or change its mode"):
+        with pytest.raises(
+            StoreError, match=r"can't be written: Permission denied; choose another folder, or change its mode"
+        ):
             begin_files(folder)
 
     def test_a_file_instead_of_a_folder(self, folder: Path) -> None:

@@ -134,7 +134,12 @@ class TestDocuments:
         assert project.json("workflow", "approve", "w")["status"] == "completed"
 
     def test_what_fails_leaves_stdout_empty(self, project: Shell) -> None:
-        for command in (["status", "0123abcd"], ["tool", "show", "dubel"], ["run", "--plan", "nowhere.toml"], ["workflow", "status", "x"]):
+        for command in (
+            ["status", "0123abcd"],
+            ["tool", "show", "dubel"],
+            ["run", "--plan", "nowhere.toml"],
+            ["workflow", "status", "x"],
+        ):
             done = project(*command, "--json")
             assert (done.returncode != 0, done.stdout, bool(done.stderr)) == (True, b"", True)
 

@@ -60,7 +60,9 @@ class TestPrune:
         with pytest.raises(ConfigError, match=r"executions\.days"):
             prune_command()
 
-    def test_what_can_be_resumed_goes_when_asked(self, store: ExecutionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_what_can_be_resumed_goes_when_asked(
+        self, store: ExecutionStore, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.move("interrupted")

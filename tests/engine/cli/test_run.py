@@ -59,7 +59,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     folder = tmp_path / "project"
     (folder / ".go-ent").mkdir(parents=True)
     (folder / "plan.toml").write_text(PLAN)
-    monkeypatch.setenv("PATH", os.pathsep.join(f for f in os.environ["PATH"].split(os.pathsep) if not (Path(f) / "claude").exists()))
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join(f for f in os.environ["PATH"].split(os.pathsep) if not (Path(f) / "claude").exists())
+    )
     return Shell(folder)
 
 
@@ -128,7 +130,10 @@ class TestRun:
             (["run", "-x"], "unknown option: -x"),
             (["run", "--modle", "opus", "x"], "unknown option: --modle. Did you mean --model?\nsee: go-ent run --help"),
             (["run", "x", "--modle", "opus"], "unknown option: --modle. Did you mean --model?"),
-            (["exec", "--tiemout", "3", "-c", "1"], "unknown option: --tiemout. Did you mean --timeout?\nsee: go-ent exec --help"),
+            (
+                ["exec", "--tiemout", "3", "-c", "1"],
+                "unknown option: --tiemout. Did you mean --timeout?\nsee: go-ent exec --help",
+            ),
             (["exec", "--tiemout=3", "-c", "1"], "unknown option: --tiemout. Did you mean --timeout?"),
             (["exec", "-c", "--x", "--qiet"], "unknown option: --qiet. Did you mean --quiet?"),
             (["tool", "add", "--golbal"], "unknown option: --golbal. Did you mean --global?"),
@@ -151,7 +156,9 @@ class TestRun:
         assert said in shell.error(*arguments)
 
     def test_what_fails_exits_by_its_status(self, shell: Shell) -> None:
-        (shell.folder / "bad.toml").write_text('[[task]]\nid = "a"\ncommand = ["false"]\n[[task]]\nid = "b"\ncode = "1"\n')
+        (shell.folder / "bad.toml").write_text(
+            '[[task]]\nid = "a"\ncommand = ["false"]\n[[task]]\nid = "b"\ncode = "1"\n'
+        )
         done = shell("run", "--plan", "bad.toml")
         assert done.returncode == 13
         assert b"go on with it: go-ent resume" in done.stderr
@@ -217,7 +224,10 @@ class TestTextsFromElsewhere:
         (shell.folder / ".go-ent" / "config.toml").write_text(ECHO)
         shell.text("trust", "--yes")
         shell.text("run", f"hello {self.ESCAPE}")
-        for said in (done.stderr, *(shell(*command).stdout for command in (["ps"], ["status", shell.json("ps")[1]["id"]]))):
+        for said in (
+            done.stderr,
+            *(shell(*command).stdout for command in (["ps"], ["status", shell.json("ps")[1]["id"]])),
+        ):
             assert "owned�" in said.decode()
             assert not {"\x1b", "\x07", "\x9b"} & set(said.decode())
 
@@ -235,7 +245,11 @@ class TestTextsFromElsewhere:
         shell("workflow", "start", "--plan", "w.json")
         argv = json.dumps(["echo", self.ESCAPE])
         (shell.folder / ".go-ent" / "config.toml").write_text(f"[commands.x]\nargv = {argv}\n")
-        for said in (shell.text("workflow", "status"), shell.text("trust", "--yes"), shell.error("run", "--plan", f"{self.ESCAPE}.toml")):
+        for said in (
+            shell.text("workflow", "status"),
+            shell.text("trust", "--yes"),
+            shell.error("run", "--plan", f"{self.ESCAPE}.toml"),
+        ):
             assert "owned�" in said
             assert not {"\x1b", "\x07", "\x9b"} & set(said)
 
@@ -258,7 +272,10 @@ class TestTrust:
         ]
         assert shell.json("trust", "--yes")["wants"] == wanted
         said = shell.text("trust", "--yes")
-        assert said.splitlines()[1:] == [*(f"  {line}" for line in wanted), f"{shell.folder} is trusted, as it was before"]
+        assert said.splitlines()[1:] == [
+            *(f"  {line}" for line in wanted),
+            f"{shell.folder} is trusted, as it was before",
+        ]
         assert "s3cret" not in said
 
     def test_a_configuration_that_can_not_be_read_is_not_trusted(self, shell: Shell) -> None:
@@ -272,7 +289,9 @@ class TestSignals:
         (shell.folder / "slow.toml").write_text(plan)
         command = [*COMMAND, "run", "--plan", "slow.toml"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        return subprocess.Popen(
+            command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
 
     SECOND = '["sh", "-c", "touch begun; test -f go || exec sleep 100; echo $((1 + 1))"]'
     PLAN = f'{FIRST}[[task]]\nid = "b"\ncommand = {SECOND}\ndepends_on = ["a"]\n'
@@ -330,7 +349,11 @@ def sleepers(folder: Path) -> int:
     count = 0
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and (entry / "cmdline").read_bytes() == b"sleep\x00100\x00" and (entry / "cwd").resolve() == folder:
+            if (
+                entry.name.isdigit()
+                and (entry / "cmdline").read_bytes() == b"sleep\x00100\x00"
+                and (entry / "cwd").resolve() == folder
+            ):
                 count += 1
         except OSError:
             continue
@@ -339,7 +362,9 @@ def sleepers(folder: Path) -> int:
 
 class TestLoop:
     def test_it_runs_until_the_check_passes(self, shell: Shell) -> None:
-        command = "import pathlib; p = pathlib.Path('n'); p.write_text(str(int(p.read_text()) + 1) if p.exists() else '1')"
+        command = (
+            "import pathlib; p = pathlib.Path('n'); p.write_text(str(int(p.read_text()) + 1) if p.exists() else '1')"
+        )
         argv = json.dumps([sys.executable, "-c", f"{command}; print(p.read_text())", "--", "{prompt}"])
         config = f'[engine]\ncommand = "add"\n[commands.add]\nargv = {argv}\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(config)
@@ -362,13 +387,21 @@ class TestLoop:
         assert f"{loop.id}  running  0 of 10" in shell.text("loop", "--list")
         assert shell.text("loop", "--cancel", loop.id) == f"loop {loop.id} is cancelled\n"
         [row] = shell.json("loop", "--list")
-        assert (row["status"], row["title"], row["iterations"], row["message"]) == ("cancelled", "count up", 0, "it was cancelled")
+        assert (row["status"], row["title"], row["iterations"], row["message"]) == (
+            "cancelled",
+            "count up",
+            0,
+            "it was cancelled",
+        )
         assert "it can't become cancelled" in shell.error("loop", "--cancel", loop.id, code=12)
 
 
 class TestWorkflow:
     def test_it_waits_goes_on_and_remembers(self, shell: Shell) -> None:
-        steps = '[[step]]\nid = "plan"\ncode = "\'a plan\'"\n[[step]]\nid = "build"\nwait = "Is the plan good?"\ncode = "\'built\'"\n'
+        steps = (
+            '[[step]]\nid = "plan"\ncode = "\'a plan\'"\n[[step]]\nid = "build"\nwait = "Is the plan good?"\ncode '
+            "= \"'built'\"\n"
+        )
         (shell.folder / "release.toml").write_text(steps)
         done = shell("workflow", "start", "--plan", "release.toml")
         assert done.returncode == 10
@@ -405,7 +438,10 @@ class TestDoctorAndBudget:
 
 
 def test_a_tool_may_use_the_engine_where_that_is_granted(shell: Shell) -> None:
-    code = 'async def spent() -> float:\n    """Spent today."""\n    return (await tools.engine.budget())["day"]["spent_usd"]\n'
+    code = (
+        'async def spent() -> float:\n    """Spent today."""\n    return (await '
+        'tools.engine.budget())["day"]["spent_usd"]\n'
+    )
     (shell.folder / "spent.py").write_text(f'# /// tool\n# name = "spent"\n# ///\n{code}')
     (shell.folder / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["engine.*"]\n')
     shell.text("trust", "--yes")

@@ -98,7 +98,9 @@ class TestShow:
 
     def test_no_secret_is_shown(self, project: Path) -> None:
         write(project, BROKEN.replace('mcp_json = ["nope.json"]', 'mcp_json = ".mcp.json"'))
-        (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"other": {"command": "x", "env": {"K": "s3cret"}}}}))
+        (project / ".mcp.json").write_text(
+            json.dumps({"mcpServers": {"other": {"command": "x", "env": {"K": "s3cret"}}}})
+        )
         found = in_force()
         assert found["servers.gh.token"] == ("${env:NOT_THERE}", ".go-ent/config.toml:5")
         assert found["servers.gh.url"] == ("https://example.com/mcp (hidden)", ".go-ent/config.toml:4")
@@ -118,10 +120,19 @@ class TestShow:
         [
             (["-H", "Authorization: Bearer s3cret"], ["-H", "(hidden)"]),
             (["-HX-Mine: s3cret", "-ume:s3cret", "-bid=s3cret"], ["-H(hidden)", "-u(hidden)", "-b(hidden)"]),
-            (["-u", "me:s3cret", "--user", "me:s3cret", "--user=me:s3cret"], ["-u", "(hidden)", "--user", "(hidden)", "--user=(hidden)"]),
+            (
+                ["-u", "me:s3cret", "--user", "me:s3cret", "--user=me:s3cret"],
+                ["-u", "(hidden)", "--user", "(hidden)", "--user=(hidden)"],
+            ),
             (["Authorization: Bearer s3cret", "x-api-key: s3cret"], ["(hidden)", "(hidden)"]),
-            (["postgres://me:s3cret@db:1/x", "--at=http://h/p?k=s3cret"], ["postgres://db:1/x (hidden)", "--at=http://h/p (hidden)"]),
-            (["-e", "A_B=s3cret", "-eA=s3cret", "--env=A=s3cret"], ["-e", "A_B=(hidden)", "-eA=(hidden)", "--env=A=(hidden)"]),
+            (
+                ["postgres://me:s3cret@db:1/x", "--at=http://h/p?k=s3cret"],
+                ["postgres://db:1/x (hidden)", "--at=http://h/p (hidden)"],
+            ),
+            (
+                ["-e", "A_B=s3cret", "-eA=s3cret", "--env=A=s3cret"],
+                ["-e", "A_B=(hidden)", "-eA=(hidden)", "--env=A=(hidden)"],
+            ),
             (["TOKEN=${env:T}", "${env:T:-s3cret}"], ["TOKEN=${env:T}", "${env:T}"]),
             (["--token", "${env:T:-s3cret}"], ["--token", "${env:T}"]),
             (["-u", "main.py", "-h", "db:1", "--depth=3", "a b"], ["-u", "main.py", "-h", "db:1", "--depth=3", "a b"]),
@@ -146,7 +157,9 @@ class TestShow:
         write(project, "[engine]\nspeed = 3\n")
         done = go_ent("config", "show")
         assert (done.returncode, done.stdout) == (12, b"")
-        assert done.stderr.startswith(b"go-ent: .go-ent/config.toml:2: engine.speed: there is no such setting; there are")
+        assert done.stderr.startswith(
+            b"go-ent: .go-ent/config.toml:2: engine.speed: there is no such setting; there are"
+        )
 
 
 class TestCheck:
@@ -156,7 +169,9 @@ class TestCheck:
         assert json.loads(good(go_ent("config", "check", "--json")))["ok"] is True
 
     def test_a_grant_that_fits_nothing_is_told(self, project: Path) -> None:
-        write(project, '[grants]\nallow = ["githb.*", "*"]\napprove = ["count_wrods"]\n[servers.github]\ncommand = "sh"\n')
+        write(
+            project, '[grants]\nallow = ["githb.*", "*"]\napprove = ["count_wrods"]\n[servers.github]\ncommand = "sh"\n'
+        )
         done = go_ent("config", "check")
         assert done.returncode == 0
         assert b"grants: githb.*: there is no source githb; did you mean github?" in done.stderr
@@ -216,10 +231,18 @@ class TestCheck:
                 "3: servers.x.headers.Authorization",
                 REFER,
             ),
-            ('[servers.x]\nurl = "https://x"\nheaders = { X-Api-Key = "s3cret" }', "3: servers.x.headers.X-Api-Key", REFER),
+            (
+                '[servers.x]\nurl = "https://x"\nheaders = { X-Api-Key = "s3cret" }',
+                "3: servers.x.headers.X-Api-Key",
+                REFER,
+            ),
             ('[servers.x]\nurl = "https://me:s3cret@x"', "2: servers.x.url", REFER),
             ('[servers.x]\nurl = "https://x?api_key=s3cret"', "2: servers.x.url", REFER),
-            ('[servers.x]\ncommand = "sh"\n[servers.x.env]\nGITHUB_TOKEN = "s3cret"', "4: servers.x.env.GITHUB_TOKEN", REFER),
+            (
+                '[servers.x]\ncommand = "sh"\n[servers.x.env]\nGITHUB_TOKEN = "s3cret"',
+                "4: servers.x.env.GITHUB_TOKEN",
+                REFER,
+            ),
             ('[servers.x]\ncommand = "sh"\nenv = { WHO = "sk-s3cret-0123456789abc" }', "3: servers.x.env.WHO", REFER),
             ('[openapi.x]\ndocument = "x"\nheaders = { Cookie = "s3cret" }', "3: openapi.x.headers.Cookie", REFER),
             (
@@ -234,19 +257,28 @@ class TestCheck:
             ),
         ],
     )
-    def test_a_secret_in_the_file_is_refused_and_not_repeated(self, project: Path, setting: str, at: str, do: str) -> None:
+    def test_a_secret_in_the_file_is_refused_and_not_repeated(
+        self, project: Path, setting: str, at: str, do: str
+    ) -> None:
         write(project, f"{setting}\n")
         done = go_ent("config", "check")
         assert (done.returncode, b"s3cret" in done.stdout + done.stderr) == (12, False)
         assert f".go-ent/config.toml:{at}: {do}" in done.stdout.decode()
         ran = go_ent("exec", "-c", "1")
-        assert (ran.returncode, ran.stdout, at.encode() in ran.stderr, b"s3cret" in ran.stderr) == (12, b"", True, False)
+        assert (ran.returncode, ran.stdout, at.encode() in ran.stderr, b"s3cret" in ran.stderr) == (
+            12,
+            b"",
+            True,
+            False,
+        )
 
     @pytest.mark.parametrize(
         "setting",
         [
-            '[servers.x]\nurl = "https://x?page=2"\nheaders = { Authorization = "Bearer ${env:HOME}", Accept = "text/plain" }',
-            '[servers.x]\ncommand = "sh"\nenv = { MAX_TOKENS = "4096", TOKENIZERS_PARALLELISM = "false", KEYBOARD = "us", A_TOKEN = "" }',
+            '[servers.x]\nurl = "https://x?page=2"\nheaders = { Authorization = "Bearer ${env:HOME}", Accept = '
+            '"text/plain" }',
+            '[servers.x]\ncommand = "sh"\nenv = { MAX_TOKENS = "4096", TOKENIZERS_PARALLELISM = "false", '
+            'KEYBOARD = "us", A_TOKEN = "" }',
             '[commands.x]\nargv = ["sh"]\nset = { REGION = "eu" }',
         ],
     )
@@ -254,24 +286,37 @@ class TestCheck:
         write(project, f"{setting}\n")
         assert go_ent("config", "check").returncode == 0
 
-    def test_a_secret_of_the_environment_is_where_it_belongs(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_secret_of_the_environment_is_where_it_belongs(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         write(project, '[servers.x]\nurl = "https://x"\n')
         monkeypatch.setenv("GO_ENT__SERVERS__X__HEADERS__Authorization", "Bearer s3cret")
         assert go_ent("config", "check").returncode == 0
-        assert in_force()["servers.x.headers.Authorization"] == ("(hidden)", "GO_ENT__SERVERS__X__HEADERS__Authorization")
+        assert in_force()["servers.x.headers.Authorization"] == (
+            "(hidden)",
+            "GO_ENT__SERVERS__X__HEADERS__Authorization",
+        )
 
     def test_another_programs_file_with_a_secret_is_noted(self, project: Path) -> None:
         write(project, 'mcp_json = ".mcp.json"\n')
-        (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"o": {"command": "sh", "env": {"API_KEY": "s3cret"}}}}))
+        (project / ".mcp.json").write_text(
+            json.dumps({"mcpServers": {"o": {"command": "sh", "env": {"API_KEY": "s3cret"}}}})
+        )
         done = go_ent("config", "check")
-        assert (done.returncode, b"note: servers.o.env.API_KEY: a file of mcp_json holds the secret itself" in done.stderr) == (0, True)
+        assert (
+            done.returncode,
+            b"note: servers.o.env.API_KEY: a file of mcp_json holds the secret itself" in done.stderr,
+        ) == (0, True)
         assert b"s3cret" not in done.stdout + done.stderr
 
     def test_a_variable_that_is_no_setting(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GO_ENT__ENGINE__CONCURENCY", "8")
         done = go_ent("config", "check")
         assert done.returncode == 12
-        assert b"GO_ENT__ENGINE__CONCURENCY: engine.concurency: there is no such setting; did you mean engine.concurrency?" in done.stdout
+        assert (
+            b"GO_ENT__ENGINE__CONCURENCY: engine.concurency: there is no such setting; did you mean engine.concurrency?"
+            in done.stdout
+        )
 
 
 def test_schema_is_one_json_document(project: Path) -> None:
@@ -279,7 +324,9 @@ def test_schema_is_one_json_document(project: Path) -> None:
 
 
 class TestFlags:
-    def test_a_flag_comes_before_the_environment_and_that_before_the_file(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_flag_comes_before_the_environment_and_that_before_the_file(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         write(project, "[limits]\nmax_tool_calls = 5\ntimeout_s = 50\n")
         monkeypatch.setenv("GO_ENT__LIMITS__TIMEOUT_S", "0.3")
         done = go_ent("exec", "-c", "while True: pass")
@@ -297,7 +344,9 @@ class TestCompletion:
         if shell == "bash":
             subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
-    def test_installing_says_what_it_wrote_and_writes_it_once(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_installing_says_what_it_wrote_and_writes_it_once(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         home = project / "home"
         home.mkdir()
         monkeypatch.setenv("HOME", str(home))
@@ -309,7 +358,9 @@ class TestCompletion:
         assert before.startswith("export A=1\n")
         assert f"written: {script}" in good(go_ent("completion", "install", "bash"))
         assert (home / ".bashrc").read_text() == before
-        assert good(go_ent("completion", "install", "fish", "--no-startup")).startswith(f"written: {home}/.config/fish/")
+        assert good(go_ent("completion", "install", "fish", "--no-startup")).startswith(
+            f"written: {home}/.config/fish/"
+        )
 
     def test_names_are_completed_from_what_is_there(self, project: Path) -> None:
         write(project, "", "composed-tools/count_words.py")
@@ -317,7 +368,9 @@ class TestCompletion:
         write(project, "{}", "executions/01a1e589-9acb/state.json")
         write(project, "", "executions/index.db")
         go_ent_file = project / "go-ent"
-        go_ent_file.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
+        go_ent_file.write_text(
+            f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n'
+        )
         go_ent_file.chmod(0o700)
         script = project / "complete.sh"
         words = "source /dev/stdin\nCOMP_WORDS=(go-ent {}); COMP_CWORD={}; _go_ent; echo ${{COMPREPLY[@]}}\n"
@@ -327,7 +380,13 @@ class TestCompletion:
         for words_typed, at, completed in lines:
             script.write_text(words.format(words_typed, at))
             done = subprocess.run(
-                ["bash", str(script)], input=source, capture_output=True, text=True, env=environment, cwd=project, check=True
+                ["bash", str(script)],
+                input=source,
+                capture_output=True,
+                text=True,
+                env=environment,
+                cwd=project,
+                check=True,
             )
             assert done.stdout.strip() == completed, done.stderr
         assert good(go_ent("__complete", "status", "0")).splitlines()[-1] == "01a1e589-9acb"

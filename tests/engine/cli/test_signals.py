@@ -28,7 +28,9 @@ from tests.support.shell import COMMAND
 
 __all__ = ["shell"]
 
-ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); from go_ent.engine.cli import main; main()"
+ON_ITS_TERMINAL = (
+    "import fcntl, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); from go_ent.engine.cli import main; main()"
+)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 PATIENCE_S = 30
 CTRL_C = b"\x03"
@@ -50,14 +52,25 @@ class Terminal:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         argv = [sys.executable, "-c", ON_ITS_TERMINAL, *arguments]
-        environment = {**ENVIRONMENT, "GO_ENT_DATA": os.environ["GO_ENT_DATA"], "PATH": os.environ["PATH"], "TERM": "xterm"}
+        environment = {
+            **ENVIRONMENT,
+            "GO_ENT_DATA": os.environ["GO_ENT_DATA"],
+            "PATH": os.environ["PATH"],
+            "TERM": "xterm",
+        }
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
             environment.pop(name, None)
         with contextlib.ExitStack() as stack:
             out = slave if stdout is None else stack.enter_context(open(stdout, "wb"))
             given = slave if stdin is None else stack.enter_context(open(stdin, "rb"))
             self.child = subprocess.Popen(
-                argv, cwd=folder, stdin=given, stdout=out, stderr=slave, start_new_session=True, env={**environment, **(env or {})}
+                argv,
+                cwd=folder,
+                stdin=given,
+                stdout=out,
+                stderr=slave,
+                start_new_session=True,
+                env={**environment, **(env or {})},
             )
         os.close(slave)
         self.said = b""
@@ -112,7 +125,9 @@ class TestTheBudgetsQuestion:
             asked.type(CTRL_C)
             assert asked.end() == 130
         assert b"said: hello" not in asked.said
-        assert asked.said.split(b"[y/N] ")[1].splitlines()[1].startswith(b"interrupting")  # no answer is put into anybody's mouth
+        assert (
+            asked.said.split(b"[y/N] ")[1].splitlines()[1].startswith(b"interrupting")
+        )  # no answer is put into anybody's mouth
         assert shell.json("ps")[0]["status"] == "interrupted"
 
     @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1)])
@@ -165,7 +180,9 @@ def test_a_served_engine_ends_what_it_has_started(shell: Shell, number: signal.S
     ]
     environment = {**ENVIRONMENT, "GO_ENT_DATA": os.environ["GO_ENT_DATA"]}
     argv = [*COMMAND, "serve"]
-    with subprocess.Popen(argv, cwd=shell.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as served:
+    with subprocess.Popen(
+        argv, cwd=shell.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as served:
         try:
             assert served.stdin is not None
             served.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
@@ -183,7 +200,9 @@ def test_a_served_engine_ends_what_it_has_started(shell: Shell, number: signal.S
     assert shell.json("ps")[0]["status"] == "interrupted"
 
 
-def test_why_a_step_has_failed_is_told_once_on_a_terminal_and_whole_in_a_pipe(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_a_step_has_failed_is_told_once_on_a_terminal_and_whole_in_a_pipe(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no agent program is
     why = b"no runtime is available for a task with a prompt (go-ent doctor says what to do)"
     with terminal(shell, "run", "hello") as shown:
@@ -197,5 +216,10 @@ def test_why_a_step_has_failed_is_told_once_on_a_terminal_and_whole_in_a_pipe(sh
 
 def test_a_warning_of_no_step_stands_for_itself(capfd: pytest.CaptureFixture[str]) -> None:
     for step in (None, "a"):
-        Telling(told=True)(Event(kind="warning", execution_id="x", task_id=step, at=1.0, text="go-ent was 9.0.0, and is 1.0.0"))
-    assert capfd.readouterr().err.splitlines() == ["go-ent was 9.0.0, and is 1.0.0", "[a] go-ent was 9.0.0, and is 1.0.0"]
+        Telling(told=True)(
+            Event(kind="warning", execution_id="x", task_id=step, at=1.0, text="go-ent was 9.0.0, and is 1.0.0")
+        )
+    assert capfd.readouterr().err.splitlines() == [
+        "go-ent was 9.0.0, and is 1.0.0",
+        "[a] go-ent was 9.0.0, and is 1.0.0",
+    ]

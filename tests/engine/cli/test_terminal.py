@@ -117,7 +117,9 @@ class TestProgress:
             assert b"\x1b" not in running.said
 
     def test_the_steps_of_a_plan(self, shell: Shell) -> None:
-        steps = "\n".join(f'[[task]]\nid = "{name}"\ncommand = ["sh", "-c", "sleep 0.8; echo {name}"]\n' for name in "ab")
+        steps = "\n".join(
+            f'[[task]]\nid = "{name}"\ncommand = ["sh", "-c", "sleep 0.8; echo {name}"]\n' for name in "ab"
+        )
         (shell.folder / "steps.toml").write_text(steps + 'depends_on = ["a"]\n')
         with terminal(shell, "run", "--plan", "steps.toml") as running:
             running.until(b"1 step done, running b")
@@ -167,7 +169,9 @@ class TestCtrlC:
         assert (done.returncode, done.stdout.decode().split()) == (0, [str(2 * n) for n in range(12)])
 
     def test_a_loop_and_a_workflow(self, shell: Shell) -> None:
-        (shell.folder / ".go-ent" / "config.toml").write_text('[engine]\ncommand = "echo"\n[commands.echo]\nargv = ["echo", "{prompt}"]\n')
+        (shell.folder / ".go-ent" / "config.toml").write_text(
+            '[engine]\ncommand = "echo"\n[commands.echo]\nargv = ["echo", "{prompt}"]\n'
+        )
         shell.text("trust", "--yes")
         with terminal(shell, "loop", "go", "--check", "sleep 100") as loop:
             loop.until(b"1 step done")

@@ -71,7 +71,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     (folder / "rank.py").write_text(RANK)
     shell = Shell(folder)
     done = shell("tool", "add", "clean.py", "rank.py")
-    assert done.stdout == "clean: version 1, 1 example passed (project)\nrank: version 1, no examples (project)\n", done.stderr
+    assert done.stdout == "clean: version 1, 1 example passed (project)\nrank: version 1, no examples (project)\n", (
+        done.stderr
+    )
     return shell
 
 
@@ -93,7 +95,9 @@ class TestPipelines:
         assert len({entry.batch for entry in entries}) == 1  # one execution
 
     def test_a_failing_line_is_reported_and_passed_over(self, filled: Shell) -> None:
-        done = filled("tool", "run", "clean", "--each", stdin='{"name":"a","n":1}\nnope\n\n{"name":5}\n{"name":"b","n":2}')
+        done = filled(
+            "tool", "run", "clean", "--each", stdin='{"name":"a","n":1}\nnope\n\n{"name":5}\n{"name":"b","n":2}'
+        )
         assert done.returncode == 1
         assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["a", "b"]
         assert "line 2: not JSON" in done.stderr
@@ -112,7 +116,13 @@ class TestPipelines:
 
     def test_lines_that_are_the_inputs_themselves(self, filled: Shell) -> None:
         done = filled(
-            "tool", "run", "rank", "--each", "--input", '{"top": 1}', stdin='{"rows":[{"name":"a","n":1}]}\n[{"name":"b","n":1}]\n'
+            "tool",
+            "run",
+            "rank",
+            "--each",
+            "--input",
+            '{"top": 1}',
+            stdin='{"rows":[{"name":"a","n":1}]}\n[{"name":"b","n":1}]\n',
         )
         assert done.stdout == '["a"]\n["b"]\n', done.stderr
 
@@ -144,7 +154,10 @@ class TestPipelines:
             assert child.wait(30) == 130
 
     def test_interrupted(self, shell: Shell) -> None:
-        source = '# /// tool\n# name = "spin"\n# ///\ndef spin(n: int) -> int:\n    """Spin."""\n    while n:\n        pass\n    return n\n'
+        source = (
+            '# /// tool\n# name = "spin"\n# ///\ndef spin(n: int) -> int:\n    """Spin."""\n    while n:\n        '
+            "pass\n    return n\n"
+        )
         (shell.folder / "spin.py").write_text(source)
         assert shell("tool", "add", "spin.py").returncode == 0
         command = [*COMMAND, "tool", "run", "spin", "--each", "--jobs", "2"]
@@ -174,8 +187,13 @@ class TestCommands:
     def test_list_show_search_history(self, filled: Shell) -> None:
         assert [row["name"] for row in filled.json("tool", "list", "--json")] == ["clean", "rank"]
         assert "clean  v1   project" in filled("tool", "list").stdout
-        assert "async def rank(self, rows: list[dict[str, int | str]], top: int = 2) -> list[str]:" in filled("tool", "show", "rank").stdout
-        assert filled("tool", "show", "rank", "--source").stdout.startswith('# /// tool\n# name = "rank"\n# version = 1\n')
+        assert (
+            "async def rank(self, rows: list[dict[str, int | str]], top: int = 2) -> list[str]:"
+            in filled("tool", "show", "rank").stdout
+        )
+        assert filled("tool", "show", "rank", "--source").stdout.startswith(
+            '# /// tool\n# name = "rank"\n# version = 1\n'
+        )
         assert filled("tool", "search", "largest").stdout.startswith("rank(rows:")
         assert [row["current"] for row in filled.json("tool", "history", "rank", "--json")] == [True]
 
@@ -217,7 +235,9 @@ class TestCommands:
         path.write_text(CLEAN.replace("lower", "upper"))
         done = shell("tool", "add", "clean.py")
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith('clean.py: clean was not saved\n  - example 1: {"name": "a", "n": 3} was expected; it returned')
+        assert done.stderr.startswith(
+            'clean.py: clean was not saved\n  - example 1: {"name": "a", "n": 3} was expected; it returned'
+        )
         done = shell("tool", "add", "-", stdin=CLEAN.replace("Trim", "Cut"))
         assert done.stdout == "clean: version 2, 1 example passed (project)\n"
         assert shell("tool", "rollback", "clean", "1").stdout == "clean: version 3 is version 1 again\n"
@@ -231,7 +251,8 @@ class TestCommands:
     def test_in_whatever_order(self, shell: Shell) -> None:
         """One requires the other, and comes first; exported alone, it brings the other along."""
         (shell.folder / "a_first.py").write_text(
-            '# /// tool\n# name = "a_first"\n# ///\nasync def a_first(n: int) -> int:\n    """A."""\n    return await tools.b_second(n=n)\n'
+            '# /// tool\n# name = "a_first"\n# ///\nasync def a_first(n: int) -> int:\n    """A."""\n    '
+            "return await tools.b_second(n=n)\n"
         )
         (shell.folder / "b_second.py").write_text(
             '# /// tool\n# name = "b_second"\n# ///\ndef b_second(n: int) -> int:\n    """B."""\n    return n\n'
@@ -248,8 +269,10 @@ class TestCommands:
         """`exec` in a project: its tools, its grants, its journal, approval."""
         server = (
             "from fastmcp import FastMCP\nmcp = FastMCP('x')\n"
-            "@mcp.tool(annotations={'readOnlyHint': True})\ndef size(text: str) -> int:\n    'The size.'\n    return len(text)\n"
-            "@mcp.tool(annotations={'destructiveHint': True})\ndef drop(name: str) -> str:\n    'Drop.'\n    return 'dropped ' + name\n"
+            "@mcp.tool(annotations={'readOnlyHint': True})\ndef size(text: str) -> int:\n    'The size.'\n    "
+            "return len(text)\n"
+            "@mcp.tool(annotations={'destructiveHint': True})\ndef drop(name: str) -> str:\n    'Drop.'\n    "
+            "return 'dropped ' + name\n"
             "mcp.run(show_banner=False)\n"
         )
         (shell.folder / "server.py").write_text(server)
@@ -294,7 +317,10 @@ class TestCommands:
     def test_a_config_that_can_not_be_used(self, shell: Shell) -> None:
         config = shell.folder / ".go-ent" / "config.toml"
         for text, said in (
-            ("[grants]\nalow = []\n", "config.toml:2: grants.alow: there is no such setting; did you mean grants.allow?"),
+            (
+                "[grants]\nalow = []\n",
+                "config.toml:2: grants.alow: there is no such setting; did you mean grants.allow?",
+            ),
             ("[grants]\nallow = 'x'\n", "config.toml:2: grants.allow: it should be a list"),
             ("[grants]\nallow = ['a b']\n", "grants nothing"),
             ("[limits]\ncpu_s = -1\n", "config.toml:2: limits.cpu_s: it should be greater than 0"),

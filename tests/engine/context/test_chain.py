@@ -59,13 +59,19 @@ class TestKeeping:
 
     def test_two_at_once_get_a_number_each(self, chain: Chain) -> None:
         with ThreadPoolExecutor(8) as pool:
-            numbers = [*pool.map(lambda at: chain.add(link([message(f"m{at}")]), [message(f"m{at}")]).number, range(16))]
+            numbers = [
+                *pool.map(lambda at: chain.add(link([message(f"m{at}")]), [message(f"m{at}")]).number, range(16))
+            ]
         assert sorted(numbers) == [*range(1, 17)]
         assert chain.check() == []
 
     def test_the_files_are_for_their_owner_alone(self, chain: Chain) -> None:
         chain.add(link([message("a")]), [message("a")])
-        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in chain.folder.iterdir() if path.suffix in {".json", ".jsonl"}}
+        modes = {
+            path.name: stat.S_IMODE(path.stat().st_mode)
+            for path in chain.folder.iterdir()
+            if path.suffix in {".json", ".jsonl"}
+        }
         assert modes == {"0001.json": 0o600, "0001.messages.jsonl": 0o600}
         assert stat.S_IMODE(chain.folder.stat().st_mode) == 0o700
 
@@ -82,7 +88,9 @@ class TestKeeping:
             chain.add(link([message("a")]), [message("a", "another text")])
         assert not chain.folder.exists()
 
-    def test_what_is_too_large_is_refused_before_anything_is_written(self, chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_too_large_is_refused_before_anything_is_written(
+        self, chain: Chain, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(chains, "MAX_MESSAGES", 100)
         large = [message("a", "x" * 200)]
         with pytest.raises(StorageFailed, match="too large to be kept"):
@@ -187,7 +195,9 @@ class TestDamage:
         assert [one.number for one in chain.links()] == [2]
         assert [problem.partition(" ")[0] for problem in chain.check()] == ["0001.json", "0003.json"]
 
-    def test_a_giant_is_not_read_and_a_folder_without_end_is_no_chain(self, chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_giant_is_not_read_and_a_folder_without_end_is_no_chain(
+        self, chain: Chain, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self._two(chain)
         os.truncate(chain.folder / "0001.json", chains.MAX_LINK + 1)
         os.truncate(chain.folder / "0002.messages.jsonl", 1 << 40)

@@ -1,4 +1,6 @@
-"""Contexts that never overflow: no prompt above its model's window, whatever the summarisers do; what matters is kept."""
+"""Contexts that never overflow: no prompt above its model's window, whatever the summarisers do; what matters is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from go_ent.sandbox import Limits, Sandbox
 from tests.support.scripted import Say, Scripted, engine_of, fails, says
 
 WINDOW = 8_000
-WORDS = "the engine reads writes a file config runner value error status test module path budget result because then after".split()
+WORDS = (
+    "the engine reads writes a file config runner value error status test module path budget result because then after"
+).split()
 SUMMARY = "What the steps came to: the parser is done, and 3 tests fail."
 
 
@@ -63,9 +67,16 @@ class Strict(Scripted):
     """An agent whose model refuses what is larger than its window: whoever notices too late has failed."""
 
     def __init__(
-        self, name: str = "claude-code", *script: Say, size: int = 20_000, summary: Say | None = None, window: int = WINDOW
+        self,
+        name: str = "claude-code",
+        *script: Say,
+        size: int = 20_000,
+        summary: Say | None = None,
+        window: int = WINDOW,
     ) -> None:
-        super().__init__(name, *(script or (lambda request: {"status": "completed", "output": prose(request.task_id, size)},)))
+        super().__init__(
+            name, *(script or (lambda request: {"status": "completed", "output": prose(request.task_id, size)},))
+        )
         self.window = window
         self.summary = summary or says(SUMMARY)
         self.refused: list[str] = []
@@ -75,12 +86,20 @@ class Strict(Scripted):
         if tokens > self.window:
             self.refused.append(f"{request.task_id}: {tokens}")
             self.seen.append(request)
-            refusal = {"status": "failed", "failure": "task", "error": f"prompt is too long: {tokens} tokens > {self.window}"}
-            return RunResult.model_validate({"execution_id": request.execution_id, "task_id": request.task_id, **refusal})
+            refusal = {
+                "status": "failed",
+                "failure": "task",
+                "error": f"prompt is too long: {tokens} tokens > {self.window}",
+            }
+            return RunResult.model_validate(
+                {"execution_id": request.execution_id, "task_id": request.task_id, **refusal}
+            )
         if is_summary(request):
             self.seen.append(request)
             fields = {"runtime": self.name, **self.summary(request)}
-            return RunResult.model_validate({"execution_id": request.execution_id, "task_id": request.task_id, **fields})
+            return RunResult.model_validate(
+                {"execution_id": request.execution_id, "task_id": request.task_id, **fields}
+            )
         return await super().execute(request, emit)
 
     @staticmethod
@@ -130,9 +149,15 @@ class TestNothingIsTooLarge:
     def test_a_graph_of_forty_tasks_with_long_outputs(self, project: Path) -> None:
         """Each depends on several before it. The first summary fails, then the model has come to itself."""
         failures = iter(range(1))
-        runner = Strict(summary=lambda request: (says(SUMMARY) if next(failures, None) is None else fails("crash"))(request))
+        runner = Strict(
+            summary=lambda request: (says(SUMMARY) if next(failures, None) is None else fails("crash"))(request)
+        )
         tasks = [
-            {"id": f"t{n}", "prompt": f"Part {n}.", "depends_on": [f"t{m}" for m in sorted({n - 1, n - 3, n // 2}) if 0 <= m < n]}
+            {
+                "id": f"t{n}",
+                "prompt": f"Part {n}.",
+                "depends_on": [f"t{m}" for m in sorted({n - 1, n - 3, n // 2}) if 0 <= m < n],
+            }
             for n in range(40)
         ]
 
@@ -153,13 +178,17 @@ class TestNothingIsTooLarge:
         assert WINDOW // 3 < max(sent) <= 0.8 * WINDOW  # the room that there is, is used
 
     @pytest.mark.parametrize("summarizers", [["runner"], ["deterministic"]])
-    def test_a_handoff_with_outputs_that_are_larger_than_the_window(self, project: Path, summarizers: list[str]) -> None:
+    def test_a_handoff_with_outputs_that_are_larger_than_the_window(
+        self, project: Path, summarizers: list[str]
+    ) -> None:
         runner = Strict(size=60_000)
 
         async def work(engine: Engine) -> None:
             result = await engine.execute(Task(description="Build it.", strategy="multi", type="feature"))
             assert (result.status, runner.refused) == ("COMPLETE", [])
-            assert {link.scope for link in links_of(engine, result)} - {""} == {f"the output of {step.role}" for step in result.steps[:-1]}
+            assert {link.scope for link in links_of(engine, result)} - {""} == {
+                f"the output of {step.role}" for step in result.steps[:-1]
+            }
             last = result.steps[-1].task_id
             assert "in the record of this execution" in runner.told(last).prompt
 
@@ -187,7 +216,9 @@ class TestNothingIsTooLarge:
 
         run(project, runner, work, ALONE)
 
-    def test_a_file_that_is_larger_than_its_share_is_summarised_once_and_says_where_the_whole_is(self, project: Path) -> None:
+    def test_a_file_that_is_larger_than_its_share_is_summarised_once_and_says_where_the_whole_is(
+        self, project: Path
+    ) -> None:
         (project / "large.txt").write_text(prose("large", 60_000))
         (project / "small.txt").write_text("the small one, whole")
         runner = Strict(size=100)
@@ -198,7 +229,10 @@ class TestNothingIsTooLarge:
             assert (result.status, runner.refused) == ("COMPLETE", [])
             (link,) = links_of(engine, result)
             assert (link.scope, link.by) == ("the file large.txt", "runner")
-            assert Chain(engine.store.folder / result.execution_id).expand(1)[0].text == (project / "large.txt").read_text()
+            assert (
+                Chain(engine.store.folder / result.execution_id).expand(1)[0].text
+                == (project / "large.txt").read_text()
+            )
 
         run(project, runner, work)
         for name in "abc":
@@ -255,7 +289,9 @@ class TestNothingIsTooLarge:
         assert runner.summarised == []
 
     def test_what_the_provider_counts_is_what_counts(self, project: Path) -> None:
-        """A model that has half as many tokens again for the same text: after the first answer of a command that is known."""
+        """A model that has half as many tokens again for the same text: after the first answer of a command that is
+        known.
+        """
         for name in ("one.txt", "two.txt"):
             (project / name).write_text(prose(name, 30_000))
 
@@ -264,8 +300,13 @@ class TestNothingIsTooLarge:
             return {"status": "completed", "output": prose(request.task_id), "tokens": counted}
 
         runner = Strict("cli", said, window=WINDOW * 2 // 3)
-        config = context(windows={"odd": WINDOW}, summarizers=["deterministic"], threshold=0.95, reserve_tokens=0, pass_tokens=1000)
-        config |= {"commands": {"ask": {"argv": ["ask"], "model": "odd"}}, "engine": {"command": "ask", "runtime": "cli"}}
+        config = context(
+            windows={"odd": WINDOW}, summarizers=["deterministic"], threshold=0.95, reserve_tokens=0, pass_tokens=1000
+        )
+        config |= {
+            "commands": {"ask": {"argv": ["ask"], "model": "odd"}},
+            "engine": {"command": "ask", "runtime": "cli"},
+        }
 
         async def work(engine: Engine) -> None:
             for _ in range(6):
@@ -309,20 +350,29 @@ class TestSummarisersMayFail:
         self.stands_in(project, Hanging(), "0.05 s", context(timeout_s=0.05))
 
     def test_one_for_which_there_is_no_money(self, project: Path) -> None:
-        runner = Strict("claude-code", lambda request: {"status": "completed", "output": prose(request.task_id), "cost_usd": 0.1})
+        runner = Strict(
+            "claude-code", lambda request: {"status": "completed", "output": prose(request.task_id), "cost_usd": 0.1}
+        )
         config = context() | {"budget": {"execution": {"usd": 0.32}, "reserve_usd": 2.0}}
         self.stands_in(project, runner, "does not hold this", config, budget={"usd": 0.1})
         assert runner.summarised == []
 
     def test_one_for_which_a_plan_has_no_money(self, project: Path) -> None:
-        runner = Strict("claude-code", lambda request: {"status": "completed", "output": prose(request.task_id), "cost_usd": 0.1})
+        runner = Strict(
+            "claude-code", lambda request: {"status": "completed", "output": prose(request.task_id), "cost_usd": 0.1}
+        )
         config = context() | {"budget": {"reserve_usd": 2.0, "hard": True}}
         self.stands_in(project, runner, "does not hold this", config, {"usd": 0.32}, budget={"usd": 0.1})
         assert runner.summarised == []
 
     @staticmethod
     def stands_in(
-        project: Path, runner: Strict, why: str, config: dict[str, Any], limit: dict[str, float] | None = None, **more: Any
+        project: Path,
+        runner: Strict,
+        why: str,
+        config: dict[str, Any],
+        limit: dict[str, float] | None = None,
+        **more: Any,
     ) -> None:
         """The execution goes on with what needs no model, and that is on record."""
 
@@ -364,7 +414,9 @@ class TestWhatItCosts:
 
     def test_is_booked_whoever_is_asked(self, project: Path) -> None:
         """pydantic-ai's own model for tests answers, and costs what the configuration says of it."""
-        config = context(summarizers=["pydantic-ai"], model="test") | {"prices": {"test": {"input": 100, "output": 100}}}
+        config = context(summarizers=["pydantic-ai"], model="test") | {
+            "prices": {"test": {"input": 100, "output": 100}}
+        }
         runner = Strict()
 
         async def work(engine: Engine) -> None:
@@ -412,7 +464,9 @@ class TestWhatItCosts:
     [(None, None, 0.8, 0.6), (None, 0.6, 0.6, 0.4), (0.4, 0.6, 0.4, 0.2)],
     ids=["of the project", "of the role", "of the task"],
 )
-def test_from_where_on_is_summarised(project: Path, own: float | None, role: float | None, at_most: float, more_than: float) -> None:
+def test_from_where_on_is_summarised(
+    project: Path, own: float | None, role: float | None, at_most: float, more_than: float
+) -> None:
     runner = Strict()
     config = ALONE | {"roles": {"developer": {} if role is None else {"threshold": role}}}
     last = {**JOIN[2], "role": "developer", **({} if own is None else {"threshold": own})}
@@ -454,7 +508,10 @@ def test_pinned_texts_are_in_every_prompt_word_for_word(project: Path, pinned: s
 
 
 def test_an_output_for_several_is_summarised_once(project: Path) -> None:
-    runner = Strict("claude-code", lambda request: {"status": "completed", "output": prose("a", 60_000 if request.task_id == "a" else 100)})
+    runner = Strict(
+        "claude-code",
+        lambda request: {"status": "completed", "output": prose("a", 60_000 if request.task_id == "a" else 100)},
+    )
     others: list[dict[str, Any]] = [{"id": f"b{n}", "prompt": "Use it.", "depends_on": ["a"]} for n in range(4)]
 
     async def work(engine: Engine) -> None:
@@ -488,7 +545,9 @@ def test_a_model_that_nobody_knows_is_told_of_once(project: Path, caplog: pytest
     with caplog.at_level(logging.WARNING, "go_ent.engine"):
         run(project, Strict(size=50), lambda engine: do(engine, *({**task, "model": "mystery-1"} for task in JOIN)))
     said = [
-        record.getMessage() for record in caplog.records if "mystery-1" in record.getMessage() and "context window" in record.getMessage()
+        record.getMessage()
+        for record in caplog.records
+        if "mystery-1" in record.getMessage() and "context window" in record.getMessage()
     ]
     assert len(said) == 1
     assert f"it is taken for {WINDOW} tokens" in said[0]
@@ -504,7 +563,16 @@ CODE = "text = await tools.summarize(text=given, max_tokens=200)\n[len(text), te
 
 
 class TestGuestCode:
-    def go(self, project: Path, box: Sandbox, runner: Strict, allow: tuple[str, ...], *, trusted: bool = True, **limits: Any) -> Any:
+    def go(
+        self,
+        project: Path,
+        box: Sandbox,
+        runner: Strict,
+        allow: tuple[str, ...],
+        *,
+        trusted: bool = True,
+        **limits: Any,
+    ) -> Any:
         async def main() -> Any:
             async with Composer(project, box=box, config=Config(allow=allow)) as composer:
                 config = context() | {"budget": limits} if limits else context()

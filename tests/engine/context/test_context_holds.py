@@ -1,4 +1,6 @@
-"""What holds while a context is kept within its window: the money, the record, what matters, and an execution that goes on."""
+"""What holds while a context is kept within its window: the money, the record, what matters, and an execution that
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ class TestMoney:
     @pytest.mark.parametrize("mode", ["mcp", "cli"])
     def test_nobody_is_asked_about_a_summary_that_does_not_fit_the_budget(self, project: Path, mode: str) -> None:
         """It is made without a model, where a step would go on with a warning, or a person be asked."""
-        runner = Strict("claude-code", lambda request: {"status": "completed", "output": prose(request.task_id), "cost_usd": 0.1})
+        runner = Strict(
+            "claude-code", lambda request: {"status": "completed", "output": prose(request.task_id), "cost_usd": 0.1}
+        )
         asked: list[BudgetExceeded] = []
 
         async def ask(refusal: BudgetExceeded) -> bool:
@@ -93,7 +97,9 @@ class TestMoney:
 
         async def main() -> None:
             config = context() | {"budget": {"execution": {"usd": 0.32}, "reserve_usd": 2.0}}
-            async with engine_of(project, runner, config=config, mode=mode, ask=ask if mode == "cli" else None) as engine:
+            async with engine_of(
+                project, runner, config=config, mode=mode, ask=ask if mode == "cli" else None
+            ) as engine:
                 result = await do(engine, *({**task, "budget": {"usd": 0.1}} for task in JOIN), concurrency=1)
                 assert (result.status, runner.refused) == ("COMPLETE", [])
                 assert [link.by for link in links_of(engine, result)] == ["deterministic"]
@@ -126,7 +132,9 @@ class TestMoney:
 
 
 class TestTheWindow:
-    def test_what_is_more_than_a_prompt_may_take_is_summarised_also_where_the_window_is_large(self, project: Path) -> None:
+    def test_what_is_more_than_a_prompt_may_take_is_summarised_also_where_the_window_is_large(
+        self, project: Path
+    ) -> None:
         runner = Strict(size=28_000, window=200_000)
         ids = [f"t{n}" for n in range(16)]
         tasks = [{"id": one, "prompt": f"Part {one}."} for one in ids]
@@ -159,7 +167,10 @@ class TestTheWindow:
         runner = Strict("claude-code", says("done"), window=WINDOW - 2_000)
 
         async def work(engine: Engine) -> None:
-            ended = {(await engine.execute(Task(description=prose("task", size)))).status for size in range(30_000, 40_000, 1_000)}
+            ended = {
+                (await engine.execute(Task(description=prose("task", size)))).status
+                for size in range(30_000, 40_000, 1_000)
+            }
             assert (ended, runner.refused) == ({"COMPLETE", "BLOCKED"}, [])
 
         run(project, runner, work, context(reserve_tokens=2_000))
@@ -167,7 +178,9 @@ class TestTheWindow:
 
     def test_structured_outputs_are_counted_and_summarised(self, project: Path) -> None:
         rows = [{"id": n, "name": f"item_{n}", "note": prose(n, 100)} for n in range(60)]
-        runner = Strict("claude-code", says("All rows.", structured=rows), says("All rows.", structured=rows[::-1]), says("done"))
+        runner = Strict(
+            "claude-code", says("All rows.", structured=rows), says("All rows.", structured=rows[::-1]), says("done")
+        )
 
         async def work(engine: Engine) -> None:
             result = await do(engine, *JOIN, concurrency=1)
@@ -310,7 +323,10 @@ class TestAnExecutionGoesOn:
         runner = Hanging("claude-code", answers(6_000))
         ids = [f"t{n}" for n in range(10)]
         tasks: list[dict[str, Any]] = [{"id": one, "prompt": f"Part {one}."} for one in ids]
-        tasks += [{"id": "y", "prompt": "Join.", "depends_on": ids}, {"id": "z", "prompt": "Join again.", "depends_on": [*ids, "y"]}]
+        tasks += [
+            {"id": "y", "prompt": "Join.", "depends_on": ids},
+            {"id": "z", "prompt": "Join again.", "depends_on": [*ids, "y"]},
+        ]
 
         async def work(engine: Engine) -> None:
             result = await do(engine, *tasks)
@@ -388,7 +404,9 @@ class SecondHangs(Strict):
 
 
 def test_over_fifty_rounds_every_prompt_fits_and_has_what_is_pinned(project: Path) -> None:
-    """A handoff in which each is told all that was said before: summaries of summaries, each on record, back to the first word."""
+    """A handoff in which each is told all that was said before: summaries of summaries, each on record, back to the
+    first word.
+    """
     chain, pinned = [f"role{n}" for n in range(50)], "Never touch `legacy/billing.py`, id 7f3a-99."
     runner = Strict(size=1_000, window=3_000)
     config = context(summarizers=["deterministic"], default_window=3_000) | {
@@ -403,7 +421,9 @@ def test_over_fifty_rounds_every_prompt_fits_and_has_what_is_pinned(project: Pat
         links = links_of(engine, result)
         assert len(links) > 20
         originals = Chain(engine.store.folder / result.execution_id).expand(links[-1].number, deep=True)
-        assert [message.text for message in originals] == [prose(step.task_id, 1_000) for step in result.steps[: len(originals)]]
+        assert [message.text for message in originals] == [
+            prose(step.task_id, 1_000) for step in result.steps[: len(originals)]
+        ]
         assert len(originals) > 40
 
     run(project, runner, work, config)
@@ -471,7 +491,9 @@ class TestTheRecord:
         runner = Patient(size=9_000)
 
         async def work(engine: Engine) -> None:
-            plan = parse_plan({"task": joined({"id": "y", "prompt": "Read."}, {"id": "z", "prompt": "Join."}), "concurrency": 2})
+            plan = parse_plan(
+                {"task": joined({"id": "y", "prompt": "Read."}, {"id": "z", "prompt": "Join."}), "concurrency": 2}
+            )
             result = await engine.execute(plan, on_event=runner.hears)
             assert (result.status, runner.refused) == ("COMPLETE", [])
             (link,) = links_of(engine, result)

@@ -1,4 +1,6 @@
-"""Summaries and processes that die, or want the same at once: nothing is lost, nothing is paid for twice that was kept."""
+"""Summaries and processes that die, or want the same at once: nothing is lost, nothing is paid for twice that was
+kept.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,11 @@ run(Path(sys.argv[1]), Strict(), lambda engine: do(engine, *JOIN, concurrency=1)
 @pytest.mark.parametrize(("before", "links"), [("originals", 0), ("link", 0), ("record", 1)])
 def test_killed_while_a_summary_is_kept_it_goes_on_with_what_is_whole(project: Path, before: str, links: int) -> None:
     died = subprocess.run(
-        [sys.executable, "-c", DIES, str(project), before], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120, check=False
+        [sys.executable, "-c", DIES, str(project), before],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+        check=False,
     )
     assert died.returncode == -signal.SIGKILL
     (row,) = ExecutionStore(project).rows()

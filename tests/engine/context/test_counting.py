@@ -30,7 +30,9 @@ ORDINARY = {
     "prose": (ROOT / "README.md").read_text(),
     "code": (ROOT / "engine" / "context" / "facts.py").read_text(),
     "json": json.dumps([{"id": n, "name": f"item {n}", "values": [n / 7, None, True]} for n in range(200)], indent=1),
-    "log": "".join(f"2026-02-03T10:{n % 60:02}:01Z INFO billing: request {n * 7919:08x} took {n} ms\n" for n in range(300)),
+    "log": "".join(
+        f"2026-02-03T10:{n % 60:02}:01Z INFO billing: request {n * 7919:08x} took {n} ms\n" for n in range(300)
+    ),
     "base64": base64.b64encode(chance.randbytes(6000)).decode(),
     "base64 in lines": base64.encodebytes(chance.randbytes(6000)).decode(),
     "hex": chance.randbytes(3000).hex(),
@@ -45,7 +47,9 @@ ORDINARY = {
     "special tokens": "<|endoftext|><|endofprompt|>" * 50,
     "digits": "".join(chance.choice("0123456789") for _ in range(3000)),
     "punctuation": "".join(chance.choice("!@#$%^&*()-_=+[]{};:'\",.<>/?`~\\|") for _ in range(3000)),
-    "random words": " ".join("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=k)) for k in (3, 5, 8, 15) for _ in range(300)),
+    "random words": " ".join(
+        "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=k)) for k in (3, 5, 8, 15) for _ in range(300)
+    ),
     "random capitals": " ".join("".join(chance.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=4)) for _ in range(300)),
     "Syriac": "".join(chr(chance.randint(0x0710, 0x072F)) for _ in range(500)),
     "blanks": " \t\n\r\n   " * 300,
@@ -86,7 +90,9 @@ def test_ranks_that_are_not_what_they_should_be_are_never_used(
 ) -> None:
     packed = bytearray((ROOT / "engine" / "tokens" / "o200k_base.tiktoken.xz").read_bytes())
     packed[len(packed) // 2] ^= 0xFF
-    others = lzma.compress(b"".join(base64.b64encode(bytes([n])) + b" %d\n" % n for n in range(256)))  # ranks, but not these
+    others = lzma.compress(
+        b"".join(base64.b64encode(bytes([n])) + b" %d\n" % n for n in range(256))
+    )  # ranks, but not these
     contents = {"changed": bytes(packed), "torn": bytes(packed[: len(packed) // 3]), "another file": others}
     if damage in contents:
         (tmp_path / "o200k_base.tiktoken.xz").write_bytes(contents[damage])
@@ -117,7 +123,14 @@ def test_a_message_is_counted_once_however_long_the_conversation_gets(monkeypatc
     for at in range(30):
         new = Message(id=str(at), speaker="user", text=f"message {at} of a conversation")
         made = asyncio.run(
-            summarize_context([*context, new], target_tokens=10_000, window_tokens=20_000, summarizers=(), counter=counter, timeout_s=1)
+            summarize_context(
+                [*context, new],
+                target_tokens=10_000,
+                window_tokens=20_000,
+                summarizers=(),
+                counter=counter,
+                timeout_s=1,
+            )
         )
         context = made.messages
     assert counted == [one.text for one in context]
@@ -163,7 +176,9 @@ def test_reports_are_smoothed() -> None:
     assert counter.ratio("m") == pytest.approx(1.3, abs=0.01)
 
 
-@pytest.mark.parametrize(("estimated", "reported"), [(1000, 30_000), (1000, 10), (1000, 0), (50, 60), (0, 10), (-5, -5)])
+@pytest.mark.parametrize(
+    ("estimated", "reported"), [(1000, 30_000), (1000, 10), (1000, 0), (50, 60), (0, 10), (-5, -5)]
+)
 def test_a_report_that_the_tokenizer_can_not_explain_is_not_believed(estimated: int, reported: int) -> None:
     counter = Counter()
     counter.report("m", estimated, reported)
@@ -192,7 +207,9 @@ def test_what_was_learnt_is_known_to_the_next_process(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"m": 1.25, "n": 1.1}
 
 
-@pytest.mark.parametrize("content", ["[1]", "{", "\0" * 10, "[" * 100_000, '{"a": "x", "b": 1e9, "c": null, "g": -1, "f": [1], "h": NaN}'])
+@pytest.mark.parametrize(
+    "content", ["[1]", "{", "\0" * 10, "[" * 100_000, '{"a": "x", "b": 1e9, "c": null, "g": -1, "f": [1], "h": NaN}']
+)
 def test_a_file_of_what_was_learnt_that_is_spoilt_teaches_nothing(tmp_path: Path, content: str) -> None:
     path = tmp_path / "tokenizers.json"
     path.write_text(content)

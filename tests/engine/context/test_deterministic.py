@@ -30,7 +30,9 @@ def summary(said: tuple[Message, ...], target: int, *keep: str) -> str:
 
 def test_it_is_a_summarizer_that_costs_nothing() -> None:
     summarizer: Summarizer = Deterministic()
-    made = asyncio.run(summarizer.summarize(SummaryRequest(messages=messages("We decided to use Kafka."), target_tokens=100)))
+    made = asyncio.run(
+        summarizer.summarize(SummaryRequest(messages=messages("We decided to use Kafka."), target_tokens=100))
+    )
     assert made == Summary(text=made.text, by="deterministic", cost_usd=0.0)
     assert "We decided to use Kafka." in made.text
 
@@ -71,7 +73,9 @@ def test_what_was_said_twice_is_told_once() -> None:
 
 
 def test_an_error_in_a_log_is_worth_more_than_its_other_lines() -> None:
-    lines = [f"2026-02-03T10:00:{n % 60:02}Z INFO billing: request {n * 7919:08x} took {n} ms status=200" for n in range(300)]
+    lines = [
+        f"2026-02-03T10:00:{n % 60:02}Z INFO billing: request {n * 7919:08x} took {n} ms status=200" for n in range(300)
+    ]
     lines[140] = "2026-02-03T10:00:20Z ERROR billing: request deadbeef took 9 ms status=500"
     assert "deadbeef" in summary(messages("\n".join(lines), speaker="tool"), 120)
 
@@ -92,12 +96,18 @@ def test_the_same_makes_the_same() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(("user", "assistant", "tool", "summary")), st.text(max_size=600), st.booleans()), max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from(("user", "assistant", "tool", "summary")), st.text(max_size=600), st.booleans()),
+        max_size=12,
+    ),
     st.lists(st.text(max_size=80), max_size=4),
     st.integers(50, 400),
 )
 def test_it_is_never_larger_than_asked_for(said: list[tuple[Speaker, str, bool]], keep: list[str], target: int) -> None:
-    made = tuple(Message(id=str(n), speaker=speaker, text=text * 5, pinned=pinned) for n, (speaker, text, pinned) in enumerate(said))
+    made = tuple(
+        Message(id=str(n), speaker=speaker, text=text * 5, pinned=pinned)
+        for n, (speaker, text, pinned) in enumerate(said)
+    )
     assert counter.count(summary(made, target, *keep)) <= target
 
 
@@ -105,7 +115,9 @@ def test_the_model_that_others_summarise_with_makes_no_difference() -> None:
     said = messages(*(f"{FILLER} item_{n}" for n in range(99)))
     calibrated = Counter()
     calibrated.report("m", 1000, 600)
-    assert Deterministic(calibrated).text(SummaryRequest(messages=said, target_tokens=200, model="m")) == summary(said, 200)
+    assert Deterministic(calibrated).text(SummaryRequest(messages=said, target_tokens=200, model="m")) == summary(
+        said, 200
+    )
 
 
 def test_without_the_ranks_it_is_within_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:

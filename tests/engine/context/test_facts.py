@@ -94,7 +94,9 @@ def test_decisions_errors_and_open_items_are_sentences() -> None:
 
 
 def test_the_last_line_of_a_traceback_is_an_error_whatever_it_is_called() -> None:
-    text = 'Traceback (most recent call last):\n  File "x.py", line 3, in f\n    go()\nmypkg.Gone: it went\nafterwards\n'
+    text = (
+        'Traceback (most recent call last):\n  File "x.py", line 3, in f\n    go()\nmypkg.Gone: it went\nafterwards\n'
+    )
     assert extract(text).errors == (Fact("mypkg.Gone: it went", 4),)
 
 
@@ -132,14 +134,26 @@ def test_what_is_missing_of_facts() -> None:
 @given(st.text())
 def test_any_text_has_all_of_its_own_words(text: str) -> None:
     facts = extract(text)
-    assert all(fact.text in text for kind in (facts.paths, facts.urls, facts.identifiers, facts.numbers) for fact in kind)
-    assert all(1 <= fact.line <= len(text.splitlines()) for kind in (facts.paths, facts.decisions, facts.errors) for fact in kind)
+    assert all(
+        fact.text in text for kind in (facts.paths, facts.urls, facts.identifiers, facts.numbers) for fact in kind
+    )
+    assert all(
+        1 <= fact.line <= len(text.splitlines())
+        for kind in (facts.paths, facts.decisions, facts.errors)
+        for fact in kind
+    )
 
 
-@pytest.mark.parametrize("piece", ["a", "a_", "a.", "aB", "a/", "1,", "a-", "0a", "a@", ". A", "--a-", "x1 ", "\\", "\0\n", " ", "?"])
+@pytest.mark.parametrize(
+    "piece", ["a", "a_", "a.", "aB", "a/", "1,", "a-", "0a", "a@", ". A", "--a-", "x1 ", "\\", "\0\n", " ", "?"]
+)
 def test_hostile_text_is_bounded_work(piece: str) -> None:
     facts = extract(piece * (40_000 // len(piece)))
-    assert all(len(fact.text) <= 600 for kind in (facts.paths, facts.identifiers, facts.decisions, facts.open_items) for fact in kind)
+    assert all(
+        len(fact.text) <= 600
+        for kind in (facts.paths, facts.identifiers, facts.decisions, facts.open_items)
+        for fact in kind
+    )
 
 
 def test_the_number_of_facts_and_their_length_are_bounded() -> None:

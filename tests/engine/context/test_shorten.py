@@ -33,7 +33,9 @@ def message(name: str, text: str, *, pinned: bool = False, speaker: Speaker = "u
 
 def filler(words: int, seed: int = 0) -> str:
     """Prose that says nothing: so many words, which are about as many tokens."""
-    chosen = random.Random(seed).choices(["the", "house", "river", "went", "green", "and", "over", "slow", "by", "morning"], k=words)
+    chosen = random.Random(seed).choices(
+        ["the", "house", "river", "went", "green", "and", "over", "slow", "by", "morning"], k=words
+    )
     return " ".join(chosen).capitalize() + "."
 
 
@@ -41,9 +43,13 @@ def talk(count: int, words: int = 60) -> list[Message]:
     return [message(f"m{at}", filler(words, at)) for at in range(count)]
 
 
-def condense(messages: list[Message], *summarizers: Summarizer, target: int = 400, window: int = 8000, **more: Any) -> Condensed:
+def condense(
+    messages: list[Message], *summarizers: Summarizer, target: int = 400, window: int = 8000, **more: Any
+) -> Condensed:
     options: dict[str, Any] = {"counter": COUNTER, "timeout_s": 10.0} | more
-    return asyncio.run(summarize_context(messages, target_tokens=target, window_tokens=window, summarizers=summarizers, **options))
+    return asyncio.run(
+        summarize_context(messages, target_tokens=target, window_tokens=window, summarizers=summarizers, **options)
+    )
 
 
 def size(messages: tuple[Message, ...] | list[Message]) -> int:
@@ -88,7 +94,13 @@ class TestWhatStays:
         made = condense(talk(12), says("In short."), last=3, scope="step-1")
         link = made.link
         assert link is not None
-        assert (link.summary, link.by, link.model, link.cost_usd, link.scope) == ("In short.", "writer", "cheap", 0.25, "step-1")
+        assert (link.summary, link.by, link.model, link.cost_usd, link.scope) == (
+            "In short.",
+            "writer",
+            "cheap",
+            0.25,
+            "step-1",
+        )
         assert link.replaced == tuple(one.id for one in made.replaced)
         assert (link.tokens_before, link.tokens_after) == (size(made.replaced), COUNTER.count("In short."))
         assert (link.tried, link.appended) == ((), ())
@@ -100,7 +112,11 @@ class TestWhatStays:
         assert made.replaced[-1].id == "long"
 
     def test_pinned_messages_that_leave_no_room_in_the_window_are_named_with_their_size(self) -> None:
-        context = [message("small", "Be kind.", pinned=True), message("big", filler(900), pinned=True, source="spec.md"), *talk(3)]
+        context = [
+            message("small", "Be kind.", pinned=True),
+            message("big", filler(900), pinned=True, source="spec.md"),
+            *talk(3),
+        ]
         tokens = context[1].tokens
         with pytest.raises(ContextTooLarge, match=rf"of a window of 900: big \(spec\.md\): {tokens}, small: 3$"):
             condense(context, window=900)
@@ -117,7 +133,9 @@ class TestWhatStays:
         context = [message(f"p{at}", filler(100), pinned=True) for at in range(6)]
         assert condense(context, says("never"), target=300) == Condensed(tuple(context), None)
 
-    @pytest.mark.parametrize("text", [" \n" * 3000, "<|endoftext|>" * 900, "\ud800 x\0" * 900, "`" * 9000, "x" * 60_000])
+    @pytest.mark.parametrize(
+        "text", [" \n" * 3000, "<|endoftext|>" * 900, "\ud800 x\0" * 900, "`" * 9000, "x" * 60_000]
+    )
     def test_any_text_can_be_told_in_short(self, text: str) -> None:
         made = condense([message("odd", text), *talk(2)])
         assert size(made.messages) <= 400
@@ -200,7 +218,9 @@ class TestSize:
         def fail(request: SummaryRequest) -> str:
             raise SummaryFailed("no")
 
-        context = [message(f"m{at}", f"We decided on port {at} for service_{at}. {filler(30, at)}") for at in range(200)]
+        context = [
+            message(f"m{at}", f"We decided on port {at} for service_{at}. {filler(30, at)}") for at in range(200)
+        ]
         with_one, without = condense(context, Writes(fail), target=4000), condense(context, target=4000)
         assert with_one.messages[0].text == without.messages[0].text
         assert with_one.messages[0].tokens > 2000
@@ -270,7 +290,9 @@ class TestPieces:
     @settings(max_examples=40, deadline=None)
     @given(
         st.text(max_size=600)
-        | st.lists(st.sampled_from(['{"a": [1, 2]}', ",", "[", "\n\n", "# x\n", '"', "\\", "😀", "long" * 9])).map("".join)
+        | st.lists(st.sampled_from(['{"a": [1, 2]}', ",", "[", "\n\n", "# x\n", '"', "\\", "😀", "long" * 9])).map(
+            "".join
+        )
     )
     @example('["\\"' * 300)
     def test_joined_they_are_the_text_and_none_is_too_large(self, text: str) -> None:
@@ -306,7 +328,10 @@ class TestManyRounds:
         pinned = [*context]
         links = 0
         for at in range(50):
-            new = [message(f"{at}-{one}", filler(chance.randint(1, 120), chance.randrange(1 << 30)) + f" id_{at}{one}") for one in range(4)]
+            new = [
+                message(f"{at}-{one}", filler(chance.randint(1, 120), chance.randrange(1 << 30)) + f" id_{at}{one}")
+                for one in range(4)
+            ]
             if at % 10 == 3:
                 new.append(message(f"pin-{at}", f"Decision {at}:\tport {8000 + at}  \n", pinned=True))
                 pinned.append(new[-1])

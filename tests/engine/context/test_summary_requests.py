@@ -1,4 +1,6 @@
-"""Requests for summaries: none is larger than its model's window, whichever model that is; and who answered is on record."""
+"""Requests for summaries: none is larger than its model's window, whichever model that is; and who answered is on
+record.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,19 @@ from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import ModelOptions, Tokens
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.tokens import count
-from tests.engine.context.test_context import JOIN, SUMMARY, WINDOW, Strict, answers, context, do, links_of, project, prose, run
+from tests.engine.context.test_context import (
+    JOIN,
+    SUMMARY,
+    WINDOW,
+    Strict,
+    answers,
+    context,
+    do,
+    links_of,
+    project,
+    prose,
+    run,
+)
 from tests.engine.context.test_shorten import Writes, condense, filler, message
 from tests.support.scripted import engine_of, fails, says
 
@@ -24,13 +38,17 @@ WINDOWS = {"small": SMALL, "large": 20_000}
 
 
 def asks_within(project: Path, config: dict[str, Any], window: int, *, ratio: float = 1.0, **task: Any) -> Strict:
-    """What a model with that window is asked, with the answer that it may give, when a step of a large one has much to be told."""
+    """What a model with that window is asked, with the answer that it may give, when a step of a large one has much
+    to be told.
+    """
     runner = Strict(summary=says(SUMMARY), window=100_000)
 
     async def work(engine: Engine) -> None:
         if ratio > 1:
             engine.keeper.counter.report("small", 1000, int(1000 * ratio))
-        result = await engine.execute(Task(description="Go on.", model="large", **task), adjustments=[prose(n) for n in range(5)])
+        result = await engine.execute(
+            Task(description="Go on.", model="large", **task), adjustments=[prose(n) for n in range(5)]
+        )
         assert result.status == "COMPLETE"
         assert {link.by for link in links_of(engine, result)} & {"runner", "claude-code"}
 
@@ -121,7 +139,9 @@ class TestNoneIsTooLarge:
     def test_more_names_than_a_request_has_room_for_do_not_keep_a_model_from_being_asked(self) -> None:
         names = [f"name_{at}_of_it" for at in range(600)]
         writer = Writes(lambda request: "In short.")
-        made = condense([message("a", " ".join(names) + filler(9000))], writer, target=5900, window=6000, said=" ".join(names))
+        made = condense(
+            [message("a", " ".join(names) + filler(9000))], writer, target=5900, window=6000, said=" ".join(names)
+        )
         assert made.link is not None
         assert (made.link.by, made.link.tried) == ("writer", ())
         assert all(sum(count(one) for one in request.keep) <= 6000 // KEEP for request in writer.asked)
@@ -155,7 +175,11 @@ class TestWhoAnswered:
 class TestWhatAProviderCounted:
     def test_is_how_full_it_was(self, project: Path) -> None:
         def said(request: RunRequest) -> dict[str, Any]:
-            return {"status": "completed", "output": "done", "tokens": Tokens(input=1000, cache_read=200, cache_write=34, output=9)}
+            return {
+                "status": "completed",
+                "output": "done",
+                "tokens": Tokens(input=1000, cache_read=200, cache_write=34, output=9),
+            }
 
         runner = Strict("cli", said)
         config = context() | {"commands": {"ask": {"argv": ["ask"]}}, "engine": {"command": "ask", "runtime": "cli"}}
@@ -180,8 +204,12 @@ class TestWhatAProviderCounted:
 
 
 class TestWhatItCosts:
-    @pytest.mark.parametrize("model", ["nobody:nothing", "openai:gpt-4o-mini"], ids=["no such provider", "not installed, or no key"])
-    def test_what_a_library_could_not_ask_costs_nothing(self, project: Path, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    @pytest.mark.parametrize(
+        "model", ["nobody:nothing", "openai:gpt-4o-mini"], ids=["no such provider", "not installed, or no key"]
+    )
+    def test_what_a_library_could_not_ask_costs_nothing(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, model: str
+    ) -> None:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
         config = context(summarizers=["pydantic-ai"], model=model, windows={model: WINDOW})
@@ -202,13 +230,21 @@ class TestByHand:
 
     def test_what_goes_on_is_told_the_summary_instead(self, project: Path) -> None:
         small = answers(4_000)
-        runner = Strict("claude-code", small, small, fails("task", "not yet"), small, summary=says(SUMMARY, cost_usd=0.5))
+        runner = Strict(
+            "claude-code", small, small, fails("task", "not yet"), small, summary=says(SUMMARY, cost_usd=0.5)
+        )
 
         async def work(engine: Engine) -> None:
             failed = await do(engine, *JOIN, concurrency=1)
             assert SUMMARY not in runner.told("c").prompt
             (link,) = await engine.summarize(failed.execution_id, model="other")
-            assert (link.number, link.by, link.model, link.summary, len(link.replaced)) == (1, "runner", "other", SUMMARY, 2)
+            assert (link.number, link.by, link.model, link.summary, len(link.replaced)) == (
+                1,
+                "runner",
+                "other",
+                SUMMARY,
+                2,
+            )
             assert runner.summarised[-1].model == "other"
             assert (await engine.resume(failed.execution_id)).status == "COMPLETE"
             assert SUMMARY in runner.told("c").prompt

@@ -15,7 +15,20 @@ from go_ent.engine.core.step import Output
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.strategies.plan import PlanTask
 from go_ent.engine.strategies.references import filled
-from tests.engine.context.test_context import ALONE, JOIN, SUMMARY, WINDOW, Strict, answers, context, do, links_of, project, prose, run
+from tests.engine.context.test_context import (
+    ALONE,
+    JOIN,
+    SUMMARY,
+    WINDOW,
+    Strict,
+    answers,
+    context,
+    do,
+    links_of,
+    project,
+    prose,
+    run,
+)
 from tests.engine.context.test_context_holds import block_the_chain
 from tests.support.scripted import fails, says
 
@@ -26,7 +39,9 @@ MARK = "the whole is in the record of this execution]"
 
 class TestAContext:
     @pytest.mark.parametrize("summarizers", [["runner"], ["deterministic"]])
-    def test_that_is_larger_than_the_window_is_summarised_in_parts_and_kept_whole(self, project: Path, summarizers: list[str]) -> None:
+    def test_that_is_larger_than_the_window_is_summarised_in_parts_and_kept_whole(
+        self, project: Path, summarizers: list[str]
+    ) -> None:
         given = prose("given", 120_000)
         runner = Strict("claude-code", says("done"))
 
@@ -58,7 +73,9 @@ class TestAContext:
         runner = Strict(size=500)
 
         async def work(engine: Engine) -> None:
-            result = await engine.execute(Task(description="Build it.", strategy="multi", type="feature", context=prose("given", 60_000)))
+            result = await engine.execute(
+                Task(description="Build it.", strategy="multi", type="feature", context=prose("given", 60_000))
+            )
             assert (result.status, runner.refused) == ("COMPLETE", [])
             assert [link.scope for link in links_of(engine, result)] == ["the context of the task"]
 
@@ -128,7 +145,8 @@ class TestAReference:
     def test_a_graph_in_which_every_task_refers_to_those_before_it(self, project: Path) -> None:
         runner = Strict()
         tasks = [
-            {"id": f"t{n}", "prompt": f"Part {n}. " + " ".join(f"${{t{m}.output}}" for m in range(max(0, n - 3), n))} for n in range(12)
+            {"id": f"t{n}", "prompt": f"Part {n}. " + " ".join(f"${{t{m}.output}}" for m in range(max(0, n - 3), n))}
+            for n in range(12)
         ]
 
         async def work(engine: Engine) -> None:
@@ -158,7 +176,9 @@ class TestAReference:
 
         results = {"a": RunResult(execution_id="e", task_id="a", status="completed", output='{"x": [1, 2]}')}
         inserted: list[Output] = []
-        task = PlanTask(id="t", description="${a.output} and ${a.output.x}", context="${a.output}", inputs={"v": "${a.output}"})
+        task = PlanTask(
+            id="t", description="${a.output} and ${a.output.x}", context="${a.output}", inputs={"v": "${a.output}"}
+        )
         filled(task, results, inserted)
         assert inserted == [Output("a", '{"x": [1, 2]}'), Output("a", "[1, 2]")]
 
@@ -169,11 +189,18 @@ class TestTheThresholdOfAPlan:
         [(0.4, None, 0.7, 0.4), (0.4, 0.6, None, 0.6), (None, None, 0.5, 0.5)],
         ids=["before its role's", "a task's own comes first", "none"],
     )
-    def test_holds_for_its_tasks(self, project: Path, plan: float | None, own: float | None, role: float | None, at_most: float) -> None:
+    def test_holds_for_its_tasks(
+        self, project: Path, plan: float | None, own: float | None, role: float | None, at_most: float
+    ) -> None:
         runner = Strict()
         last = {**JOIN[2], "role": "developer", **({} if own is None else {"threshold": own})}
         config = ALONE | {"roles": {"developer": {} if role is None else {"threshold": role}}}
-        run(project, runner, lambda engine: do(engine, *JOIN[:2], last, **({} if plan is None else {"threshold": plan})), config)
+        run(
+            project,
+            runner,
+            lambda engine: do(engine, *JOIN[:2], last, **({} if plan is None else {"threshold": plan})),
+            config,
+        )
         assert (at_most - 0.2) * WINDOW < Strict.tokens(runner.told("c")) <= at_most * WINDOW
 
     @pytest.mark.parametrize("given", [0.05, 0.96, 0, "x"])

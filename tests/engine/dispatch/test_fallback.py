@@ -19,7 +19,11 @@ STANDINS = ROOT / "tests" / "support" / "standins"
 def runner(name: str, says: str, folder: Path) -> dict[str, Any]:
     return {
         "command": [sys.executable, "-I", "-S", str(STANDINS / f"{name}.py")],
-        "set": {"STANDIN_SAYS": says, "STANDIN_LOG": str(folder / f"{name}.log"), "STANDIN_CHILD": str(folder / "child")},
+        "set": {
+            "STANDIN_SAYS": says,
+            "STANDIN_LOG": str(folder / f"{name}.log"),
+            "STANDIN_CHILD": str(folder / "child"),
+        },
         "serve_tools": False,
     }
 
@@ -32,7 +36,9 @@ def run(tmp_path: Path, claude: str, opencode: str, monkeypatch: pytest.MonkeyPa
 
     async def main() -> TaskResult:
         async with Engine(project, config=EngineConfig.model_validate({"runners": runners}), trusted=True) as engine:
-            return await engine.execute(Task.model_validate({"description": "Write it", "strategy": "single", **fields}))
+            return await engine.execute(
+                Task.model_validate({"description": "Write it", "strategy": "single", **fields})
+            )
 
     return asyncio.run(main())
 
@@ -49,8 +55,12 @@ def test_one_that_dies_in_the_middle_is_stood_in_for(tmp_path: Path, monkeypatch
     assert "Write it" in (tmp_path / "opencode.log").read_text()
 
 
-@pytest.mark.parametrize(("says", "failure"), [("error_401", "auth"), ("error_429", "rate_limit"), ("refused", "unavailable")])
-def test_an_error_of_its_model_is_survived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, failure: str) -> None:
+@pytest.mark.parametrize(
+    ("says", "failure"), [("error_401", "auth"), ("error_429", "rate_limit"), ("refused", "unavailable")]
+)
+def test_an_error_of_its_model_is_survived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, failure: str
+) -> None:
     result = run(tmp_path, says, "serve_write", monkeypatch)
     assert (result.status, result.steps[0].attempts[0].failure) == ("COMPLETE", failure)
 

@@ -1,4 +1,6 @@
-"""Going back to a checkpoint, and taking one away: what came after it stays on record, counts no more, and is done again only if said."""
+"""Going back to a checkpoint, and taking one away: what came after it stays on record, counts no more, and is done
+again only if said.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def back(project: Path, box: Sandbox, world: World, execution_id: str, name: str, *, anyway: bool = False) -> tuple[Run, list[str]]:
+def back(
+    project: Path, box: Sandbox, world: World, execution_id: str, name: str, *, anyway: bool = False
+) -> tuple[Run, list[str]]:
     async def work(engine: Engine, _: Composer) -> tuple[Run, list[str]]:
         run, changes = await engine.resume_run(execution_id, from_checkpoint=name, anyway=anyway)
         return run, [change.text for change in changes]
@@ -64,7 +68,10 @@ class TestCode:
         world = World()
         whole = begin(project, box, world, code=CODE)
         before = records(project, whole.id)
-        said = r'call run/5, w\.put with {"text": "third"}, was made after checkpoint half, and may be made again\nresume with --anyway'
+        said = (
+            r'call run/5, w\.put with {"text": "third"}, was made after checkpoint half, and may be made '
+            r"again\nresume with --anyway"
+        )
         with pytest.raises(ExecutionConflict, match=said):
             back(project, box, world, whole.id, "half")
         assert world.done == ["first", "second", "third"]
@@ -107,7 +114,9 @@ class TestCode:
         run, told = back(project, box, world, failed.id, "looked")
         assert (run.result, world.done, told) == (9, ["look 2"], []), "only looking is done again without a question"
 
-    def test_a_call_that_was_under_way_there_and_has_an_answer_is_not_made_again(self, project: Path, box: Sandbox) -> None:
+    def test_a_call_that_was_under_way_there_and_has_an_answer_is_not_made_again(
+        self, project: Path, box: Sandbox
+    ) -> None:
         code = """
 import asyncio
 beside = asyncio.create_task(tools.w.put(text="beside", delay=0.2))
@@ -136,12 +145,16 @@ said
                 path.unlink()
             now = ExecutionStore(project).load(whole.id)
             assert (now.status, now.undone, now.results) == (was.status, was.undone, was.results)
-            assert [(one.label, one.seq) for one in now.checkpoints] == [(one.label, one.seq) for one in was.checkpoints]
+            assert [(one.label, one.seq) for one in now.checkpoints] == [
+                (one.label, one.seq) for one in was.checkpoints
+            ]
 
     @pytest.mark.parametrize("name", ["nowhere", "0", "99"])
     def test_to_one_that_there_is_not(self, project: Path, box: Sandbox, name: str) -> None:
         whole = begin(project, box, World(), code=CODE)
-        with pytest.raises(ExecutionConflict, match=rf"has no checkpoint '{name}'; there are: \d+ \(begun\), \d+ \(half\)"):
+        with pytest.raises(
+            ExecutionConflict, match=rf"has no checkpoint '{name}'; there are: \d+ \(begun\), \d+ \(half\)"
+        ):
             back(project, box, World(), whole.id, name, anyway=True)
 
     def test_one_of_several_with_a_label_is_named_by_its_number(self, project: Path, box: Sandbox) -> None:
@@ -185,7 +198,9 @@ class TestGraph:
             assert first.ok
             events: list[str] = []
             if not repeatable:
-                with pytest.raises(ExecutionConflict, match=r"step b, sh -c .* was run after checkpoint middle, and is run again"):
+                with pytest.raises(
+                    ExecutionConflict, match=r"step b, sh -c .* was run after checkpoint middle, and is run again"
+                ):
                     await engine.resume(first.execution_id, from_checkpoint="middle")
                 assert (await engine.status(first.execution_id)).status == "completed"
             again = await engine.resume(
@@ -285,7 +300,9 @@ class TestCommandLine:
 def test_one_is_removed_by_the_process_that_has_the_execution(project: Path, box: Sandbox) -> None:
     async def work(engine: Engine, _: Composer) -> None:
         world.hold = asyncio.Event()
-        running = asyncio.create_task(engine.guests.run(GuestOrder(code="checkpoint('a')\ncheckpoint('b')\nawait tools.w.put(text='x')")))
+        running = asyncio.create_task(
+            engine.guests.run(GuestOrder(code="checkpoint('a')\ncheckpoint('b')\nawait tools.w.put(text='x')"))
+        )
         await world.waiting.wait()
         (row,) = await engine.executions()
         elsewhere = ExecutionStore(project)  # as another process has it
@@ -308,7 +325,9 @@ def test_calls_that_were_undone_are_shown_as_that(project: Path, box: Sandbox) -
             yield from all_of(node.children)
 
     state = ExecutionStore(project).load(whole.id)
-    shown = [(node.path, node.status) for node in all_of(tree(state, records(project, whole.id))) if node.status == "undone"]
+    shown = [
+        (node.path, node.status) for node in all_of(tree(state, records(project, whole.id))) if node.status == "undone"
+    ]
     assert shown == [("run/5", "undone")]
 
 
@@ -358,7 +377,9 @@ await beside
         back(project, box, World(), execution_id, "between", anyway=True)
 
     async def decided(engine: Engine, _: Composer) -> Run:
-        run, _told = await engine.resume_run(execution_id, from_checkpoint="between", anyway=True, unfinished=Unfinished("skip"))
+        run, _told = await engine.resume_run(
+            execution_id, from_checkpoint="between", anyway=True, unfinished=Unfinished("skip")
+        )
         return run
 
     assert live(project, box, World(), decided).status == "completed"

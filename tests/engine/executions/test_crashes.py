@@ -1,4 +1,6 @@
-"""kill -9, a full disk and interrupts at every place: what goes on afterwards ends as if nothing had happened, and does nothing twice."""
+"""kill -9, a full disk and interrupts at every place: what goes on afterwards ends as if nothing had happened, and
+does nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -114,13 +116,17 @@ class TestKilled:
         assert set(crash_points.NAMES) == MIDDLE.keys() | OF_STEPS.keys() | MENDING
 
     @pytest.mark.parametrize("point", MIDDLE)
-    def test_code_ends_as_if_it_had_not_been(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str) -> None:
+    def test_code_ends_as_if_it_had_not_been(
+        self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str
+    ) -> None:
         world = fresh()
         assert forker.start(world.project, "guest", crash=f"{point}:{MIDDLE[point]}").wait() == KILLED
         whole["guest"].check(world, go_on(world, box, "guest"))
 
     @pytest.mark.parametrize("point", ["journal-mid-line", "call-after-dispatch", *OF_STEPS])
-    def test_a_graph_does_too(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str) -> None:
+    def test_a_graph_does_too(
+        self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str
+    ) -> None:
         world = fresh()
         assert forker.start(world.project, "graph", crash=f"{point}:{(MIDDLE | OF_STEPS)[point]}").wait() == KILLED
         whole["graph"].check(world, go_on(world, box, "graph"))
@@ -142,7 +148,9 @@ class TestKilled:
             assert child.code == KILLED, child.stderr
             left = world.left()
             if left is not None and left["status"] != "completed":
-                again = forker.start(world.project, "resume", left["id"], world.decide(left["id"]), crash=f"{point}:{number % 7 + 1}")
+                again = forker.start(
+                    world.project, "resume", left["id"], world.decide(left["id"]), crash=f"{point}:{number % 7 + 1}"
+                )
                 assert again.wait() in (0, KILLED), again.stderr
             done = go_on(world, box, name)
             whole[name].check(world, done)
@@ -162,7 +170,9 @@ class TestKilled:
         assert forker.start(world.project, "guest", crash=point).wait() == KILLED
         assert world.rows() == []
 
-    def test_while_a_damaged_journal_is_mended(self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole]) -> None:
+    def test_while_a_damaged_journal_is_mended(
+        self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole]
+    ) -> None:
         world = fresh()
         assert forker.start(world.project, "guest", crash="call-before-dispatch:6").wait() == KILLED
         left = world.left()
@@ -170,7 +180,9 @@ class TestKilled:
         journal = world.project / ".go-ent" / "executions" / left["id"] / "journal.jsonl"
         damaged = journal.read_bytes().replace(b'"checkpoint"', b'"chekcpoint"')
         journal.write_bytes(damaged)
-        again = forker.start(world.project, "resume", left["id"], world.decide(left["id"]), True, crash="repair-before-swap")
+        again = forker.start(
+            world.project, "resume", left["id"], world.decide(left["id"]), True, crash="repair-before-swap"
+        )
         assert again.wait() == KILLED
         assert journal.read_bytes() == damaged
         done = go_on(world, box, "guest", anyway=True)
@@ -266,7 +278,10 @@ out
         code = "import asyncio, random\nn = random.random()\ncheckpoint('n', n)\nawait asyncio.sleep(seconds)\nn"
         (world.project / "code.py").write_text(code.replace("seconds", "1.5"))
         child = forker.go_ent(world.project, "exec", "code.py")
-        until(lambda: any(record["kind"] == "checkpoint" for row in world.rows() for record in world.records(row.id)), child)
+        until(
+            lambda: any(record["kind"] == "checkpoint" for row in world.rows() for record in world.records(row.id)),
+            child,
+        )
         execution_id = world.rows()[0].id
         assert forker.go_ent(world.project, "interrupt", execution_id).wait() == 0
         assert child.wait() == 130
@@ -325,7 +340,9 @@ def commands_plan(number: int) -> dict[str, Any]:
     return {"task": tasks, "concurrency": 3}
 
 
-@pytest.mark.parametrize(("tasks", "kills"), [(12, 5), pytest.param(30, 20, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize(
+    ("tasks", "kills"), [(12, 5), pytest.param(30, 20, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
 def test_commands_of_a_graph_that_is_killed_again_and_again_are_run_once_or_asked_about(
     fresh: Fresh, forker: Forker, box: Sandbox, tasks: int, kills: int
 ) -> None:
@@ -368,7 +385,12 @@ class TestCutJournal:
     @pytest.fixture
     def killed(self, fresh: Fresh, forker: Forker) -> World:
         world = fresh()
-        assert forker.start(world.project, "graph", commands_plan(6) | {"concurrency": 1}, crash="step-before-start:6").wait() == KILLED
+        assert (
+            forker.start(
+                world.project, "graph", commands_plan(6) | {"concurrency": 1}, crash="step-before-start:6"
+            ).wait()
+            == KILLED
+        )
         assert world.lines(work.COMMANDS) == [f"t{i}" for i in range(5)]
         return world
 
@@ -406,7 +428,9 @@ class TestCutJournal:
             assert again.wait() == 12
             assert "lost: the journal was damaged\nresume with --anyway" in again.stderr
         assert killed.lines(work.COMMANDS) == [f"t{i}" for i in range(5)]
-        assert work.live(killed.project, box, work.resume(execution_id, ["retry"], anyway=True))["status"] == "completed"
+        assert (
+            work.live(killed.project, box, work.resume(execution_id, ["retry"], anyway=True))["status"] == "completed"
+        )
 
     def test_with_another_record_in_the_place_of_one_is_told(self, killed: World, box: Sandbox) -> None:
         path = self.journal(killed)
@@ -495,9 +519,14 @@ class TestUnfinishedCommand:
         assert world.lines(work.COMMANDS) == ["a", "a", "b"]
 
     @pytest.mark.parametrize("repeatable", [True, False])
-    def test_of_the_configuration_says_itself_whether_it_is(self, fresh: Fresh, forker: Forker, box: Sandbox, repeatable: bool) -> None:
+    def test_of_the_configuration_says_itself_whether_it_is(
+        self, fresh: Fresh, forker: Forker, box: Sandbox, repeatable: bool
+    ) -> None:
         world = fresh()
-        config = f'[commands.leave]\nargv = ["sh", "-c", "echo a >>commands; echo said a"]\nrepeatable = {str(repeatable).lower()}\n'
+        config = (
+            '[commands.leave]\nargv = ["sh", "-c", "echo a >>commands; echo said a"]\nrepeatable = '
+            f"{str(repeatable).lower()}\n"
+        )
         (world.project / ".go-ent" / "config.toml").write_text(config)
         self.kill(world, forker, command="leave")
         if repeatable:
@@ -506,10 +535,15 @@ class TestUnfinishedCommand:
             with pytest.raises(ExecutionConflict, match="step a, leave, was begun on cli"):
                 self.resumed(world, box)
 
-    def test_that_answers_a_prompt_is_asked_about_unless_it_can_not_edit(self, fresh: Fresh, forker: Forker, box: Sandbox) -> None:
+    def test_that_answers_a_prompt_is_asked_about_unless_it_can_not_edit(
+        self, fresh: Fresh, forker: Forker, box: Sandbox
+    ) -> None:
         for access, codes in (("edit", ExecutionConflict), ("read", None)):
             world = fresh()
-            config = '[engine]\ncommand = "llm"\n[commands.llm]\nargv = ["sh", "-c", "cat; echo a >>commands"]\nstdin = true\n'
+            config = (
+                '[engine]\ncommand = "llm"\n[commands.llm]\nargv = ["sh", "-c", "cat; echo a >>commands"]\nstdin = '
+                "true\n"
+            )
             (world.project / ".go-ent" / "config.toml").write_text(config)
             plan = {"task": [{"id": "a", "prompt": "say it", "runtime": "cli", "access": access}]}
             assert forker.start(world.project, "graph", plan, crash="step-after-end").wait() == KILLED
@@ -522,11 +556,16 @@ class TestUnfinishedCommand:
 
 class TestWhoResumes:
     @pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.long), 8])
-    def test_of_several_at_the_same_moment_one_wins_and_the_others_are_told_who(self, fresh: Fresh, forker: Forker, number: int) -> None:
+    def test_of_several_at_the_same_moment_one_wins_and_the_others_are_told_who(
+        self, fresh: Fresh, forker: Forker, number: int
+    ) -> None:
         world = fresh()
         (world.project / "code.py").write_text("import asyncio\ncheckpoint('begun')\nawait asyncio.sleep(25)")
         child = forker.go_ent(world.project, "exec", "code.py")
-        until(lambda: any(record["kind"] == "checkpoint" for row in world.rows() for record in world.records(row.id)), child)
+        until(
+            lambda: any(record["kind"] == "checkpoint" for row in world.rows() for record in world.records(row.id)),
+            child,
+        )
         child.kill()
         (row,) = world.rows()
         assert row.status == "interrupted"
@@ -551,7 +590,9 @@ echo done
 """
 
 
-def test_what_outlived_a_killed_owner_is_ended_before_its_task_is_tried_again(fresh: Fresh, forker: Forker, box: Sandbox) -> None:
+def test_what_outlived_a_killed_owner_is_ended_before_its_task_is_tried_again(
+    fresh: Fresh, forker: Forker, box: Sandbox
+) -> None:
     world = fresh()
     child = forker.start(world.project, "graph", {"task": [{"id": "a", "command": ["sh", "-c", LINGERING]}]})
     until(lambda: bool(world.lines("pids")), child)
@@ -562,7 +603,9 @@ def test_what_outlived_a_killed_owner_is_ended_before_its_task_is_tried_again(fr
     assert ps.wait() == 0, ps.stderr
     (row,) = json.loads(ps.stdout)
     assert (row["status"], row["resumable"]) == ("interrupted", True)
-    with pytest.raises(ExecutionConflict, match=r"step a, sh -c .* nobody knows whether it was done\n.*--unfinished retry"):
+    with pytest.raises(
+        ExecutionConflict, match=r"step a, sh -c .* nobody knows whether it was done\n.*--unfinished retry"
+    ):
         work.live(world.project, box, work.resume(row["id"]))
     done = work.live(world.project, box, work.resume(row["id"], ["a=retry"]))
     assert done["values"] == {"a": "done"}
@@ -622,7 +665,9 @@ class TestLines:
 
     @staticmethod
     def of_lines(records: list[dict[str, Any]], kind: str) -> Counter[int]:
-        return Counter(int(record["n"] if kind == "line" else record["path"]) for record in records if record["kind"] == kind)
+        return Counter(
+            int(record["n"] if kind == "line" else record["path"]) for record in records if record["kind"] == kind
+        )
 
     def test_goes_on_over_the_same_lines_and_runs_none_again_that_is_done(self, killed: World, forker: Forker) -> None:
         (row,) = killed.rows()

@@ -47,7 +47,9 @@ def fresh(**changes: Any) -> ExecutionState:
 
 
 def result(step: str, **fields: object) -> RunResult:
-    return RunResult.model_validate({"execution_id": "e", "task_id": step, "status": "completed", "output": f"{step} done", **fields})
+    return RunResult.model_validate(
+        {"execution_id": "e", "task_id": step, "status": "completed", "output": f"{step} done", **fields}
+    )
 
 
 @pytest.fixture
@@ -74,7 +76,9 @@ class TestStates:
         for status in FINISHED:
             assert not TRANSITIONS[status]
 
-    @pytest.mark.parametrize(("now", "then"), [("completed", "running"), ("pending", "completed"), ("interrupted", "completed")])
+    @pytest.mark.parametrize(
+        ("now", "then"), [("completed", "running"), ("pending", "completed"), ("interrupted", "completed")]
+    )
     def test_other_transitions_are_refused(self, now: ExecutionStatus, then: ExecutionStatus) -> None:
         with pytest.raises(ExecutionConflict, match=f"can't become {then}"):
             fresh(status=now).moved(then, 1.0)
@@ -84,7 +88,8 @@ class TestStates:
         assert unpack(pack(state), "file") == state
 
     @pytest.mark.parametrize(
-        "damage", [lambda data: data[:-20], lambda data: data.replace(b'"x"', b'"y"'), lambda data: b"", lambda data: b"{}"]
+        "damage",
+        [lambda data: data[:-20], lambda data: data.replace(b'"x"', b'"y"'), lambda data: b"", lambda data: b"{}"],
     )
     def test_a_damaged_file_is_noticed(self, damage: object) -> None:
         with pytest.raises(BadState, match="damaged"):
@@ -143,7 +148,10 @@ class TestStore:
             store.hold(held.id)
 
     def test_one_process_owns_it(self, store: ExecutionStore) -> None:
-        with store.create(fresh()) as held, pytest.raises(ExecutionConflict, match=f"is being run by process {os.getpid()}"):
+        with (
+            store.create(fresh()) as held,
+            pytest.raises(ExecutionConflict, match=f"is being run by process {os.getpid()}"),
+        ):
             store.hold(held.id)
         store.hold(held.id).release()
 
@@ -156,7 +164,8 @@ class TestStore:
     def test_a_killed_owner_lets_go(self, store: ExecutionStore, tmp_path: Path) -> None:
         code = (
             "import sys, time; from pathlib import Path; from tests.engine.executions.test_executions import *\n"
-            "held = ExecutionStore(Path(sys.argv[1])).create(fresh()); held.move('running'); held.finish_step('a', result('a'))\n"
+            "held = ExecutionStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
+            "held.finish_step('a', result('a'))\n"
             "print(held.id, flush=True); time.sleep(60)"
         )
         child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)

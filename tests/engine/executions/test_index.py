@@ -145,7 +145,9 @@ class TestTelling:
 
     @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(title=st.text(), tokens=st.integers(min_value=0), parent=st.none() | st.text())
-    def test_it_never_fails_whatever_it_is_told(self, tmp_path: Path, title: str, tokens: int, parent: str | None) -> None:
+    def test_it_never_fails_whatever_it_is_told(
+        self, tmp_path: Path, title: str, tokens: int, parent: str | None
+    ) -> None:
         index = Index(tmp_path / ".go-ent" / "executions")
         state = fresh(title=title, spent_tokens=tokens, parent=parent)
         index.put(state)
@@ -185,7 +187,9 @@ class TestFilling:
         assert [row.id for row in store.index.rows()] == ids[::-1]
         assert ExecutionStore(store.folder.parent.parent).index.find(ids[0][:30]) == [ids[0]]
 
-    @pytest.mark.parametrize("data", [b"", b"garbage", b"SQLite format 3\0" + b"\0" * 84, b"SQLite format 3\0" + b"\2" * 5000])
+    @pytest.mark.parametrize(
+        "data", [b"", b"garbage", b"SQLite format 3\0" + b"\0" * 84, b"SQLite format 3\0" + b"\2" * 5000]
+    )
     def test_garbage_in_its_place_is_replaced(self, store: ExecutionStore, data: bytes) -> None:
         first = made(store)
         (store.folder / FILE).write_bytes(data)
@@ -219,7 +223,9 @@ class TestFilling:
         assert (store.folder / FILE).exists()
         assert last.id in {row.id for row in Index(store.folder).rows()}
 
-    @pytest.mark.parametrize("change", ["PRAGMA user_version = 99", "CREATE TRIGGER t AFTER INSERT ON executions BEGIN SELECT 1; END"])
+    @pytest.mark.parametrize(
+        "change", ["PRAGMA user_version = 99", "CREATE TRIGGER t AFTER INSERT ON executions BEGIN SELECT 1; END"]
+    )
     def test_another_version_or_a_schema_that_is_not_ours_is_replaced(self, store: ExecutionStore, change: str) -> None:
         first = made(store)
         store.index.close()
@@ -246,7 +252,9 @@ class TestFilling:
         assert store.index.rebuild() == 1
         assert [row.id for row in store.index.rows()] == [kept]
 
-    def test_where_there_can_be_no_index_the_folders_answer(self, store: ExecutionStore, caplog: pytest.LogCaptureFixture) -> None:
+    def test_where_there_can_be_no_index_the_folders_answer(
+        self, store: ExecutionStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
         ids = [made(store), made(store)]
         store.index.close()
         for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
@@ -261,7 +269,9 @@ class TestFilling:
 
 
 class TestHostileFolders:
-    def test_a_link_or_a_pipe_in_its_place_is_replaced_and_not_followed(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_a_link_or_a_pipe_in_its_place_is_replaced_and_not_followed(
+        self, store: ExecutionStore, tmp_path: Path
+    ) -> None:
         first = made(store)
         store.index.close()
         target = tmp_path / "precious"
@@ -278,8 +288,13 @@ class TestHostileFolders:
         store.index.close()
         other = sqlite3.connect(store.folder / FILE)
         for name in ("../../../etc", f"{first}/..", "0199", "0199aaaa-bbbb-7ccc-8ddd-00000000000\n"):
-            query = "INSERT INTO executions SELECT ?, parent, kind, status, title, strategy, created, updated, finished, spent_usd, "
-            other.execute(query + "spent_tokens, image, resumable, client, size, seq FROM executions WHERE id = ?", (name, first))
+            query = (
+                "INSERT INTO executions SELECT ?, parent, kind, status, title, strategy, created, updated, "
+                "finished, spent_usd, "
+            )
+            other.execute(
+                query + "spent_tokens, image, resumable, client, size, seq FROM executions WHERE id = ?", (name, first)
+            )
         other.execute("UPDATE executions SET status = 'wonderful' WHERE id = '0199'")
         other.commit()
         other.close()
@@ -380,7 +395,14 @@ def attempt(runtime: str, **fields: Any) -> Attempt:
 
 def step(name: str, *attempts: Attempt, **fields: Any) -> RunResult:
     return RunResult.model_validate(
-        {"execution_id": "e", "task_id": name, "status": "completed", "runtime": "claude", "attempts": attempts, **fields}
+        {
+            "execution_id": "e",
+            "task_id": name,
+            "status": "completed",
+            "runtime": "claude",
+            "attempts": attempts,
+            **fields,
+        }
     )
 
 
@@ -396,7 +418,12 @@ class TestTotals:
     def test_every_try_of_every_step_is_a_record(self) -> None:
         work = {"plan": {"task": [{"id": "a", "description": "x"}, {"id": "b", "tool": "rank"}]}}
         results = {
-            "a": step("a", attempt("opencode", status="failed"), attempt("claude", cost_usd=0.5, tokens=Tokens(input=7)), role="developer"),
+            "a": step(
+                "a",
+                attempt("opencode", status="failed"),
+                attempt("claude", cost_usd=0.5, tokens=Tokens(input=7)),
+                role="developer",
+            ),
             "b": step("b", attempt("cli"), runtime="cli"),
         }
         state = fresh(kind="graph", strategy="parallel", work=work, results=results, status="interrupted")
@@ -410,7 +437,9 @@ class TestTotals:
     def test_a_step_that_only_the_result_names_counts_once(self) -> None:
         named = RunResult(execution_id="e", task_id="task", status="completed")
         result = TaskResult(execution_id="e", status="COMPLETE", strategy="single", steps=(named,))
-        state = fresh(result=result, results={"task": step("task", attempt("claude", cost_usd=1.0))}, status="completed")
+        state = fresh(
+            result=result, results={"task": step("task", attempt("claude", cost_usd=1.0))}, status="completed"
+        )
         assert [one.cost_usd for one in records_from(state)] == [1.0]
 
     def test_nothing_ran_nothing_is_recorded(self) -> None:
@@ -443,8 +472,15 @@ class TestTotals:
         assert calls_from([record]) == {}
 
     def test_they_are_summed_by_each_grouping(self, index: Index) -> None:
-        first = fresh(results={"task": step("task", attempt("claude", cost_usd=0.25, tokens=Tokens(output=4)), model="m", role="r")})
-        tool = fresh(work={"tasks": [{"tool": "rank"}]}, results={"task": step("task", attempt("cli", status="failed"), runtime="cli")})
+        first = fresh(
+            results={
+                "task": step("task", attempt("claude", cost_usd=0.25, tokens=Tokens(output=4)), model="m", role="r")
+            }
+        )
+        tool = fresh(
+            work={"tasks": [{"tool": "rank"}]},
+            results={"task": step("task", attempt("cli", status="failed"), runtime="cli")},
+        )
         index.note(first.id, records_from(first), {"search": CallTotals(3, 1, 20.0, first.updated)})
         index.note(tool.id, records_from(tool), {"rank": CallTotals(2, 0, 5.0, tool.updated)})
         runtimes = index.totals("runtime")
@@ -466,7 +502,10 @@ class TestTotals:
         assert index.totals("tool")["search"].count == 1
 
     def test_only_since(self, index: Index) -> None:
-        old, new = fresh(updated=1000.0, results={"task": step("task", attempt("a"))}), fresh(results={"task": step("task", attempt("b"))})
+        old, new = (
+            fresh(updated=1000.0, results={"task": step("task", attempt("a"))}),
+            fresh(results={"task": step("task", attempt("b"))}),
+        )
         for state in (old, new):
             index.note(state.id, records_from(state), {state.id: CallTotals(1, 0, 1.0, state.updated)})
         assert list(index.totals("runtime", since=2000.0)) == ["b"]
@@ -500,7 +539,11 @@ class TestTotals:
             index.totals("weather")  # type: ignore[arg-type]
 
     def test_the_index_sums_as_a_history_does(self, index: Index) -> None:
-        results = {"task": step("task", attempt("a", cost_usd=1.5), attempt("b", status="failed", tokens=Tokens(input=3)), model="m")}
+        results = {
+            "task": step(
+                "task", attempt("a", cost_usd=1.5), attempt("b", status="failed", tokens=Tokens(input=3)), model="m"
+            )
+        }
         state = fresh(results=results)
         index.note(state.id, records_from(state), {})
         history = ExecutionHistory().add(records_from(state))

@@ -22,7 +22,11 @@ from go_ent.engine.storage.journal import Journal, Record, read_records
 
 NAME = "journal.jsonl"
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=5,
 )
@@ -80,7 +84,9 @@ class TestAppending:
     def test_what_is_no_number_in_json_is_written_as_null(self, tmp_path: Path) -> None:
         assert read_records(written(tmp_path, [float("nan")])).records[0]["value"] is None
 
-    @pytest.mark.parametrize(("data", "raw"), [({"text": "x" * 200}, None), ({}, {"answer": b"1" * 200}), ({}, {"answer": b"[1,\n2]"})])
+    @pytest.mark.parametrize(
+        ("data", "raw"), [({"text": "x" * 200}, None), ({}, {"answer": b"1" * 200}), ({}, {"answer": b"[1,\n2]"})]
+    )
     def test_what_can_not_be_a_line_is_refused_before_anything_is_written(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any], raw: dict[str, bytes] | None
     ) -> None:
@@ -112,7 +118,9 @@ class TestAppending:
             one.append("c", {})
         assert [(record["seq"], record["kind"]) for record in read_records(one.path).records] == [(1, "a"), (2, "c")]
 
-    def test_half_a_record_that_can_not_be_taken_away_is_the_last(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_half_a_record_that_can_not_be_taken_away_is_the_last(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def broken(*_: object) -> None:
             raise OSError(errno.EIO, "Input/output error")
 
@@ -161,7 +169,9 @@ class TestAppending:
             one.sync()
             assert len(syncs) == 2
 
-    def test_a_sync_that_failed_is_not_believed_the_second_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_sync_that_failed_is_not_believed_the_second_time(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def broken(_: int) -> None:
             raise OSError(errno.EIO, "Input/output error")
 
@@ -251,7 +261,12 @@ class TestDamage:
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(lines[0] + b"rubbish\n" + b"more\n" + b"".join(lines[3:]))
         found = read_records(path)
-        assert [(record["seq"], record.get("lost")) for record in found.records] == [(1, None), (3, [2, 3]), (4, None), (5, None)]
+        assert [(record["seq"], record.get("lost")) for record in found.records] == [
+            (1, None),
+            (3, [2, 3]),
+            (4, None),
+            (5, None),
+        ]
         assert found.records[1]["text"] == "records 2 to 3 are lost: the journal was damaged"
         before = path.read_bytes()
         assert mended(path) == found.records
@@ -267,7 +282,9 @@ class TestDamage:
             mended(path)
         assert sorted(os.listdir(tmp_path)) == ["journal.damaged-1.jsonl", "journal.damaged-2.jsonl", NAME]
 
-    @pytest.mark.parametrize("line", [b"[]\n", b"{}\n", b"\n", b"null\n", b"\xff\xfe\n", b"\0" * 50 + b"\n", b"[" * 100_000 + b"\n"])
+    @pytest.mark.parametrize(
+        "line", [b"[]\n", b"{}\n", b"\n", b"null\n", b"\xff\xfe\n", b"\0" * 50 + b"\n", b"[" * 100_000 + b"\n"]
+    )
     def test_a_line_that_was_put_in_loses_nothing_and_is_kept(self, tmp_path: Path, line: bytes) -> None:
         path = written(tmp_path, [1, 2])
         first, second = path.read_bytes().splitlines(keepends=True)
@@ -280,7 +297,11 @@ class TestDamage:
         path = written(tmp_path, [1])
         with open(path, "ab") as file:
             file.write(f'{{"seq":{seq},"at":1.0,"kind":"x"}}\n{{"seq":3,"at":1.0,"kind":"y"}}\n'.encode())
-        assert [(record["seq"], record["kind"]) for record in read_records(path).records] == [(1, "call"), (2, "note"), (3, "y")]
+        assert [(record["seq"], record["kind"]) for record in read_records(path).records] == [
+            (1, "call"),
+            (2, "note"),
+            (3, "y"),
+        ]
 
     def test_a_line_that_is_too_long_is_passed_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = written(tmp_path, [1, 2, 3])
@@ -310,7 +331,12 @@ class TestDamage:
     def test_a_record_that_is_missing_is_noticed_without_checksums_too(self, tmp_path: Path) -> None:
         path = tmp_path / NAME
         path.write_bytes(b"".join(b'{"seq":%d,"at":1.5,"kind":"x"}\n' % number for number in (1, 3, 4, 9, 5)))
-        assert [(record["seq"], record["kind"]) for record in read_records(path).records] == [(1, "x"), (3, "note"), (4, "x"), (5, "x")]
+        assert [(record["seq"], record["kind"]) for record in read_records(path).records] == [
+            (1, "x"),
+            (3, "note"),
+            (4, "x"),
+            (5, "x"),
+        ]
 
 
 class TestReadingOn:
@@ -326,4 +352,6 @@ class TestReadingOn:
         first = len(path.read_bytes().splitlines(keepends=True)[0])
         end = path.stat().st_size
         assert [reading.fits(path, first, 1), reading.fits(path, end, 2)] == [True, True]
-        assert [reading.fits(path, *one) for one in [(first, 2), (first + 1, 1), (end + 1, 2), (0, 0), (-1, 0)]] == [False] * 5
+        assert [reading.fits(path, *one) for one in [(first, 2), (first + 1, 1), (end + 1, 2), (0, 0), (-1, 0)]] == [
+            False
+        ] * 5

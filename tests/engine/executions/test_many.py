@@ -1,4 +1,6 @@
-"""Many executions at once, in one process and in several: none is lost, none waits for another, and nothing piles up."""
+"""Many executions at once, in one process and in several: none is lost, none waits for another, and nothing piles
+up.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def unmeasured(row: Row) -> Row:
 
 
 def in_flight(project: Path, number: int, rounds: int) -> tuple[list[int], list[int]]:
-    """So many executions that all wait for their runner, in rounds: by how many bytes memory grew in each, and descriptors."""
+    """So many executions that all wait for their runner, in rounds: by how many bytes memory grew in each, and
+    descriptors.
+    """
 
     async def main() -> tuple[list[int], list[int]]:
         process = psutil.Process()
@@ -91,9 +95,15 @@ class TestInOneProcess:
     def test_runs_in_guests_call_their_tools_once(self, project: Path, box: Sandbox, number: int) -> None:
         async def run(engine: Engine) -> work.Outcome:
             code = "await tools.w.put(text=f'{n}')\nawait tools.w.look(n=n)"
-            runs = await asyncio.gather(*(engine.guests.run(GuestOrder(code=code, inputs={"n": n})) for n in range(number)))
+            runs = await asyncio.gather(
+                *(engine.guests.run(GuestOrder(code=code, inputs={"n": n})) for n in range(number))
+            )
             rows = await engine.executions(limit=1000)
-            return {"results": [run.result for run in runs], "rows": {row.id: row.status for row in rows}, "ids": [run.id for run in runs]}
+            return {
+                "results": [run.result for run in runs],
+                "rows": {row.id: row.status for row in rows},
+                "ids": [run.id for run in runs],
+            }
 
         done = work.live(project, box, run)
         assert done["results"] == [n * n for n in range(number)]
@@ -109,8 +119,12 @@ class TestInOneProcess:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize(("processes", "each"), [(3, 10), pytest.param(8, 25, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
-def test_processes_on_one_project_lose_nothing_of_each_other(project: Path, forker: Forker, processes: int, each: int) -> None:
+@pytest.mark.parametrize(
+    ("processes", "each"), [(3, 10), pytest.param(8, 25, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
+def test_processes_on_one_project_lose_nothing_of_each_other(
+    project: Path, forker: Forker, processes: int, each: int
+) -> None:
     children = [forker.start(project, "many", f"p{index}", each) for index in range(processes)]
     ended = {execution_id: status for child in children for execution_id, status in child.outcome().items()}
     assert len(ended) == processes * each
@@ -126,7 +140,9 @@ def test_processes_on_one_project_lose_nothing_of_each_other(project: Path, fork
         ]
     finally:
         store.index.close()
-    called = [(f"put p{process} {index}", f"look {index}") for process in range(processes) for index in range(0, each, 5)]
+    called = [
+        (f"put p{process} {index}", f"look {index}") for process in range(processes) for index in range(0, each, 5)
+    ]
     assert effects(project) == Counter(line for pair in called for line in pair)
 
 

@@ -225,7 +225,9 @@ class TestConfiguration:
         self.write(tmp_path, "keep = 5\ndays = 0.5\nauto = false")
         assert read_engine_config(tmp_path).executions == RetentionConfig(keep=5, days=0.5, auto=False)
 
-    @pytest.mark.parametrize("line", ["days = 0", "keep = 0", "max_mb = -1", "days = inf", "resumable = true", 'keep = "all"'])
+    @pytest.mark.parametrize(
+        "line", ["days = 0", "keep = 0", "max_mb = -1", "days = inf", "resumable = true", 'keep = "all"']
+    )
     def test_what_makes_no_sense_is_refused(self, tmp_path: Path, line: str) -> None:
         self.write(tmp_path, line)
         with pytest.raises(ConfigError, match=r"executions\." + line.split(maxsplit=1)[0]):
@@ -288,7 +290,9 @@ class TestImages:
         assert prune_command() == 0
         assert list_images() == [image]
 
-    def test_what_an_execution_needs_to_be_resumed_is_not_pruned(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_what_an_execution_needs_to_be_resumed_is_not_pruned(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         waiting, done, unused = image_of("a"), image_of("b"), image_of("c")
         for image, status in ((waiting, "interrupted"), (done, "completed")):
             project = tmp_path / image.key

@@ -1,4 +1,6 @@
-"""The store of executions: what is acknowledged stays, whatever kills the process; what is older, damaged or missing is made up for."""
+"""The store of executions: what is acknowledged stays, whatever kills the process; what is older, damaged or missing
+is made up for.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def live(store: ExecutionStore, execution_id: str, done: Callable[[str], None]) 
         done("marked")
         if not held.state.requests and not held.state.decisions:
             held.append(
-                "asked", {"path": "a/2", "tool": "t", "digest": arguments_digest({"x": 1}), "reason": "why"}, raw={"arguments": b'{"x":1}'}
+                "asked",
+                {"path": "a/2", "tool": "t", "digest": arguments_digest({"x": 1}), "reason": "why"},
+                raw={"arguments": b'{"x":1}'},
             )
         if not held.state.decisions and held.state.status == "running":
             held.move("paused")
@@ -122,7 +126,9 @@ def check(store: ExecutionStore, execution_id: str, acknowledged: Sequence[str])
 
 
 def crash_everywhere(project: Path) -> None:
-    """Live that life in a child of its own for each time that it comes to a point, or each third, and print how each ended."""
+    """Live that life in a child of its own for each time that it comes to a point, or each third, and print how each
+    ended.
+    """
     for name in crash_points.NAMES:
         for time in range(1, 100, 1 if name in ("journal-mid-line", "state-before-rename") else 3):
             execution_id = new_id()
@@ -139,8 +145,13 @@ def crash_everywhere(project: Path) -> None:
 
 
 class TestKilledAtAnyPoint:
-    def test_what_was_acknowledged_is_there_and_the_rest_can_be_done(self, store: ExecutionStore, tmp_path: Path) -> None:
-        code = "import sys; from pathlib import Path; from tests.engine.executions.test_store import *; crash_everywhere(Path(sys.argv[1]))"
+    def test_what_was_acknowledged_is_there_and_the_rest_can_be_done(
+        self, store: ExecutionStore, tmp_path: Path
+    ) -> None:
+        code = (
+            "import sys; from pathlib import Path; from tests.engine.executions.test_store import *; "
+            "crash_everywhere(Path(sys.argv[1]))"
+        )
         child = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
         assert child.returncode == 0, child.stderr
         killed = Counter[str]()
@@ -155,14 +166,25 @@ class TestKilledAtAnyPoint:
             live(store, execution_id, lambda _: None)
             check(store, execution_id, STEPS)
             assert not read_records(store.folder / execution_id / JOURNAL_FILE).gaps
-        elsewhere = {"call-before-dispatch", "call-after-dispatch", "step-before-start", "step-after-end", "repair-before-swap"}
+        elsewhere = {
+            "call-before-dispatch",
+            "call-after-dispatch",
+            "step-before-start",
+            "step-after-end",
+            "repair-before-swap",
+        }
         assert set(killed) == set(crash_points.NAMES) - elsewhere
         assert killed["journal-mid-line"] >= 10
 
     def test_the_environment_names_the_point(self, tmp_path: Path) -> None:
-        code = "import sys; from tests.engine.executions.test_store import *; live(ExecutionStore(Path(sys.argv[1])), new_id(), print)"
+        code = (
+            "import sys; from tests.engine.executions.test_store import *; live(ExecutionStore(Path(sys.argv[1])), "
+            "new_id(), print)"
+        )
         environment = {**os.environ, "GO_ENT_CRASH": "journal-before-append:2"}
-        child = subprocess.run([sys.executable, "-uc", code, str(tmp_path)], capture_output=True, text=True, check=False, env=environment)
+        child = subprocess.run(
+            [sys.executable, "-uc", code, str(tmp_path)], capture_output=True, text=True, check=False, env=environment
+        )
         assert (child.returncode, child.stdout) == (-signal.SIGKILL, "created\n")
 
     @pytest.mark.parametrize("said", ["nowhere", "journal-mid-line:x", "full:-1"])
@@ -173,7 +195,10 @@ class TestKilledAtAnyPoint:
     def test_a_crash_while_damage_is_mended_leaves_it_to_the_next(self, store: ExecutionStore) -> None:
         damaged = damage(store, 2)
         project = str(store.folder.parent.parent)
-        code = "import sys, tests.engine.executions.test_store as own; own.ExecutionStore(own.Path(sys.argv[1])).hold(sys.argv[2])"
+        code = (
+            "import sys, tests.engine.executions.test_store as own; "
+            "own.ExecutionStore(own.Path(sys.argv[1])).hold(sys.argv[2])"
+        )
         environment = {**os.environ, "GO_ENT_CRASH": "repair-before-swap"}
         child = subprocess.run([sys.executable, "-c", code, project, damaged], check=False, env=environment)
         assert child.returncode == -signal.SIGKILL
@@ -202,7 +227,9 @@ class TestFullDisk:
             check(store, execution_id, STEPS)
         assert number > 10
 
-    def test_a_state_that_can_not_be_written_fails_nothing(self, store: ExecutionStore, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_state_that_can_not_be_written_fails_nothing(
+        self, store: ExecutionStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
         with store.create(fresh()) as held:
             (held.folder / STATE_FILE).unlink()
             (held.folder / STATE_FILE).mkdir()
@@ -227,7 +254,18 @@ class TestFullDisk:
 
 def older(state: ExecutionState, **changes: Any) -> dict[str, Any]:
     """A state as version 1 had it."""
-    new = {"source", "calls", "requests", "decisions", "checkpoints", "lines", "final", "unresumable", "damage", "offset"}
+    new = {
+        "source",
+        "calls",
+        "requests",
+        "decisions",
+        "checkpoints",
+        "lines",
+        "final",
+        "unresumable",
+        "damage",
+        "offset",
+    }
     found = state.model_dump(mode="json", exclude=new) | {"version": 1} | changes
     del found["environment"]["image"]
     return found
@@ -243,7 +281,10 @@ def put(store: ExecutionStore, execution_id: str, state: bytes | None, *records:
     folder.mkdir(parents=True)
     if state is not None:
         (folder / STATE_FILE).write_bytes(state)
-    lines = [json.dumps({"seq": number, "at": 1.5, **record}, separators=(",", ":")) + "\n" for number, record in enumerate(records, 1)]
+    lines = [
+        json.dumps({"seq": number, "at": 1.5, **record}, separators=(",", ":")) + "\n"
+        for number, record in enumerate(records, 1)
+    ]
     (folder / JOURNAL_FILE).write_text("".join(lines))
     return execution_id
 
@@ -266,7 +307,12 @@ class TestVersions:
         records = self.records(state)
         put(store, state.id, None if kept == "journal" else packed(then), *records)
         found = store.load(state.id)
-        assert (found.version, found.status, found.tries, found.results) == (SCHEMA_VERSION, "interrupted", {"a": 1}, {"a": result("a")})
+        assert (found.version, found.status, found.tries, found.results) == (
+            SCHEMA_VERSION,
+            "interrupted",
+            {"a": 1},
+            {"a": result("a")},
+        )
         with store.hold(state.id) as held:
             held.move("completed")
         found = store.load(state.id)
@@ -274,9 +320,18 @@ class TestVersions:
         assert [record["kind"] for record in store.records(state.id)][-2:] == ["step_finished", "status"]
 
     @pytest.mark.parametrize("kept", ["both", "journal"])
-    def test_a_try_of_the_second_version_without_an_end_is_one_that_was_begun(self, store: ExecutionStore, kept: str) -> None:
+    def test_a_try_of_the_second_version_without_an_end_is_one_that_was_begun(
+        self, store: ExecutionStore, kept: str
+    ) -> None:
         state = fresh()
-        then = older(state, version=2, status="running", tries={"a": 1, "b": 1}, results={"a": result("a").model_dump(mode="json")}, seq=5)
+        then = older(
+            state,
+            version=2,
+            status="running",
+            tries={"a": 1, "b": 1},
+            results={"a": result("a").model_dump(mode="json")},
+            seq=5,
+        )
         records = [*self.records(state), {"kind": "try", "step": "b", "runtime": "cli", "try": 1}]
         put(store, state.id, None if kept == "journal" else packed(then), *records)
         assert store.load(state.id).begun == {"b": "" if kept == "both" else "cli"}
@@ -289,7 +344,12 @@ class TestVersions:
         state = fresh()
         newer = state.model_dump(mode="json") | {"version": SCHEMA_VERSION + 1}
         in_state = place == "state"
-        put(store, state.id, packed(newer) if in_state else None, {"kind": "created", "state": older(state) if in_state else newer})
+        put(
+            store,
+            state.id,
+            packed(newer) if in_state else None,
+            {"kind": "created", "state": older(state) if in_state else newer},
+        )
         said = f"has version {SCHEMA_VERSION + 1}, and this go-ent reads versions up to {SCHEMA_VERSION}: update go-ent"
         with pytest.raises(TooNew, match=said):
             store.load(state.id)
@@ -431,7 +491,9 @@ class TestADamagedJournal:
             {"kind": "line"},
         ],
     )
-    def test_a_record_that_can_not_be_used_is_said_and_hides_no_other(self, store: ExecutionStore, record: dict[str, Any]) -> None:
+    def test_a_record_that_can_not_be_used_is_said_and_hides_no_other(
+        self, store: ExecutionStore, record: dict[str, Any]
+    ) -> None:
         state = fresh()
         done = {"kind": "status", "changes": {"status": "completed"}}
         put(store, state.id, None, {"kind": "created", "state": older(state)}, record, done)
@@ -445,8 +507,12 @@ class TestAppending:
         with store.create(fresh()) as held:
             for number in range(3):
                 held.append("call", {"path": f"a/{number}"})
-            held.append("asked", {"path": "a/1", "tool": "t", "reason": "why", "digest": "d"}, raw={"arguments": b'{"x":[1]}'})
-            held.append("asked", {"path": "a/2", "tool": "t", "reason": "why", "digest": "d"}, raw={"arguments": b"null"})
+            held.append(
+                "asked", {"path": "a/1", "tool": "t", "reason": "why", "digest": "d"}, raw={"arguments": b'{"x":[1]}'}
+            )
+            held.append(
+                "asked", {"path": "a/2", "tool": "t", "reason": "why", "digest": "d"}, raw={"arguments": b"null"}
+            )
             held.append("decided", {"path": "a/2", "approved": False, "seal": "s"})
             held.append("line", {"n": 1, "digest": "d", "status": "completed"})
             held.append("line", {"n": 2, "digest": "d", "status": "error"})
@@ -454,7 +520,9 @@ class TestAppending:
                 held.append(kind, {"path": "a/1", "text": "x"})
             state = held.state
         assert state.calls == 3
-        assert {path: (one.tool, one.arguments, one.reason) for path, one in state.requests.items()} == {"a/1": ("t", {"x": [1]}, "why")}
+        assert {path: (one.tool, one.arguments, one.reason) for path, one in state.requests.items()} == {
+            "a/1": ("t", {"x": [1]}, "why")
+        }
         assert {path: (one.approved, one.seal) for path, one in state.decisions.items()} == {"a/2": (False, "s")}
         assert state.lines is not None
         assert (state.lines.done, state.lines.failed) == (1, 1)
@@ -569,7 +637,9 @@ class TestOnDisk:
             work(held)
             assert synced == [JOURNAL_FILE]
 
-    def test_what_could_not_be_brought_there_has_failed(self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_could_not_be_brought_there_has_failed(
+        self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def broken(_: int) -> None:
             raise OSError(errno.EIO, "Input/output error")
 
@@ -584,7 +654,9 @@ class TestDeciding:
         with store.create(fresh()) as held:
             held.move("running")
             for path in ("a/1", "a/2"):
-                held.append("asked", {"path": path, "tool": "t", "arguments": {}, "digest": arguments_digest({}), "reason": "r"})
+                held.append(
+                    "asked", {"path": path, "tool": "t", "arguments": {}, "digest": arguments_digest({}), "reason": "r"}
+                )
             held.move("paused")
         return held.id
 
@@ -592,7 +664,10 @@ class TestDeciding:
         execution_id = self.paused(store)
         assert list(store.decide(execution_id, "a/2", False).requests) == ["a/1"]
         state = store.decide(execution_id, None, True)
-        assert (state.requests, {path: one.approved for path, one in state.decisions.items()}) == ({}, {"a/1": True, "a/2": False})
+        assert (state.requests, {path: one.approved for path, one in state.decisions.items()}) == (
+            {},
+            {"a/1": True, "a/2": False},
+        )
         assert store.load(execution_id).decisions == state.decisions
         assert state.status == "paused"
 
@@ -660,6 +735,12 @@ class TestRows:
 class TestIds:
     @pytest.mark.parametrize("text", ["..", "../x", "", "/etc", "a\0b", "x" * 300])
     def test_what_is_no_id_is_nowhere(self, store: ExecutionStore, text: str) -> None:
-        for look in (store.load, store.hold, store.records, lambda one: store.read_from(one, 0), lambda one: store.decide(one, None, True)):
+        for look in (
+            store.load,
+            store.hold,
+            store.records,
+            lambda one: store.read_from(one, 0),
+            lambda one: store.decide(one, None, True),
+        ):
             with pytest.raises(ExecutionNotFound):
                 look(text)

@@ -92,7 +92,13 @@ def live(project: Path, box: Sandbox, world: World, work: Within, **options: Any
 
     async def main() -> Any:
         functions = FunctionSource(
-            {"put": world.put, "look": world.look, "again": world.again, "break_": world.break_, "danger": world.danger},
+            {
+                "put": world.put,
+                "look": world.look,
+                "again": world.again,
+                "break_": world.break_,
+                "danger": world.danger,
+            },
             "w",
             hints={"look": Hints(read_only=True), "again": Hints(idempotent=True)},
         )
@@ -112,7 +118,9 @@ def begin(project: Path, box: Sandbox, world: World, **order: Any) -> Run:
     return run
 
 
-def go_on(project: Path, box: Sandbox, world: World, execution_id: str, unfinished: Policy | None = None, **options: Any) -> Run:
+def go_on(
+    project: Path, box: Sandbox, world: World, execution_id: str, unfinished: Policy | None = None, **options: Any
+) -> Run:
     async def work(engine: Engine, _: Composer) -> Run:
         return (await engine.resume_run(execution_id, unfinished=Unfinished(unfinished)))[0]
 
@@ -180,7 +188,9 @@ class TestReplay:
         folder = project / ".go-ent" / "executions" / whole.id
         kept = folder.with_name("kept")
         shutil.copytree(folder, kept)
-        ends = [number for number in range(2, len(lines)) if kinds(lines)[number - 1] not in ("step_finished", "status")]
+        ends = [
+            number for number in range(2, len(lines)) if kinds(lines)[number - 1] not in ("step_finished", "status")
+        ]
         for number in ends:
             shutil.rmtree(folder)
             shutil.copytree(kept, folder)
@@ -206,7 +216,9 @@ class TestReplay:
         begun = kinds(lines).index("begun") + 1
         for unfinished, result, done in (("retry", ["X", "y"], ["x", "again y"]), ("skip", [None, "y"], ["again y"])):
             cut_to(project, whole.id, lines[:begun])
-            with pytest.raises(ExecutionConflict, match=r"call run/1, w\.put .* nobody knows whether it was done\n.*--unfinished retry"):
+            with pytest.raises(
+                ExecutionConflict, match=r"call run/1, w\.put .* nobody knows whether it was done\n.*--unfinished retry"
+            ):
                 go_on(project, box, World(), whole.id)
             world = World()
             run = go_on(project, box, world, whole.id, unfinished)  # type: ignore[arg-type]
@@ -221,10 +233,13 @@ class TestReplay:
     def test_a_composed_tool_inside_another_goes_on_where_it_was(self, project: Path, box: Sandbox) -> None:
         inner = tool(
             "inner",
-            'async def inner(n: int) -> list[str]:\n    """In."""\n    return [await tools.w.put(text=f"{n}.{i}") for i in range(3)]\n',
+            'async def inner(n: int) -> list[str]:\n    """In."""\n    return [await '
+            'tools.w.put(text=f"{n}.{i}") for i in range(3)]\n',
         )
         outer = tool(
-            "outer", 'async def outer() -> list[str]:\n    """Out."""\n    return await tools.inner(n=1) + await tools.inner(n=2)\n'
+            "outer",
+            'async def outer() -> list[str]:\n    """Out."""\n    return await tools.inner(n=1) + await '
+            "tools.inner(n=2)\n",
         )
         world = World()
 
@@ -237,13 +252,17 @@ class TestReplay:
         assert whole.result == [f"{n}.{i}" for n in (1, 2) for i in range(3)]
         lines = journal(project, whole.id)
         answers = [number for number, kind in enumerate(kinds(lines), 1) if kind == "answer"]
-        cut_to(project, whole.id, lines[: answers[4]])  # two calls of the second inner run... and the first inner run itself
+        cut_to(
+            project, whole.id, lines[: answers[4]]
+        )  # two calls of the second inner run... and the first inner run itself
         world = World()
         run = go_on(project, box, world, whole.id)
         assert run.result == whole.result
         assert world.done == ["2.1", "2.2"]
 
-    def test_a_failed_step_of_a_graph_is_run_anew_and_an_interrupted_one_replayed(self, project: Path, box: Sandbox) -> None:
+    def test_a_failed_step_of_a_graph_is_run_anew_and_an_interrupted_one_replayed(
+        self, project: Path, box: Sandbox
+    ) -> None:
         world = World()
         plan = {
             "task": [
@@ -266,7 +285,9 @@ class TestReplay:
 
     def test_in_a_graph_no_answered_call_is_made_again(self, project: Path, box: Sandbox) -> None:
         world = World()
-        steps = [{"id": name, "code": f"[await tools.w.put(text='{name}' + str(i)) for i in range(3)]"} for name in "ab"]
+        steps = [
+            {"id": name, "code": f"[await tools.w.put(text='{name}' + str(i)) for i in range(3)]"} for name in "ab"
+        ]
 
         async def first(engine: Engine, _: Composer) -> Any:
             return await engine.execute(parse_plan({"task": steps}), concurrency=1)
@@ -278,7 +299,11 @@ class TestReplay:
         lines = journal(project, whole.execution_id)
         answers = [number for number, kind in enumerate(kinds(lines), 1) if kind == "answer"]
         again = World()
-        cut_to(project, whole.execution_id, [line for line in lines[: answers[3]] if json.loads(line)["kind"] != "step_finished"])
+        cut_to(
+            project,
+            whole.execution_id,
+            [line for line in lines[: answers[3]] if json.loads(line)["kind"] != "step_finished"],
+        )
         with pytest.raises(ExecutionConflict, match="its journal was damaged"):  # a record is missing in the middle
             live(project, box, again, second)
         cut_to(project, whole.execution_id, lines[: answers[3]])
@@ -292,7 +317,9 @@ def _call(lines: list[bytes], path: str) -> bytes:
 
 
 class TestDivergence:
-    def test_another_answer_of_the_journal_leads_to_another_call_which_is_refused(self, project: Path, box: Sandbox) -> None:
+    def test_another_answer_of_the_journal_leads_to_another_call_which_is_refused(
+        self, project: Path, box: Sandbox
+    ) -> None:
         code = "a = await tools.w.look(n=2)\nawait tools.w.put(text=str(a))\nawait tools.w.look(n=5)"
         whole = begin(project, box, World(), code=code)
         lines = journal(project, whole.id)
@@ -304,7 +331,10 @@ class TestDivergence:
         for record in records:
             if record["kind"] == "answer" and record["path"] == "run/1":
                 record["answer"] = [1, 1, 7]
-            forged.append(record["kind"], {name: value for name, value in record.items() if name not in ("seq", "at", "kind", "crc")})
+            forged.append(
+                record["kind"],
+                {name: value for name, value in record.items() if name not in ("seq", "at", "kind", "crc")},
+            )
         forged.close()
         world = World()
         with pytest.raises(ExecutionConflict, match=r'it now makes w\.put.*"7".* and the journal has w\.put.*"4"'):
@@ -312,10 +342,13 @@ class TestDivergence:
         assert world.done == []
 
     @pytest.mark.parametrize("since", ["changed", "removed", "broken", "not in its history"])
-    def test_a_tool_goes_on_in_the_version_that_it_was_begun_with(self, project: Path, box: Sandbox, since: str) -> None:
+    def test_a_tool_goes_on_in_the_version_that_it_was_begun_with(
+        self, project: Path, box: Sandbox, since: str
+    ) -> None:
         source = tool(
             "twice",
-            'async def twice() -> str:\n    """Two."""\n    await tools.w.put(text="a")\n    return await tools.w.danger(name="b")\n',
+            'async def twice() -> str:\n    """Two."""\n    await tools.w.put(text="a")\n    return await '
+            'tools.w.danger(name="b")\n',
         )
         world = World()
 
@@ -336,7 +369,9 @@ class TestDivergence:
         if since == "not in its history":
             (was,) = (project / ".go-ent" / "composed-tools" / ".history" / "twice").glob("000001-*")
             was.unlink()
-            with pytest.raises(ExecutionConflict, match=r"twice was other code \(.*\), which is not in its history, and is version 2"):
+            with pytest.raises(
+                ExecutionConflict, match=r"twice was other code \(.*\), which is not in its history, and is version 2"
+            ):
                 go_on(project, box, world, run.id)
             assert world.done == ["a"]
             return
@@ -397,7 +432,9 @@ except ToolError as error:
         return live(project, box, World(), work)
 
     @pytest.mark.parametrize(("approved", "result"), [(True, "boom x"), (False, "w.danger: the call was not approved")])
-    def test_is_decided_later_and_by_another_process(self, project: Path, box: Sandbox, approved: bool, result: str) -> None:
+    def test_is_decided_later_and_by_another_process(
+        self, project: Path, box: Sandbox, approved: bool, result: str
+    ) -> None:
         world = World()
         run = begin(project, box, world, code=self.CODE)
         assert (run.status, run.pending[0].tool) == ("paused", "w.danger")
@@ -427,7 +464,12 @@ except ToolError as error:
 
     def test_in_a_graph_pauses_only_its_step(self, project: Path, box: Sandbox) -> None:
         world = World()
-        plan = {"task": [{"id": "a", "code": "await tools.w.put(text='a')"}, {"id": "b", "code": "await tools.w.danger(name='b')"}]}
+        plan = {
+            "task": [
+                {"id": "a", "code": "await tools.w.put(text='a')"},
+                {"id": "b", "code": "await tools.w.danger(name='b')"},
+            ]
+        }
 
         async def first(engine: Engine, _: Composer) -> Any:
             result = await engine.execute(parse_plan(plan))
@@ -449,7 +491,10 @@ class TestInterrupt:
         world = World()
 
         async def first(engine: Engine, _: Composer) -> Run:
-            code = "print('so far')\na = await tools.w.look(n=2)\nb = await tools.w.again(text='x')\nawait tools.w.put(text='held')\n[a, b]"
+            code = (
+                "print('so far')\na = await tools.w.look(n=2)\nb = await tools.w.again(text='x')\nawait "
+                "tools.w.put(text='held')\n[a, b]"
+            )
             world.hold = asyncio.Event()
             running = asyncio.create_task(engine.guests.run(GuestOrder(code=code)))
             await world.waiting.wait()
@@ -581,7 +626,9 @@ def test_a_task_that_is_code_can_be_interrupted_and_gone_on_with(project: Path, 
 
     async def first(engine: Engine, _: Composer) -> str:
         world.hold = asyncio.Event()
-        execution_id = await engine.start(Task(code="a = await tools.w.again(text='1')\nawait tools.w.put(text='2')\na"))
+        execution_id = await engine.start(
+            Task(code="a = await tools.w.again(text='1')\nawait tools.w.put(text='2')\na")
+        )
         await world.waiting.wait()
         await engine.interrupt(execution_id)
         return execution_id
@@ -667,7 +714,9 @@ class Counting(World):
 class TestTries:
     CODE = "a = await tools.w.put(text='one')\nif a == '1':\n    1 / 0\nb = await tools.w.put(text='two')\n[a, b]"
 
-    def test_that_were_killed_go_on_where_they_were_each_on_a_tape_of_its_own(self, project: Path, box: Sandbox) -> None:
+    def test_that_were_killed_go_on_where_they_were_each_on_a_tape_of_its_own(
+        self, project: Path, box: Sandbox
+    ) -> None:
         world = Counting()
         plan = {"task": [{"id": "a", "code": self.CODE, "retries": 1}]}
 
@@ -682,14 +731,19 @@ class TestTries:
         lines = journal(project, whole.execution_id)
         records = [json.loads(line) for line in lines]
         assert [one["path"] for one in records if one["kind"] == "guest"] == ["a", "a#2"]
-        answered = next(number for number, one in enumerate(records, 1) if one["kind"] == "answer" and one["path"] == "a#2/1")
+        answered = next(
+            number for number, one in enumerate(records, 1) if one["kind"] == "answer" and one["path"] == "a#2/1"
+        )
         cut_to(project, whole.execution_id, lines[:answered])
         again = Counting()
         result = live(project, box, again, second)
         assert (json.loads(result.output), again.done) == (["2", "1"], ["two"])
 
 
-INNER = 'async def inner() -> str:\n    """In."""\n    await tools.w.put(text="in")\n    return await tools.w.danger(name="x")\n'
+INNER = (
+    'async def inner() -> str:\n    """In."""\n    await tools.w.put(text="in")\n    return await '
+    'tools.w.danger(name="x")\n'
+)
 OUTER = 'async def outer() -> str:\n    """Out."""\n    await tools.w.put(text="out")\n    return await tools.inner()\n'
 
 
@@ -749,7 +803,9 @@ class TestMendedSurroundings:
     CODE = "a = await tools.w.put(text='a')\nb = await tools.late.put(text='b')\n[a, b]"
 
     @pytest.mark.parametrize("how", ["not granted", "not available", "unknown"])
-    def test_are_enough_to_go_on_and_no_answered_call_is_made_again(self, project: Path, box: Sandbox, how: str) -> None:
+    def test_are_enough_to_go_on_and_no_answered_call_is_made_again(
+        self, project: Path, box: Sandbox, how: str
+    ) -> None:
         world = World()
 
         async def first(engine: Engine, composer: Composer) -> Run:
@@ -770,7 +826,10 @@ class TestMendedSurroundings:
         assert live(project, box, world, second).result == ["A", "B"]
         assert world.done == ["a", "b"]
 
-    FAR = 'async def far() -> str:\n    """Far."""\n    await tools.w.put(text="a")\n    return await tools.late.put(text="b")\n'
+    FAR = (
+        'async def far() -> str:\n    """Far."""\n    await tools.w.put(text="a")\n    return await '
+        'tools.late.put(text="b")\n'
+    )
 
     def test_are_enough_also_inside_a_composed_tool(self, project: Path, box: Sandbox) -> None:
         world, code = World(), "await tools.far()"
@@ -821,7 +880,15 @@ async def slow() -> str:
 
     @pytest.mark.parametrize("told", [False, True])
     def test_are_no_answer_for_ever_unless_the_guest_was_told(self, told: bool) -> None:
-        start = {"kind": "guest", "path": "run", "wall_ns": 1, "compiled": False, "image": "i", "source": "s", "seed": "00" * SEED_BYTES}
+        start = {
+            "kind": "guest",
+            "path": "run",
+            "wall_ns": 1,
+            "compiled": False,
+            "image": "i",
+            "source": "s",
+            "seed": "00" * SEED_BYTES,
+        }
         call = {"kind": "call", "path": "run/1", "tool": "slow", "digest": "d", "heard": ""}
         begun = {"kind": "begun", "path": "run/1", "retry": False}
         answer = {"kind": "answer", "path": "run/1", "answer": [1, 0, {"kind": "Spent", "message": "no time is left"}]}
@@ -933,7 +1000,12 @@ exchange = operator.attrgetter("__glo" + "bals__")(checkpoint)["wit_world"].exch
 exchange('0\\n[[[1,"w.put",[],{"text":"beside","delay":60}]],[]]')
 exchange('-1\\n[[[2,"w.put",[],{"text":"a"}]],[]]')
 """
-        plan = {"task": [{"id": "a", "code": beside}, {"id": "b", "code": "await tools.w.danger(name='b')", "depends_on": ["a"]}]}
+        plan = {
+            "task": [
+                {"id": "a", "code": beside},
+                {"id": "b", "code": "await tools.w.danger(name='b')", "depends_on": ["a"]},
+            ]
+        }
 
         async def first(engine: Engine, _: Composer) -> str:
             return (await engine.execute(parse_plan(plan))).execution_id
@@ -950,9 +1022,13 @@ exchange('-1\\n[[[2,"w.put",[],{"text":"a"}]],[]]')
         assert world.done == ["beside", "a", "danger b"]
 
     @pytest.mark.parametrize(
-        "mark", ["{", '{"label": "a", "value": ' + "[" * 300 + "]" * 300 + "}", None], ids=["no JSON", "deep", "a folder"]
+        "mark",
+        ["{", '{"label": "a", "value": ' + "[" * 300 + "]" * 300 + "}", None],
+        ids=["no JSON", "deep", "a folder"],
     )
-    def test_as_a_mark_that_is_none_does_not_keep_interrupts_from_being_heard(self, project: Path, box: Sandbox, mark: str | None) -> None:
+    def test_as_a_mark_that_is_none_does_not_keep_interrupts_from_being_heard(
+        self, project: Path, box: Sandbox, mark: str | None
+    ) -> None:
         world = World()
 
         async def work(engine: Engine, _: Composer) -> Run:

@@ -29,7 +29,10 @@ ENV = {"PATH": os.environ["PATH"]}
 # What a child prints once it can take signals; sleeping ends it if nobody else does.
 READY = "import signal, time, os; {setup}; print('ready', flush=True); time.sleep(60)"
 # Starts a process in a session of its own that holds none of the pipes, and is its pid.
-SLEEPER = "os.posix_spawn('/bin/sleep', ['sleep', '60'], {env}, setsid=True, file_actions=[(os.POSIX_SPAWN_CLOSE, fd) for fd in (1, 2)])"
+SLEEPER = (
+    "os.posix_spawn('/bin/sleep', ['sleep', '60'], {env}, setsid=True, file_actions=[(os.POSIX_SPAWN_CLOSE, fd) "
+    "for fd in (1, 2)])"
+)
 
 
 def fresh() -> str:
@@ -41,7 +44,9 @@ def python(code: str, stdin: bytes = b"", cwd: Path = Path("/")) -> Command:
     return Command((sys.executable, "-I", "-S", "-c", code), cwd, ENV, stdin)
 
 
-def run(command: Command | str, *, stop_at: bytes | None = None, tag: str | None = None, **limits: float) -> tuple[Ended, list[bytes]]:
+def run(
+    command: Command | str, *, stop_at: bytes | None = None, tag: str | None = None, **limits: float
+) -> tuple[Ended, list[bytes]]:
     """Runs a command to its end; `stop_at` is the line at which it is interrupted."""
     lines: list[bytes] = []
 
@@ -91,7 +96,11 @@ class TestWhatItIsGiven:
 
     def test_its_environment_is_what_was_given_and_the_tag(self) -> None:
         command = Command(("/usr/bin/env",), Path("/"), {"A": "1", "GO_ENT_RUN": "forged", "GO_ENT_OWNER": "forged"})
-        assert sorted(run(command, tag="e/t/2")[1]) == [b"A=1", f"GO_ENT_OWNER={own_identity()}".encode(), b"GO_ENT_RUN=e/t/2"]
+        assert sorted(run(command, tag="e/t/2")[1]) == [
+            b"A=1",
+            f"GO_ENT_OWNER={own_identity()}".encode(),
+            b"GO_ENT_RUN=e/t/2",
+        ]
 
     def test_its_folder_and_its_own_session(self, tmp_path: Path) -> None:
         code = "import os; print(os.getcwd()); print(os.getsid(0) == os.getpgid(0) == os.getpid())"
@@ -118,7 +127,10 @@ class TestNotStarted:
     def test_not_executable(self, tmp_path: Path) -> None:
         (tmp_path / "program").write_text("text")
         error = self.refused("./program", cwd=tmp_path)
-        assert (str(error), error.missing) == ("'./program' is not a program that can be executed: Permission denied", True)
+        assert (str(error), error.missing) == (
+            "'./program' is not a program that can be executed: Permission denied",
+            True,
+        )
 
     def test_no_interpreter(self, tmp_path: Path) -> None:
         (tmp_path / "program").write_text("#!/no/such/interpreter\n")
@@ -133,7 +145,10 @@ class TestNotStarted:
 
     def test_arguments_that_the_kernel_refuses(self) -> None:
         error = self.refused("true", *["x" * 100_000] * 100)
-        expected = "'true' can't be started: its arguments and environment are longer than the system allows; long text can go over stdin"
+        expected = (
+            "'true' can't be started: its arguments and environment are longer than the system allows; long text "
+            "can go over stdin"
+        )
         assert (str(error), error.missing) == (expected, False)
 
     def test_a_nul_in_an_argument(self) -> None:
@@ -152,7 +167,9 @@ class TestOutput:
     def test_lines_come_without_newline_and_the_last_may_have_none(self) -> None:
         assert run(r"import sys; sys.stdout.write('a\n\nb\r\nc')")[1] == [b"a", b"", b"b\r", b"c"]
 
-    @pytest.mark.parametrize(("code", "expected"), [("pass", 0), ("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)])
+    @pytest.mark.parametrize(
+        ("code", "expected"), [("pass", 0), ("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)]
+    )
     def test_the_exit_code(self, code: str, expected: int) -> None:
         ended, lines = run(code)
         assert (ended.by, ended.code, lines) == ("exit", expected, [])
@@ -221,7 +238,9 @@ time.sleep(60)
         async def main() -> Ended:
             stop = asyncio.Event()
             stop.set()
-            return await run_child(Command(("touch", "made"), tmp_path, ENV), print, limits=ChildLimits(), stop=stop, tag=fresh())
+            return await run_child(
+                Command(("touch", "made"), tmp_path, ENV), print, limits=ChildLimits(), stop=stop, tag=fresh()
+            )
 
         assert asyncio.run(main()) == Ended("interrupted", None, "", 0)
         assert list(tmp_path.iterdir()) == []
@@ -230,7 +249,10 @@ time.sleep(60)
     def test_a_limit_of_time_ends_it_like_an_interrupt(self, timeout_s: float, silence_s: float, by: str) -> None:
         ended, _ = run(Command(("sleep", "60"), Path("/"), ENV), grace_s=0.5, timeout_s=timeout_s, silence_s=silence_s)
         assert ended.by == by
-        assert ended.code in {-signal.SIGINT, -signal.SIGTERM}  # the latter where the tests themselves are run without SIGINT
+        assert ended.code in {
+            -signal.SIGINT,
+            -signal.SIGTERM,
+        }  # the latter where the tests themselves are run without SIGINT
 
     def test_a_word_on_either_stream_is_no_silence(self) -> None:
         code = "import os, time; [(os.write(1 + n % 2, b'.'), time.sleep(0.1)) for n in range(13)]"
@@ -238,7 +260,10 @@ time.sleep(60)
         assert (ended.by, ended.stderr, lines) == ("exit", "......", [b"......."])
 
     def test_a_grandchild_that_holds_stdout_is_ended_with_its_words_kept(self) -> None:
-        code = "import os; os.fork() or [os.write(1, b'%d\\n' % os.getpid()), __import__('time').sleep(60)]; os.wait4(0, os.WNOHANG)"
+        code = (
+            "import os; os.fork() or [os.write(1, b'%d\\n' % os.getpid()), __import__('time').sleep(60)]; "
+            "os.wait4(0, os.WNOHANG)"
+        )
         ended, lines = run(code)
         assert (ended.by, ended.code, len(lines)) == ("exit", 0, 1)
         assert not alive(lines[0])
@@ -271,7 +296,9 @@ class TestCancelling:
                 if line == b"ready":
                     ready.set()
 
-            task = asyncio.create_task(run_child(python(READY.format(setup=setup)), on_line, limits=ChildLimits(grace_s=0.2), tag=fresh()))
+            task = asyncio.create_task(
+                run_child(python(READY.format(setup=setup)), on_line, limits=ChildLimits(grace_s=0.2), tag=fresh())
+            )
             await ready.wait()
             for _ in range(times):
                 task.cancel()
@@ -285,7 +312,9 @@ class TestCancelling:
 
     async def test_a_coroutine_that_is_thrown_away_leaves_nothing(self) -> None:
         before = set(psutil.Process().children())
-        coroutine = run_child(python(READY.format(setup="0")), print, limits=ChildLimits(), stop=asyncio.Event(), tag=fresh())
+        coroutine = run_child(
+            python(READY.format(setup="0")), print, limits=ChildLimits(), stop=asyncio.Event(), tag=fresh()
+        )
         coroutine.send(None)
         (child,) = set(psutil.Process().children()) - before
         coroutine.close()
@@ -299,7 +328,10 @@ class TestHouseKeeping:
 
         before = held()
         ends = await asyncio.gather(
-            *(run_child(python(f"print({n})", stdin=b"x"), lambda _: None, limits=ChildLimits(), tag=fresh()) for n in range(10))
+            *(
+                run_child(python(f"print({n})", stdin=b"x"), lambda _: None, limits=ChildLimits(), tag=fresh())
+                for n in range(10)
+            )
         )
         assert [ended.code for ended in ends] == [0] * 10
         with contextlib.suppress(NotStarted):
@@ -319,7 +351,11 @@ class TestHouseKeeping:
 class TestReaping:
     def test_it_finds_what_a_dead_owner_left(self) -> None:
         tag = fresh()
-        with stranger(GO_ENT_RUN=tag) as mine, stranger(GO_ENT_RUN=f"{tag}1") as other, stranger(X=f"GO_ENT_RUN={tag}") as third:
+        with (
+            stranger(GO_ENT_RUN=tag) as mine,
+            stranger(GO_ENT_RUN=f"{tag}1") as other,
+            stranger(X=f"GO_ENT_RUN={tag}") as third,
+        ):
             assert asyncio.run(trees.reap(tag)) == 1
             assert mine.wait() == -signal.SIGKILL
             assert (other.poll(), third.poll()) == (None, None)
@@ -356,11 +392,19 @@ class TestReaping:
 
     def test_it_never_ends_itself_or_who_started_it(self) -> None:
         tag = fresh()
-        code = f"import os; from go_ent.engine.processes import trees; print(trees.reap_now('{tag}', os.getpgid(0)), flush=True)"
+        code = (
+            f"import os; from go_ent.engine.processes import trees; print(trees.reap_now('{tag}', os.getpgid(0)), "
+            "flush=True)"
+        )
         environment = {**ENV, "GO_ENT_RUN": tag}
         outer = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {code!r}]).returncode)"
         root = ROOT
         done = subprocess.run(
-            [sys.executable, "-c", outer], env=environment, capture_output=True, cwd=root, check=False, start_new_session=True
+            [sys.executable, "-c", outer],
+            env=environment,
+            capture_output=True,
+            cwd=root,
+            check=False,
+            start_new_session=True,
         )
         assert (done.returncode, done.stdout) == (0, b"0\n")

@@ -13,7 +13,9 @@ from go_ent.engine.core.errors import BadTask
 from go_ent.engine.prompts import Chunk, Part, pack
 from go_ent.engine.tokens import count
 
-CODE = "import os\n\n\n" + "\n\n".join(f"@cached\ndef f{number}():\n    x = {number}\n\n    return x * {number}\n" for number in range(60))
+CODE = "import os\n\n\n" + "\n\n".join(
+    f"@cached\ndef f{number}():\n    x = {number}\n\n    return x * {number}\n" for number in range(60)
+)
 WORDS = st.sampled_from(
     [
         "word ",

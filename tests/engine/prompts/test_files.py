@@ -65,7 +65,18 @@ class TestNames:
             ("*", ["README.md"]),
             (".github/*.yml", [".github/ci.yml"]),
             ("src", ["src/a.py", "src/b.py", "src/deep/c.py", "src/deep/d.txt", "src/logo.png"]),
-            (".", ["README.md", "pages/[id].py", "src/a.py", "src/b.py", "src/deep/c.py", "src/deep/d.txt", "src/logo.png"]),
+            (
+                ".",
+                [
+                    "README.md",
+                    "pages/[id].py",
+                    "src/a.py",
+                    "src/b.py",
+                    "src/deep/c.py",
+                    "src/deep/d.txt",
+                    "src/logo.png",
+                ],
+            ),
             ("pages/[id].py", ["pages/[id].py"]),
             (".env", [".env"]),
         ],
@@ -97,9 +108,10 @@ class TestNames:
 
     @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
-        name=st.lists(st.sampled_from(["..", ".", "/", "*", "**", "src", "out", "[", "a.py", "?", "\\", "~", "secret"]), max_size=6).map(
-            "".join
-        )
+        name=st.lists(
+            st.sampled_from(["..", ".", "/", "*", "**", "src", "out", "[", "a.py", "?", "\\", "~", "secret"]),
+            max_size=6,
+        ).map("".join)
     )
     def test_no_name_leads_out_of_the_project(self, project: Path, name: str) -> None:
         (project.parent / "secret").write_text("secret")

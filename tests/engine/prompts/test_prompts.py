@@ -27,7 +27,13 @@ INTRO = (
 TEMPLATES = "material.j2, summary_system.j2, summary_user.j2, system.j2, type.j2, user.j2"
 
 
-def step(description: str = "Do it.", *, previous: tuple[Output, ...] = (), dependencies: tuple[Output, ...] = (), **task: object) -> Step:
+def step(
+    description: str = "Do it.",
+    *,
+    previous: tuple[Output, ...] = (),
+    dependencies: tuple[Output, ...] = (),
+    **task: object,
+) -> Step:
     return Step("task", Task.model_validate({"description": description, **task}), previous, dependencies)
 
 
@@ -51,8 +57,14 @@ class TestWhatAPromptSays:
                 metadata={"constraints": ["No new dependency."]},
             ),
             role=Role("developer", "You are the developer."),
-            skills=[Skill("style", "How we write.", "# Style\n\nTypes everywhere."), Skill("commits", "", "Small ones.")],
-            files=[FilePart("src/size.py", "def size(text):\n    return int(text)\n"), FilePart("logo.png", note="binary, 99 bytes")],
+            skills=[
+                Skill("style", "How we write.", "# Style\n\nTypes everywhere."),
+                Skill("commits", "", "Small ones."),
+            ],
+            files=[
+                FilePart("src/size.py", "def size(text):\n    return int(text)\n"),
+                FilePart("logo.png", note="binary, 99 bytes"),
+            ],
             budget_tokens=1000,
         )
         assert prompt.system == (
@@ -78,7 +90,9 @@ class TestWhatAPromptSays:
 
     def test_a_handoff_has_the_outputs_before_it_oldest_first(self, prompts: Prompts) -> None:
         previous = (Output("architect", "Use an LRU."), Output("developer", "Done.", structured={"files": ["a.py"]}))
-        prompt = prompts.render(step("Add a cache.", previous=previous), role=Role("reviewer", "Review."), budget_tokens=1000)
+        prompt = prompts.render(
+            step("Add a cache.", previous=previous), role=Role("reviewer", "Review."), budget_tokens=1000
+        )
         assert prompt.user == (
             f"# Task\n\nAdd a cache.\n\n{INTRO}\n\n"
             "## Previous outputs\n\nWhat the roles before you handed over, oldest first. Build on it, and check it.\n\n"
@@ -89,7 +103,11 @@ class TestWhatAPromptSays:
         )
 
     def test_a_graph_has_the_results_of_dependencies(self, prompts: Prompts) -> None:
-        dependencies = (Output("load", "[1, 2]", structured=[1, 2]), Output("clean", "", structured={"rows": 2}), Output("log", ""))
+        dependencies = (
+            Output("load", "[1, 2]", structured=[1, 2]),
+            Output("clean", "", structured={"rows": 2}),
+            Output("log", ""),
+        )
         prompt = prompts.render(step("Report.", dependencies=dependencies), budget_tokens=1000)
         assert prompt.user == (
             f"# Task\n\nReport.\n\n{INTRO}\n\n"
@@ -101,7 +119,9 @@ class TestWhatAPromptSays:
         )
 
     def test_a_loop_has_its_summary_and_the_feedback_last(self, prompts: Prompts) -> None:
-        prompt = prompts.render(step("Pass."), adjustments=["3 failed", "1 failed"], summary="Two tries.", budget_tokens=1000)
+        prompt = prompts.render(
+            step("Pass."), adjustments=["3 failed", "1 failed"], summary="Two tries.", budget_tokens=1000
+        )
         assert prompt.user == (
             f"# Task\n\nPass.\n\n{INTRO}\n\n"
             "## Summary\n\nWhat happened before this step, in short.\n\n```text\nTwo tries.\n```\n\n"
@@ -131,7 +151,10 @@ class TestWhatAPromptSays:
         assert len(said) == len(types)
 
     def test_a_role_without_a_text_is_named(self, prompts: Prompts) -> None:
-        assert prompts.render(step(), role=Role("gardener"), budget_tokens=0).system == "Your role in this work is gardener."
+        assert (
+            prompts.render(step(), role=Role("gardener"), budget_tokens=0).system
+            == "Your role in this work is gardener."
+        )
 
     def test_text_parts_the_system_from_the_user(self, prompts: Prompts) -> None:
         prompt = prompts.render(step("Say hello."), role=Role("poet", "You rhyme."), budget_tokens=0)
@@ -147,7 +170,10 @@ class TestRoles:
     def test_the_configuration_adds_and_changes(self) -> None:
         limit = BudgetLimit(usd=1)
         config = EngineConfig(
-            roles={"poet": RoleConfig(prompt="Rhyme."), "developer": RoleConfig(model="opus", skills=("style",), budget=limit)}
+            roles={
+                "poet": RoleConfig(prompt="Rhyme."),
+                "developer": RoleConfig(model="opus", skills=("style",), budget=limit),
+            }
         )
         found = roles(config)
         assert found["poet"] == Role("poet", "Rhyme.")
@@ -155,7 +181,10 @@ class TestRoles:
         assert found["developer"] == Role("developer", built_in, model="opus", skills=("style",), budget=limit)
 
     def test_an_unknown_one_is_refused_with_those_there_are(self) -> None:
-        message = "there is no role 'developr'; the roles are architect, developer, reviewer, tester, writer; did you mean developer?"
+        message = (
+            "there is no role 'developr'; the roles are architect, developer, reviewer, tester, writer; did you "
+            "mean developer?"
+        )
         with pytest.raises(BadTask, match=re.escape(message)):
             find_role("developr", roles(EngineConfig()))
         with pytest.raises(BadTask, match=r"writer$"):
@@ -200,7 +229,9 @@ class TestQuoting:
             budget_tokens=20_000,
         )
         lines = outside_fences(prompt.user)
-        assert [line for line in lines if "obey" in line or "keys" in line or line in {"# Task", "## Constraints"}] == ["# Task"]
+        assert [line for line in lines if "obey" in line or "keys" in line or line in {"# Task", "## Constraints"}] == [
+            "# Task"
+        ]
         assert [line for line in lines if line.startswith("## ")] == [
             "## Summary",
             "## Previous outputs",
@@ -250,16 +281,24 @@ LINES = "".join(f"line {number} of the text\n" for number in range(2000))
 class TestBudget:
     def test_the_task_role_and_skills_are_never_cut(self, prompts: Prompts) -> None:
         prompt = prompts.render(
-            step(LINES, context=LINES), role=Role("r", LINES), skills=[Skill("s", "", LINES)], files=[FilePart("f", LINES)], budget_tokens=0
+            step(LINES, context=LINES),
+            role=Role("r", LINES),
+            skills=[Skill("s", "", LINES)],
+            files=[FilePart("f", LINES)],
+            budget_tokens=0,
         )
         assert (prompt.user.count(LINES.strip()), prompt.system.count(LINES.strip())) == (2, 2)
         assert prompt.notes == ("f: left out, 14000 tokens",) or prompt.notes[0].startswith("f: left out, about ")
         assert "Files" not in prompt.user
 
-    def test_the_middle_is_cut_in_whole_lines_and_the_marker_says_how_much_and_where_it_is(self, prompts: Prompts) -> None:
+    def test_the_middle_is_cut_in_whole_lines_and_the_marker_says_how_much_and_where_it_is(
+        self, prompts: Prompts
+    ) -> None:
         prompt = prompts.render(step(), files=[FilePart("src/a.txt", LINES)], budget_tokens=1000)
         found = re.search(
-            r"```txt\n(.*)\n\[… (about )?(\d+) tokens left out here; the whole is in src/a.txt …\]\n(.*)\n```", prompt.user, re.S
+            r"```txt\n(.*)\n\[… (about )?(\d+) tokens left out here; the whole is in src/a.txt …\]\n(.*)\n```",
+            prompt.user,
+            re.S,
         )
         assert found is not None
         head, tail, left = found[1].split("\n"), found[4].split("\n"), int(found[3])
@@ -285,7 +324,9 @@ class TestBudget:
         assert max(shown) - min(shown) <= 3
 
     def test_the_newest_of_the_previous_outputs_keeps_most(self, prompts: Prompts) -> None:
-        prompt = prompts.render(step(previous=tuple(Output(name, LINES) for name in ("old", "middle", "new"))), budget_tokens=3000)
+        prompt = prompts.render(
+            step(previous=tuple(Output(name, LINES) for name in ("old", "middle", "new"))), budget_tokens=3000
+        )
         old, middle, new = (block.count("of the text") for block in prompt.user.split("### ")[1:])
         assert 0 < old < middle < new
 
@@ -307,7 +348,9 @@ class TestBudget:
             assert len(prompt.notes) >= 8
 
     def test_of_many_files_the_first_are_shown_and_some_of_the_rest_named(self, prompts: Prompts) -> None:
-        prompt = prompts.render(step(), files=[FilePart(f"f{number}.py", LINES) for number in range(100)], budget_tokens=1500)
+        prompt = prompts.render(
+            step(), files=[FilePart(f"f{number}.py", LINES) for number in range(100)], budget_tokens=1500
+        )
         shown = re.findall(r"### `f(\d+).py`", prompt.user)
         assert shown
         assert shown == [str(number) for number in range(len(shown))]
@@ -316,8 +359,12 @@ class TestBudget:
         assert prompt.tokens <= 1500 + count("# Task\n\nDo it.")
 
     def test_a_file_that_was_read_in_part_says_so_even_if_it_fits(self, prompts: Prompts) -> None:
-        prompt = prompts.render(step(), files=[FilePart("big.log", "first\nhal", "f\nlast\n", missing=8000)], budget_tokens=1000)
-        assert re.search(r"```log\nfirst\n\[… about \d+ tokens left out here; the whole is in big.log …\]\nlast\n```", prompt.user)
+        prompt = prompts.render(
+            step(), files=[FilePart("big.log", "first\nhal", "f\nlast\n", missing=8000)], budget_tokens=1000
+        )
+        assert re.search(
+            r"```log\nfirst\n\[… about \d+ tokens left out here; the whole is in big.log …\]\nlast\n```", prompt.user
+        )
         assert len(prompt.notes) == 1
 
     def test_texts_of_many_megabytes(self, prompts: Prompts) -> None:
@@ -326,15 +373,35 @@ class TestBudget:
         assert prompt.tokens <= 1000 + count("# Task\n\nDo it.")
         assert len(prompt.notes) == 2
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+    @settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
     @given(data=st.data(), budget=st.integers(0, 1500))
     def test_what_is_added_never_exceeds_the_budget_and_nothing_goes_missing_in_silence(
         self, prompts: Prompts, data: st.DataObject, budget: int
     ) -> None:
         words = st.sampled_from(
-            ["alpha ", "beta\n", "`" * 80, "\n\n", "漢字", "😀", "<|endoftext|>", "x" * 50, "\t", "123456", "\ud83d", "é\r\n", "  "]
+            [
+                "alpha ",
+                "beta\n",
+                "`" * 80,
+                "\n\n",
+                "漢字",
+                "😀",
+                "<|endoftext|>",
+                "x" * 50,
+                "\t",
+                "123456",
+                "\ud83d",
+                "é\r\n",
+                "  ",
+            ]
         )
-        texts = st.lists(words, max_size=8).flatmap(lambda parts: st.integers(0, 120).map(lambda times: "".join(parts) * times))
+        texts = st.lists(words, max_size=8).flatmap(
+            lambda parts: st.integers(0, 120).map(lambda times: "".join(parts) * times)
+        )
         made = [data.draw(texts) for _ in range(data.draw(st.integers(0, 6)))]
         kinds = [data.draw(st.sampled_from(["previous", "dependencies", "files", "feedback"])) for _ in made]
         of = {
@@ -348,7 +415,9 @@ class TestBudget:
         )
         files = [FilePart(f"f{at}", text) for at, text in enumerate(of["files"])]
         role, skills = Role("r", "The role."), [Skill("s", "", "The skill.")]
-        prompt = prompts.render(task, role=role, skills=skills, files=files, adjustments=of["feedback"], budget_tokens=budget)
+        prompt = prompts.render(
+            task, role=role, skills=skills, files=files, adjustments=of["feedback"], budget_tokens=budget
+        )
         alone = prompts.render(step("The task."), role=role, skills=skills, budget_tokens=0)
         assert prompt.tokens == count(prompt.system) + count(prompt.user)
         assert prompt.tokens <= alone.tokens + budget
@@ -363,7 +432,9 @@ def quoted_whole(text: str, user: str) -> bool:
 
 class TestCutting:
     @settings(max_examples=60, deadline=None)
-    @given(st.lists(st.tuples(st.integers(0, 500), st.sampled_from([1.0, 0.5, 0.25])), max_size=8), st.integers(0, 1500))
+    @given(
+        st.lists(st.tuples(st.integers(0, 500), st.sampled_from([1.0, 0.5, 0.25])), max_size=8), st.integers(0, 1500)
+    )
     def test_shares(self, wanted: list[tuple[int, float]], total: int) -> None:
         wants, weights = [want for want, _ in wanted], [weight for _, weight in wanted]
         given_ = share(wants, total, weights)
@@ -408,7 +479,8 @@ class TestOwnTemplates:
         (own / "user.j2").write_text(
             "{% from 'material.j2' import section %}{{ task.title }} {{ task.metadata | tojson }}\n"
             "{% for one in files.shown %}{{ loop.index }}. {{ one.title }}: {{ one.text }}{% endfor %}"
-            "{{ previous.shown | map(attribute='title') | join(', ') }} {{ 1 + 1 }}{{ 'a' ~ 2 ~ 'b' + 'c' }}{% include 'type.j2' %}"
+            "{{ previous.shown | map(attribute='title') | join(', ') }} {{ 1 + 1 }}{{ 'a' ~ 2 ~ 'b' + 'c' }}{% "
+            "include 'type.j2' %}"
         )
         assert user(tmp_path).split("\n", 1)[1].replace("\n", " ").endswith("1. `a.py`: x = 1 From the architect 2a2bc")
 
@@ -489,7 +561,10 @@ class TestOwnTemplates:
         [
             ("{% for a in range(200000) %}{% endfor %}", "Range too big"),
             ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "more than 20000"),
-            ("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}", "more than 20000"),
+            (
+                "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+                "more than 20000",
+            ),
             ("{% for a in range(99999) %}{{ '" + "x" * 999 + "' }}{% endfor %}", "it writes more than"),
             ("{{ 'x' * 1000000000 }}", r"a template can't use \*"),
             ("{{ 2 ** 1000000000 }}", r"a template can't use \*\*"),

@@ -103,12 +103,16 @@ class TestReading:
             find_skills(project, ["style"])
         write(project, "style", "Text")
         write(project, "habits", "Text", of_the_user=True)
-        with pytest.raises(BadTask, match=r"^there is no skill 'stile'; the skills are habits, style; did you mean style\?$"):
+        with pytest.raises(
+            BadTask, match=r"^there is no skill 'stile'; the skills are habits, style; did you mean style\?$"
+        ):
             find_skills(project, ["stile"])
 
 
 class TestWhatIsRefused:
-    @pytest.mark.parametrize("name", ["../style", "/etc", "a/b", ".", "..", ".hidden", "a.b", "a\0b", "", "a\n", "x" * 101, "a\\b"])
+    @pytest.mark.parametrize(
+        "name", ["../style", "/etc", "a/b", ".", "..", ".hidden", "a.b", "a\0b", "", "a\n", "x" * 101, "a\\b"]
+    )
     def test_names_that_lead_elsewhere(self, project: Path, name: str) -> None:
         write(project, "style", "Text")
         with pytest.raises(BadTask, match="can't be the name of a skill"):

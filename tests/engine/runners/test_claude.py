@@ -49,7 +49,11 @@ RUNS: dict[str, dict[str, Any]] = {
     "edits": {"prompt": "say answer", "access": "edit"},
     "reads": {"prompt": "say shape", "access": "read", "needs_session": True},
     "nothing_at_all": {"prompt": "say shape", "access": "none", "needs_session": True},
-    "beyond": {"prompt": "say aborted_stream", "access": "read", "needs_session": True},  # a Claude Code that does not know --tools
+    "beyond": {
+        "prompt": "say aborted_stream",
+        "access": "read",
+        "needs_session": True,
+    },  # a Claude Code that does not know --tools
     "edit": {},
     "shape": {"access": "none", "json_schema": SHAPE},
     "kept_shape": {"prompt": "say shape", "access": "none", "json_schema": SHAPE, "needs_session": True},
@@ -70,7 +74,14 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def ask(prompt: str = "do it", **fields: Any) -> RunRequest:
-    given = {"execution_id": EXECUTION, "task_id": "t", "prompt": prompt, "cwd": "/project", "silence_s": 20, "timeout_s": 60}
+    given = {
+        "execution_id": EXECUTION,
+        "task_id": "t",
+        "prompt": prompt,
+        "cwd": "/project",
+        "silence_s": 20,
+        "timeout_s": 60,
+    }
     return RunRequest(**{**given, **fields})
 
 
@@ -85,10 +96,22 @@ class Scene:
         self.seen: list[Progress] = []
 
     def runner(self, says: str = "answer", *, host: dict[str, str] | None = None, **config: Any) -> ClaudeRunner:
-        given = {"STANDIN_SAYS": says, "STANDIN_LOG": str(self.log_file), "STANDIN_CHILD": str(self.child_file), **config.pop("set", {})}
+        given = {
+            "STANDIN_SAYS": says,
+            "STANDIN_LOG": str(self.log_file),
+            "STANDIN_CHILD": str(self.child_file),
+            **config.pop("set", {}),
+        }
         command = config.pop("command", (sys.executable, "-I", "-S", str(STANDIN)))
-        home = {"PATH": os.environ["PATH"], "HOME": "/home/me", "DATABASE_PASSWORD": "not for agents", "ANTHROPIC_API_KEY": SECRET}
-        return ClaudeRunner(RunnerConfig(command=command, set=given, **config), project=self.project, host_env={**home, **(host or {})})
+        home = {
+            "PATH": os.environ["PATH"],
+            "HOME": "/home/me",
+            "DATABASE_PASSWORD": "not for agents",
+            "ANTHROPIC_API_KEY": SECRET,
+        }
+        return ClaudeRunner(
+            RunnerConfig(command=command, set=given, **config), project=self.project, host_env={**home, **(host or {})}
+        )
 
     def request(self, prompt: str = "do it", **fields: Any) -> RunRequest:
         return ask(prompt, **{"cwd": str(self.project), **fields})
@@ -177,10 +200,14 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
         async def one(name: str, fields: dict[str, Any]) -> RunResult:
             seen[name] = []
             async with turn:
-                return await runner.execute(scene.request(**{"prompt": f"say {name}", "task_id": name, **fields}), seen[name].append)
+                return await runner.execute(
+                    scene.request(**{"prompt": f"say {name}", "task_id": name, **fields}), seen[name].append
+                )
 
         try:
-            return await asyncio.gather(*(one(*case) for case in [*((case[0], case[1]) for case in reversed(OUTCOMES)), *RUNS.items()]))
+            return await asyncio.gather(
+                *(one(*case) for case in [*((case[0], case[1]) for case in reversed(OUTCOMES)), *RUNS.items()])
+            )
         finally:
             await runner.close()
 
@@ -213,9 +240,9 @@ def test_it_is_a_runner(scene: Scene) -> None:
 def test_its_version_is_asked_for_once(scene: Scene) -> None:
     async def main() -> None:
         runner = scene.runner()
-        assert [(found.ok, found.version) for found in await asyncio.gather(*(runner.available() for _ in range(3)))] == 3 * [
-            (True, "2.1.325")
-        ]
+        assert [
+            (found.ok, found.version) for found in await asyncio.gather(*(runner.available() for _ in range(3)))
+        ] == 3 * [(True, "2.1.325")]
 
     asyncio.run(main())
     assert len(scene.log("version")) == 1
@@ -285,8 +312,16 @@ ACCESS: list[tuple[str, set[str], set[str]]] = [
         {"--permission-mode=acceptEdits", "--allowedTools=Bash,Read,Glob,Grep,WebFetch,WebSearch"},
         {"--tools=", "--strict-mcp-config"},
     ),
-    ("reads", {"--permission-mode=dontAsk", "--tools=Glob,Grep,Read", "--strict-mcp-config"}, {"--permission-mode=acceptEdits"}),
-    ("nothing_at_all", {"--permission-mode=dontAsk", "--tools=", "--strict-mcp-config"}, {"--permission-mode=acceptEdits"}),
+    (
+        "reads",
+        {"--permission-mode=dontAsk", "--tools=Glob,Grep,Read", "--strict-mcp-config"},
+        {"--permission-mode=acceptEdits"},
+    ),
+    (
+        "nothing_at_all",
+        {"--permission-mode=dontAsk", "--tools=", "--strict-mcp-config"},
+        {"--permission-mode=acceptEdits"},
+    ),
 ]
 
 
@@ -343,7 +378,17 @@ def test_its_environment_is_what_it_needs_and_nothing_of_an_outer_claude(scene: 
     scene.one(scene.runner(host=host, env=("AWS_REGION",)), access="none", max_tokens=500)
     env = scene.started["env"]
     assert {"PATH", "HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "AWS_REGION"} <= env.keys()
-    assert not {"DATABASE_PASSWORD", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_ENTRYPOINT", "CLAUDECODE", "OTHER", "GO_ENT_DATA"} & env.keys()
+    assert (
+        not {
+            "DATABASE_PASSWORD",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDE_CODE_ENTRYPOINT",
+            "CLAUDECODE",
+            "OTHER",
+            "GO_ENT_DATA",
+        }
+        & env.keys()
+    )
     assert env["CLAUDE_CODE_MAX_RETRIES"] == "7"
     assert env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "500"
     for name in ("NONESSENTIAL_TRAFFIC", "BACKGROUND_TASKS", "FILE_MENTIONS", "ATTACHMENTS"):
@@ -391,7 +436,14 @@ OUTCOMES: list[tuple[str, dict[str, Any], RunStatus, FailureKind | None, str, st
     ("max_turns", {}, "failed", "budget", "maximum number of turns (1)", "Thinking aloud. "),
     ("max_budget", {}, "failed", "budget", "maximum budget ($0.001)", "Thinking aloud. "),
     ("denied", {}, "failed", "permission", "Write: Claude requested permissions", "DONE"),
-    ("no_such_tool", {"access": "read", "needs_session": True}, "failed", "permission", "Write, which the task's access", "DONE"),
+    (
+        "no_such_tool",
+        {"access": "read", "needs_session": True},
+        "failed",
+        "permission",
+        "Write, which the task's access",
+        "DONE",
+    ),
     ("no_session", {"session_id": SESSION}, "failed", "task", "No conversation found", ""),
     ("bad_flag", {}, "failed", "task", "unknown option '--bogus'", ""),
     ("broken", {}, "failed", "crash", "Cannot find module", ""),
@@ -411,9 +463,17 @@ OUTCOMES: list[tuple[str, dict[str, Any], RunStatus, FailureKind | None, str, st
 ]
 
 
-@pytest.mark.parametrize(("says", "fields", "status", "failure", "error", "output"), OUTCOMES, ids=[case[0] for case in OUTCOMES])
+@pytest.mark.parametrize(
+    ("says", "fields", "status", "failure", "error", "output"), OUTCOMES, ids=[case[0] for case in OUTCOMES]
+)
 def test_outcomes(
-    done: dict[str, Done], says: str, fields: object, status: RunStatus, failure: FailureKind | None, error: str, output: str
+    done: dict[str, Done],
+    says: str,
+    fields: object,
+    status: RunStatus,
+    failure: FailureKind | None,
+    error: str,
+    output: str,
 ) -> None:
     result = done[says].result
     assert (result.status, result.failure) == (status, failure), result
@@ -515,7 +575,9 @@ def test_what_subagents_took_is_counted() -> None:
 
 
 class TestOlder:
-    """2.1.197: parts of a reply do not name it, a server that is slow to start stays `pending`, and a result counts by session."""
+    """2.1.197: parts of a reply do not name it, a server that is slow to start stays `pending`, and a result counts
+    by session.
+    """
 
     def test_a_reply_is_counted_once(self) -> None:
         said = replay("2.1.197_answer")
@@ -532,14 +594,18 @@ class TestOlder:
         said = replay("2.1.197_pending", server="go-ent")
         assert verdict(said, ended(), ask(access="edit"), "").status == "completed"
         assert (said.tokens, said.uncounted, said.files) == (TWO, Tokens(), ("/project/a.txt",))
-        assert said.notes == ("the MCP server go-ent was still starting when claude began, and none of its tools was used",)
+        assert said.notes == (
+            "the MCP server go-ent was still starting when claude began, and none of its tools was used",
+        )
 
     def test_what_subagents_took_is_counted(self) -> None:
         assert replay("2.1.197_subagent").tokens == Tokens(input=3000, output=150, cache_read=600)
 
     @pytest.mark.parametrize("before", [0.25, 0.001, None])
     def test_of_a_resumed_session_it_tells_what_the_run_cost(self, scene: Scene, before: float | None) -> None:
-        result = scene.one(scene.runner(), prompt="say 2.1.197_answer", access="edit", session_id=SESSION, session_cost_usd=before)
+        result = scene.one(
+            scene.runner(), prompt="say 2.1.197_answer", access="edit", session_id=SESSION, session_cost_usd=before
+        )
         assert (result.status, result.tokens) == ("completed", ONE)
         assert result.cost_usd == pytest.approx(0.00381)
         assert result.session_cost_usd == (None if before is None else pytest.approx(before + 0.00381))
@@ -582,12 +648,18 @@ def test_a_limit_on_what_it_writes_ends_it_when_more_would_follow() -> None:
 
 def test_a_server_is_dead_by_its_status_until_it_was_used() -> None:
     said = ClaudeTranscript(lambda _: None, server="go-ent")
-    said.line(b'{"type": "system", "subtype": "init", "session_id": "s", "mcp_servers": [{"name": "go-ent", "status": "needs-auth"}]}')
+    said.line(
+        b'{"type": "system", "subtype": "init", "session_id": "s", "mcp_servers": [{"name": "go-ent", '
+        b'"status": "needs-auth"}]}'
+    )
     assert said.dead_server == "the MCP server go-ent was not attached: its status is needs-auth"
     said.line(
-        b'{"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "1", "name": "mcp__go-ent__tool_run", "input": {}}]}}'
+        b'{"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "1", "name": '
+        b'"mcp__go-ent__tool_run", "input": {}}]}}'
     )
-    said.line(b'{"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "1", "content": "42"}]}}')
+    said.line(
+        b'{"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "1", "content": "42"}]}}'
+    )
     assert said.dead_server is None
 
 
@@ -658,7 +730,9 @@ def test_cancelling_leaves_no_process_also_none_that_hides(scene: Scene) -> None
 
 
 def test_an_answer_by_mcp(scene: Scene) -> None:
-    result = scene.one(scene.runner("agent_answer"), access="read", system="Be brief.", prompt="-p hello", model="haiku")
+    result = scene.one(
+        scene.runner("agent_answer"), access="read", system="Be brief.", prompt="-p hello", model="haiku"
+    )
     assert (result.status, result.output, result.error) == ("completed", "HELLO", None)
     assert (result.tokens, result.cost_usd, result.session_id) == (ONE, None, None)
     assert result.model == "claude-opus-5-5"
@@ -666,7 +740,11 @@ def test_an_answer_by_mcp(scene: Scene) -> None:
     assert (scene.started["argv"], scene.started["cwd"]) == (["mcp", "serve"], str(scene.project))
     (call,) = scene.log("called")
     assert call["called"]["name"] == "Agent"
-    assert call["called"]["arguments"] == {"description": "go-ent t", "prompt": "Be brief.\n\n-p hello", "model": "haiku"}
+    assert call["called"]["arguments"] == {
+        "description": "go-ent t",
+        "prompt": "Be brief.\n\n-p hello",
+        "model": "haiku",
+    }
     env = scene.started["env"]
     assert (env["HOME"], env["ANTHROPIC_API_KEY"], env["DISABLE_AUTOUPDATER"]) == ("/home/me", SECRET, "1")
     assert "DATABASE_PASSWORD" not in env
@@ -720,7 +798,9 @@ LIMITS: list[tuple[dict[str, Any], RunStatus, FailureKind]] = [
 
 
 @pytest.mark.parametrize(("fields", "status", "failure"), LIMITS)
-def test_an_agent_that_says_nothing_is_ended(scene: Scene, fields: dict[str, Any], status: RunStatus, failure: FailureKind) -> None:
+def test_an_agent_that_says_nothing_is_ended(
+    scene: Scene, fields: dict[str, Any], status: RunStatus, failure: FailureKind
+) -> None:
     result = scene.one(scene.runner("agent_hangs"), access="read", **fields)
     assert (result.status, result.failure) == (status, failure)
     assert "0.4 s" in (result.error or "")
@@ -751,16 +831,23 @@ def test_what_has_no_agent_is_asked_headless(scene: Scene, says: str) -> None:
         st.one_of(
             st.binary(max_size=40),
             st.recursive(
-                st.one_of(st.none(), st.booleans(), st.integers(-5, 10**18), st.floats(allow_nan=False), st.text(max_size=8)),
+                st.one_of(
+                    st.none(), st.booleans(), st.integers(-5, 10**18), st.floats(allow_nan=False), st.text(max_size=8)
+                ),
                 lambda inner: st.one_of(
                     st.lists(inner, max_size=3),
                     st.dictionaries(
                         st.sampled_from(
-                            "type subtype message content event usage id delta text result is_error model session_id tools errors "
-                            "permission_denials model_usage_since_last_result total_cost_usd mcp_servers name status input_tokens".split()
+                            "type subtype message content event usage id delta text result is_error model "
+                            "session_id tools errors "
+                            "permission_denials model_usage_since_last_result total_cost_usd mcp_servers name "
+                            "status input_tokens".split()
                         ),
                         st.one_of(
-                            inner, st.sampled_from("system init assistant user result stream_event message_start tool_use text".split())
+                            inner,
+                            st.sampled_from(
+                                "system init assistant user result stream_event message_start tool_use text".split()
+                            ),
                         ),
                         max_size=6,
                     ),
@@ -777,7 +864,12 @@ def test_no_line_breaks_it(lines: list[Any]) -> None:
         said.line(line if isinstance(line, bytes) else json.dumps(line).encode())
     outcome = verdict(said, ended(), ask(json_schema=SHAPE), "")
     result = RunResult(
-        execution_id="e", status=outcome.status, failure=outcome.failure, error=outcome.error, output=said.output, tokens=said.tokens
+        execution_id="e",
+        status=outcome.status,
+        failure=outcome.failure,
+        error=outcome.error,
+        output=said.output,
+        tokens=said.tokens,
     )
     assert result.ok == (result.failure is None)
     assert len(said.output) <= MAX_OUTPUT

@@ -34,7 +34,9 @@ def config(code: str, *arguments: str, **fields: Any) -> CommandConfig:
     return CommandConfig(argv=(sys.executable, "-I", "-S", "-c", code, *arguments), **fields)
 
 
-def run(command: CommandConfig, request: RunRequest | None = None, *, stop_at: str = "", told: list[str] | None = None) -> RunResult:
+def run(
+    command: CommandConfig, request: RunRequest | None = None, *, stop_at: str = "", told: list[str] | None = None
+) -> RunResult:
     async def main() -> RunResult:
         stop = asyncio.Event()
 
@@ -63,7 +65,11 @@ class TestTemplate:
     def test_placeholders_are_filled_as_whole_arguments_and_within(self) -> None:
         command = config(ECHO, "{prompt}", "--system={system}", "-m", "{model}", "{model}/{prompt}")
         result = run(command, ask(prompt="p", system="s", model="m"))
-        assert (result.status, result.output, result.model) == ("completed", "['p', '--system=s', '-m', 'm', 'm/p']", "m")
+        assert (result.status, result.output, result.model) == (
+            "completed",
+            "['p', '--system=s', '-m', 'm', 'm/p']",
+            "m",
+        )
 
     def test_nothing_else_in_braces_means_anything(self) -> None:
         command = config(ECHO, "{prompt}", "{{prompt}}", "{}", "{0}", "{other}", "{prompt!r}", "{prompt.x}")
@@ -107,9 +113,17 @@ class TestTemplate:
                 {"prompt": "--version"},
                 "{prompt} would begin with '-' and be taken for a flag: set stdin = true, or put '--' before it",
             ),
-            (("llm", "{system}{prompt}"), {"prompt": "-x"}, "{system}{prompt} would begin with '-' and be taken for a flag"),
+            (
+                ("llm", "{system}{prompt}"),
+                {"prompt": "-x"},
+                "{system}{prompt} would begin with '-' and be taken for a flag",
+            ),
             (("llm", "{model}", "--"), {"model": "-x"}, "{model} would begin with '-' and be taken for a flag"),
-            (("llm", "-p={prompt}"), {"prompt": "a\0b"}, "-p={prompt} would hold a NUL, which no argument can: set stdin = true"),
+            (
+                ("llm", "-p={prompt}"),
+                {"prompt": "a\0b"},
+                "-p={prompt} would hold a NUL, which no argument can: set stdin = true",
+            ),
             (
                 ("llm", "{prompt}"),
                 {"prompt": "ä" * (MAX_ARGUMENT // 2 + 1)},
@@ -164,7 +178,9 @@ class TestText:
 
     def test_more_than_is_read(self) -> None:
         result = run(config(f"print('x' * ({MAX_TEXT} + 1))"))
-        expected = f"{sys.executable} was ended: it said more than is read ({MAX_TEXT} bytes in all, {MAX_TEXT} in a line)"
+        expected = (
+            f"{sys.executable} was ended: it said more than is read ({MAX_TEXT} bytes in all, {MAX_TEXT} in a line)"
+        )
         assert problem(result) == ("failed", "output", expected)
         assert result.output == "x" * MAX_TEXT
 
@@ -196,7 +212,9 @@ class TestJson:
 
     @pytest.mark.parametrize("number", ["1e999", "9" * 4000])
     def test_absurd_usage_is_unknown(self, number: str) -> None:
-        result = run(config(f'print(\'{{"a": "x", "n": {number}}}\')', format="json", path="a", tokens_in="n", cost_usd="n"))
+        result = run(
+            config(f'print(\'{{"a": "x", "n": {number}}}\')', format="json", path="a", tokens_in="n", cost_usd="n")
+        )
         assert (result.output, result.tokens, result.cost_usd) == ("x", None, None)
 
     @pytest.mark.parametrize(
@@ -230,7 +248,11 @@ class TestJson:
     )
     def test_what_is_not_json(self, printed: str, why: str) -> None:
         result = run(config(f"print({printed})", format="json"))
-        assert problem(result) == ("failed", "output", f"the answer of {sys.executable} can't be read: it is not JSON: {why}")
+        assert problem(result) == (
+            "failed",
+            "output",
+            f"the answer of {sys.executable} can't be read: it is not JSON: {why}",
+        )
 
     @pytest.mark.parametrize("printed", ["", "null", '""'])
     def test_an_empty_answer(self, printed: str) -> None:
@@ -239,7 +261,9 @@ class TestJson:
 
 
 class TestJsonLines:
-    LINES = r'print("""{"t": "a"}' "\n\n" r'{"u": {"in": 1}}' "\n" r'{"t": "b", "u": {"in": 3, "out": 2, "usd": 0.5}}""")'
+    LINES = (
+        r'print("""{"t": "a"}' "\n\n" r'{"u": {"in": 1}}' "\n" r'{"t": "b", "u": {"in": 3, "out": 2, "usd": 0.5}}""")'
+    )
 
     def test_parts_are_joined_and_the_last_usage_counts(self) -> None:
         told: list[str] = []
@@ -250,7 +274,11 @@ class TestJsonLines:
 
     def test_no_line_has_the_path(self) -> None:
         result = run(config(self.LINES, format="jsonl", path="x"))
-        assert problem(result) == ("failed", "output", f"the answer of {sys.executable} can't be read: no line of it has x")
+        assert problem(result) == (
+            "failed",
+            "output",
+            f"the answer of {sys.executable} can't be read: no line of it has x",
+        )
 
     @pytest.mark.parametrize(
         ("line", "why"),
@@ -269,7 +297,9 @@ class TestJsonLines:
         assert result.output == "x" * MAX_TEXT
 
     def test_a_line_that_was_cut_by_an_interrupt_is_no_fault_of_its_own(self) -> None:
-        code = """import time; print('{"t": "first"}', flush=True); print('{"t": ', end='', flush=True); time.sleep(60)"""
+        code = (
+            """import time; print('{"t": "first"}', flush=True); print('{"t": ', end='', flush=True); time.sleep(60)"""
+        )
         result = run(config(code, format="jsonl", path="t"), stop_at="first")
         assert problem(result) == ("interrupted", "interrupted", f"{sys.executable} was interrupted")
         assert result.output == "first"
@@ -333,19 +363,44 @@ class TestFailures:
 
 class TestEnvironment:
     def test_the_usual_passes_and_nothing_else(self) -> None:
-        usual = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XDG_CACHE_HOME": "/c", "TZ": "UTC", "NODE_EXTRA_CA_CERTS": "/ca"}
-        other = {"OPENAI_API_KEY": "k", "LD_PRELOAD": "x", "PYTHONPATH": "x", "GO_ENT_TRUST_PROJECT": "1", "LCX": "x", "home": "x"}
+        usual = {
+            "PATH": "/bin",
+            "HOME": "/h",
+            "LC_ALL": "C",
+            "XDG_CACHE_HOME": "/c",
+            "TZ": "UTC",
+            "NODE_EXTRA_CA_CERTS": "/ca",
+        }
+        other = {
+            "OPENAI_API_KEY": "k",
+            "LD_PRELOAD": "x",
+            "PYTHONPATH": "x",
+            "GO_ENT_TRUST_PROJECT": "1",
+            "LCX": "x",
+            "home": "x",
+        }
         assert child_environment(usual | other) == usual
 
     def test_names_and_prefixes_that_are_allowed(self) -> None:
         host = {"A": "1", "AB": "2", "AWS_X": "3", "AWS_Y": "4", "GO_ENT_TOKEN": "5"}
-        assert child_environment(host, allow=["A", "AWS_*", "GO_ENT_TOKEN", "GO_*"]) == {"A": "1", "AWS_X": "3", "AWS_Y": "4"}
+        assert child_environment(host, allow=["A", "AWS_*", "GO_ENT_TOKEN", "GO_*"]) == {
+            "A": "1",
+            "AWS_X": "3",
+            "AWS_Y": "4",
+        }
 
     def test_what_is_set_wins(self) -> None:
-        assert child_environment({"HOME": "/h", "A": "1"}, allow=["A"], set={"HOME": "/x", "A": "2"}) == {"HOME": "/x", "A": "2"}
+        assert child_environment({"HOME": "/h", "A": "1"}, allow=["A"], set={"HOME": "/x", "A": "2"}) == {
+            "HOME": "/x",
+            "A": "2",
+        }
 
     def test_a_proxy_with_a_password_needs_to_be_named(self) -> None:
-        host = {"HTTP_PROXY": "http://proxy:3128", "https_proxy": "http://me:password@proxy:3128", "NO_PROXY": "localhost"}
+        host = {
+            "HTTP_PROXY": "http://proxy:3128",
+            "https_proxy": "http://me:password@proxy:3128",
+            "NO_PROXY": "localhost",
+        }
         assert child_environment(host) == {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "localhost"}
         assert child_environment(host, allow=["https_proxy"]) == host
         assert secrets_of(host, allow=["https_proxy", "HTTP_PROXY"]) == {"http://me:password@proxy:3128"}
@@ -360,7 +415,13 @@ class TestEnvironment:
             child_environment({}, set={"A": "\0"})
 
     def test_secrets_are_what_was_passed_beyond_the_usual(self) -> None:
-        assert secrets_of({"PATH": "/bin", "KEY": "k", "OTHER": "o"}, allow=["KEY", "PATH"], set={"B": "b"}) == {"k", "b"}
+        assert secrets_of({"PATH": "/bin", "KEY": "k", "OTHER": "o"}, allow=["KEY", "PATH"], set={"B": "b"}) == {
+            "k",
+            "b",
+        }
 
     def test_scrubbing_leaves_short_values_and_finds_spellings(self) -> None:
-        assert scrub("short 12345678 p%40ssword p@ssword", ["short", "12345678", "p@ssword"]) == "short [secret] [secret] [secret]"
+        assert (
+            scrub("short 12345678 p%40ssword p@ssword", ["short", "12345678", "p@ssword"])
+            == "short [secret] [secret] [secret]"
+        )

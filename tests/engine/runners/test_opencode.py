@@ -37,7 +37,15 @@ SECRET = "sk-very-secret-key"
 
 def ask(prompt: str = "do it", **fields: Any) -> RunRequest:
     return RunRequest(
-        **{"execution_id": "e", "task_id": "t", "prompt": prompt, "cwd": "/project", "silence_s": 20, "timeout_s": 60, **fields}
+        **{
+            "execution_id": "e",
+            "task_id": "t",
+            "prompt": prompt,
+            "cwd": "/project",
+            "silence_s": 20,
+            "timeout_s": 60,
+            **fields,
+        }
     )
 
 
@@ -49,13 +57,27 @@ class Scene:
         self.project.mkdir()
         self.log_file, self.child_file = tmp_path / "log.jsonl", tmp_path / "child"
         self.seen: list[Progress] = []
-        self.execution = f"test-{secrets.token_hex(8)}"  # all that runs under an id is ended with it, here and elsewhere
+        self.execution = (
+            f"test-{secrets.token_hex(8)}"  # all that runs under an id is ended with it, here and elsewhere
+        )
 
     def runner(self, says: str = "ok", *, host: dict[str, str] | None = None, **config: Any) -> OpenCodeRunner:
-        given = {"STANDIN_SAYS": says, "STANDIN_LOG": str(self.log_file), "STANDIN_CHILD": str(self.child_file), **config.pop("set", {})}
+        given = {
+            "STANDIN_SAYS": says,
+            "STANDIN_LOG": str(self.log_file),
+            "STANDIN_CHILD": str(self.child_file),
+            **config.pop("set", {}),
+        }
         command = config.pop("command", (sys.executable, "-I", "-S", str(STANDIN)))
-        home = {"PATH": os.environ["PATH"], "HOME": "/home/me", "PWD": "/elsewhere", "DATABASE_PASSWORD": "not for agents"}
-        return OpenCodeRunner(RunnerConfig(command=command, set=given, **config), project=self.project, host_env={**home, **(host or {})})
+        home = {
+            "PATH": os.environ["PATH"],
+            "HOME": "/home/me",
+            "PWD": "/elsewhere",
+            "DATABASE_PASSWORD": "not for agents",
+        }
+        return OpenCodeRunner(
+            RunnerConfig(command=command, set=given, **config), project=self.project, host_env={**home, **(host or {})}
+        )
 
     def request(self, prompt: str = "do it", **fields: Any) -> RunRequest:
         return ask(prompt, **{"cwd": str(self.project), "execution_id": self.execution, **fields})
@@ -152,7 +174,10 @@ class TestEvents:
     def test_an_answer_has_text_session_tokens_with_the_cache_and_cost(self) -> None:
         said, seen = replay("ok")
         assert (said.text, said.session_id, said.tokens, said.cost_usd) == ("STDIN-OK", OK_SESSION, STEP, 0.00381)
-        assert [(one.kind, one.text or one.data["session_id"]) for one in seen] == [("session", OK_SESSION), ("text", "STDIN-OK")]
+        assert [(one.kind, one.text or one.data["session_id"]) for one in seen] == [
+            ("session", OK_SESSION),
+            ("text", "STDIN-OK"),
+        ]
         assert verdict(said, ended(), ask(), "") == ("completed", None, None)
 
     def test_cost_is_told_per_step_and_summed(self) -> None:
@@ -169,9 +194,14 @@ class TestEvents:
 
     def test_a_patch_writes_many_files(self) -> None:
         said = OpencodeTranscript(lambda progress: None)
-        files = [{"filePath": "/project/a", "type": "update"}, {"filePath": "/project/b", "movePath": "/project/c", "type": "move"}]
+        files = [
+            {"filePath": "/project/a", "type": "update"},
+            {"filePath": "/project/b", "movePath": "/project/c", "type": "move"},
+        ]
         state = {"status": "completed", "input": {"patchText": "…"}, "metadata": {"files": files}}
-        said.line(json.dumps({"type": "tool_use", "part": {"type": "tool", "tool": "apply_patch", "state": state}}).encode())
+        said.line(
+            json.dumps({"type": "tool_use", "part": {"type": "tool", "tool": "apply_patch", "state": state}}).encode()
+        )
         assert said.files == ("/project/a", "/project/c")
 
     @pytest.mark.parametrize("name", ["permission_rejected", "serve_permission_rejected"])
@@ -237,7 +267,11 @@ class TestEvents:
 
     def test_in_run_the_spending_of_subagents_is_missing_and_said_to_be(self) -> None:
         said = OpencodeTranscript(lambda progress: None)
-        said.line(json.dumps({"type": "tool_use", "part": {"type": "tool", "tool": "task", "state": {"status": "completed"}}}).encode())
+        said.line(
+            json.dumps(
+                {"type": "tool_use", "part": {"type": "tool", "tool": "task", "state": {"status": "completed"}}}
+            ).encode()
+        )
         assert any("subagents" in note for note in said.notes)
 
     def test_text_that_was_not_finished_is_kept(self) -> None:
@@ -246,7 +280,9 @@ class TestEvents:
 
     def test_reasoning_is_counted_as_output(self) -> None:
         said = OpencodeTranscript(lambda progress: None)
-        said.line(b'{"type":"step_finish","part":{"type":"step-finish","tokens":{"input":1,"output":2,"reasoning":40},"cost":0.1}}')
+        said.line(
+            b'{"type":"step_finish","part":{"type":"step-finish","tokens":{"input":1,"output":2,"reasoning":40},"cost":0.1}}'
+        )
         assert said.tokens == Tokens(input=1, output=42)
 
     def test_a_cost_of_0_is_unknown(self) -> None:
@@ -286,17 +322,29 @@ class TestEvents:
             st.floats(),
             st.sampled_from(["s", "text", "tool", "step-finish", "completed", "write"]),
         )
-        names = "id type part info state status tokens cost input metadata files filePath error data message statusCode sessionID role"
+        names = (
+            "id type part info state status tokens cost input metadata files filePath error data message "
+            "statusCode sessionID role"
+        )
         keys = st.sampled_from(names.split())
         shapes = st.recursive(
-            leaf, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=6)), max_leaves=12
+            leaf,
+            lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=6)),
+            max_leaves=12,
         )
         said = OpencodeTranscript(lambda progress: None)
         said.opened("s")
         body = data.draw(st.dictionaries(keys, shapes, max_size=6))
         for kind in ("text", "tool_use", "step_finish", "error"):
             said.line(json.dumps({**body, "type": kind}).encode())
-        for kind in ("message.updated", "message.part.updated", "message.part.delta", "session.status", "session.error", "session.created"):
+        for kind in (
+            "message.updated",
+            "message.part.updated",
+            "message.part.delta",
+            "session.status",
+            "session.error",
+            "session.created",
+        ):
             said.event(kind, {**body, "sessionID": "s"})
         said.answer(200, body)
         assert said.tokens is None or said.tokens.total >= 0
@@ -304,7 +352,9 @@ class TestEvents:
     @given(st.lists(st.integers(0, 30), max_size=6))
     @settings(max_examples=25, deadline=None)
     def test_a_part_that_is_told_again_is_counted_once(self, again: list[int]) -> None:
-        events = [json.loads(line)["event"] for line in (RECORDINGS / "serve_write.jsonl").read_text().splitlines()[:-1]]
+        events = [
+            json.loads(line)["event"] for line in (RECORDINGS / "serve_write.jsonl").read_text().splitlines()[:-1]
+        ]
         parts = [event for event in events if event["type"] != "message.part.delta"]
         once, more = OpencodeTranscript(lambda progress: None), OpencodeTranscript(lambda progress: None)
         for said, repeats in ((once, ()), (more, again)):
@@ -312,7 +362,12 @@ class TestEvents:
             for number, event in enumerate(parts):
                 for _ in range(1 + list(repeats).count(number)):
                     said.event(event["type"], event["properties"])
-        assert (more.text, more.tokens, more.cost_usd, more.files) == (once.text, once.tokens, once.cost_usd, once.files)
+        assert (more.text, more.tokens, more.cost_usd, more.files) == (
+            once.text,
+            once.tokens,
+            once.cost_usd,
+            once.files,
+        )
 
 
 class TestJson:
@@ -355,7 +410,9 @@ class TestWay:
     ) -> None:
         assert way_for(version_of(version), access, tools=tools, own_flags=own_flags) == way
 
-    @pytest.mark.parametrize(("version", "access"), [("0.0.55", "read"), ("0.5.29", "edit"), ("1.0.0", "read"), ("1.1.0", "none")])
+    @pytest.mark.parametrize(
+        ("version", "access"), [("0.0.55", "read"), ("0.5.29", "edit"), ("1.0.0", "read"), ("1.1.0", "none")]
+    )
     def test_a_version_that_can_not_keep_the_access_is_refused(self, version: str, access: Access) -> None:
         with pytest.raises(RunRefused, match=r"update it to 1\.1\.1"):
             way_for(version_of(version), access)
@@ -379,7 +436,8 @@ class TestWay:
         assert all("sonnet has no provider" in adjustment for adjustment in adjustments)
 
     @pytest.mark.parametrize(
-        ("said", "numbers"), [("1.18.33\n", (1, 18, 33)), ("opencode version v0.0.55", (0, 0, 55)), ("dev", None), ("1.2", None)]
+        ("said", "numbers"),
+        [("1.18.33\n", (1, 18, 33)), ("opencode version v0.0.55", (0, 0, 55)), ("dev", None), ("1.2", None)],
     )
     def test_versions_are_read(self, said: str, numbers: tuple[int, int, int] | None) -> None:
         assert version_of(said) == numbers
@@ -414,7 +472,12 @@ class TestRun:
     def test_the_prompt_goes_in_by_stdin_as_it_is(self, scene: Scene) -> None:
         prompt = "--help me with \"quotes\", \\ and 'more'\n$HOME"
         result = scene.one(scene.runner(model="fake/m"), scene.request(prompt, access="read"))
-        assert (result.status, result.output, result.session_id, result.runtime) == ("completed", "STDIN-OK", OK_SESSION, "open-code")
+        assert (result.status, result.output, result.session_id, result.runtime) == (
+            "completed",
+            "STDIN-OK",
+            OK_SESSION,
+            "open-code",
+        )
         assert (result.tokens, result.cost_usd, result.model) == (STEP, 0.00381, "fake/m")
         given = scene.started
         assert given["stdin"] == prompt
@@ -427,7 +490,12 @@ class TestRun:
         assert scene.started["stdin"] == "<instructions>\nbe brief\n</instructions>\n\n<task>\nthe task\n</task>"
 
     def test_the_environment_is_what_it_needs_and_no_more(self, scene: Scene) -> None:
-        host = {"ANTHROPIC_API_KEY": SECRET, "OPENCODE_DISABLE_AUTOUPDATE": "0", "MINE": "x", "OPENCODE_CONFIG": "/c.json"}
+        host = {
+            "ANTHROPIC_API_KEY": SECRET,
+            "OPENCODE_DISABLE_AUTOUPDATE": "0",
+            "MINE": "x",
+            "OPENCODE_CONFIG": "/c.json",
+        }
         scene.one(scene.runner(host=host, env=("MINE",)), scene.request(access="read"))
         env = scene.started["env"]
         assert env["ANTHROPIC_API_KEY"] == SECRET
@@ -461,7 +529,14 @@ class TestRun:
         assert result.session_id == OK_SESSION
 
     @pytest.mark.parametrize(
-        "bad", [{"session_id": "--help"}, {"session_id": "../../session"}, {"session_id": "a b"}, {"model": "--share"}, {"prompt": " "}]
+        "bad",
+        [
+            {"session_id": "--help"},
+            {"session_id": "../../session"},
+            {"session_id": "a b"},
+            {"model": "--share"},
+            {"prompt": " "},
+        ],
     )
     def test_what_could_be_taken_for_a_flag_or_a_path_is_refused(self, scene: Scene, bad: dict[str, str]) -> None:
         result = scene.one(scene.runner(), scene.request(**bad))
@@ -505,11 +580,15 @@ class TestRun:
 
     def test_no_secret_is_in_an_answer_nor_in_what_is_told_of_it(self, scene: Scene) -> None:
         host = {"OPENAI_API_KEY": SECRET, "OPENCODE_STANDIN_TEXT": json.dumps({"a": [SECRET], "b": 1})}
-        result = scene.one(scene.runner("text", host=host), scene.request(access="read", json_schema={"type": "object"}))
+        result = scene.one(
+            scene.runner("text", host=host), scene.request(access="read", json_schema={"type": "object"})
+        )
         assert (result.output, result.structured) == ('{"a": ["[secret]"], "b": 1}', {"a": ["[secret]"], "b": 1})
         assert scene.said("text") == [result.output]
 
-    @pytest.mark.parametrize(("access", "host", "offline"), [("read", {}, "true"), ("edit", {}, None), ("read", {OFFLINE: "no"}, "no")])
+    @pytest.mark.parametrize(
+        ("access", "host", "offline"), [("read", {}, "true"), ("edit", {}, None), ("read", {OFFLINE: "no"}, "no")]
+    )
     def test_it_asks_no_registry_unless_the_agent_may_have_to(
         self, scene: Scene, access: Access, host: dict[str, str], offline: str | None
     ) -> None:
@@ -560,10 +639,16 @@ class TestRun:
         assert (result.status, result.structured) == ("completed", {"a": 1})
         assert json.dumps(schema, separators=(",", ":")) in scene.started["stdin"]
 
-    @pytest.mark.parametrize(("text", "problem"), [("I can't", "does not end with JSON"), ('{"a": "x"}', "does not fit its schema")])
-    def test_an_answer_that_is_not_the_json_that_was_asked_for_is_a_failure(self, scene: Scene, text: str, problem: str) -> None:
+    @pytest.mark.parametrize(
+        ("text", "problem"), [("I can't", "does not end with JSON"), ('{"a": "x"}', "does not fit its schema")]
+    )
+    def test_an_answer_that_is_not_the_json_that_was_asked_for_is_a_failure(
+        self, scene: Scene, text: str, problem: str
+    ) -> None:
         schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-        result = scene.one(scene.runner("text", host={"OPENCODE_STANDIN_TEXT": text}), scene.request(access="read", json_schema=schema))
+        result = scene.one(
+            scene.runner("text", host={"OPENCODE_STANDIN_TEXT": text}), scene.request(access="read", json_schema=schema)
+        )
         assert (result.failure, result.output, result.structured) == ("task", text, None)
         assert problem in str(result.error)
 
@@ -571,7 +656,9 @@ class TestRun:
 class TestOld:
     def test_an_old_opencode_is_spoken_to_in_its_own_way(self, scene: Scene) -> None:
         runner = scene.runner(set={"STANDIN_VERSION": "v0.0.55"})
-        result = scene.one(runner, scene.request("-q is not a flag", system="be brief", model="fake/m", serve_tools=True, max_usd=1.0))
+        result = scene.one(
+            runner, scene.request("-q is not a flag", system="be brief", model="fake/m", serve_tools=True, max_usd=1.0)
+        )
         assert (result.status, result.output, result.cost_usd) == ("completed", "an old answer", None)
         prompt, *rest = scene.started["argv"]
         assert prompt == "--prompt=<instructions>\nbe brief\n</instructions>\n\n<task>\n-q is not a flag\n</task>"
@@ -653,7 +740,9 @@ class TestServe:
         assert not scene.http("/session")
 
     @pytest.mark.parametrize(("asks", "reply"), [("edit", "once"), ("bash", "reject")])
-    def test_questions_are_answered_yes_for_edits_and_no_for_all_else(self, scene: Scene, asks: str, reply: str) -> None:
+    def test_questions_are_answered_yes_for_edits_and_no_for_all_else(
+        self, scene: Scene, asks: str, reply: str
+    ) -> None:
         result = scene.one(scene.runner("serve_permission_rejected", set={"STANDIN_ASKS": asks}), scene.request())
         assert [entry["body"] for entry in scene.http("/reply")] == [{"reply": reply}]
         assert result.failure == "permission"  # as recorded, whatever was asked
@@ -742,7 +831,9 @@ class TestServe:
 
         assert not asyncio.run(main()).exists()
 
-    def test_a_version_that_does_not_ask_for_a_shell_s_environment_is_not_kept_from_the_registry(self, scene: Scene) -> None:
+    def test_a_version_that_does_not_ask_for_a_shell_s_environment_is_not_kept_from_the_registry(
+        self, scene: Scene
+    ) -> None:
         scene.one(scene.runner("serve_write", set={"STANDIN_VERSION": "1.1.1"}), scene.request())
         assert OFFLINE not in scene.started["env"]
 
@@ -778,7 +869,12 @@ class TestServe:
 
     def test_a_run_that_passes_its_limit_of_money_is_aborted(self, scene: Scene) -> None:
         result = scene.one(scene.runner("steps"), scene.request(max_usd=0.001))
-        assert (result.status, result.failure, result.output, result.cost_usd) == ("failed", "budget", "I look.", 0.00381)
+        assert (result.status, result.failure, result.output, result.cost_usd) == (
+            "failed",
+            "budget",
+            "I look.",
+            0.00381,
+        )
         assert len(scene.http("/abort")) == 1
 
     def test_a_run_that_says_more_than_is_read_is_aborted(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -799,7 +895,10 @@ class TestServe:
         runner = scene.runner("open")
         result = scene.one(runner, scene.request(serve_tools=True))
         assert [entry["argv"][0] for entry in scene.log("start")] == ["serve", "run"]
-        assert "opencode serve could not be used, and opencode run was: it asks nobody for a password" in result.observations
+        assert (
+            "opencode serve could not be used, and opencode run was: it asks nobody for a password"
+            in result.observations
+        )
         assert "whether the attached tools were there can't be seen" in result.observations
         assert not scene.log("http")
 

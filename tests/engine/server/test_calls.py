@@ -1,4 +1,6 @@
-"""Calls over MCP: every tool in both protocol eras, how long ones go, and what becomes of one that is cancelled or cut off."""
+"""Calls over MCP: every tool in both protocol eras, how long ones go, and what becomes of one that is cancelled or
+cut off.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from tests.support.scripted import Scripted, engine_of, says
 Mode = Literal["auto", "legacy"]
 MODES: list[Mode] = ["auto", "legacy"]
 DOUBLE = tool(
-    "double", 'def double(n: int) -> int:\n    """Twice as much."""\n    return 2 * n\n', examples='{"inputs": {"n": 2}, "result": 4}'
+    "double",
+    'def double(n: int) -> int:\n    """Twice as much."""\n    return 2 * n\n',
+    examples='{"inputs": {"n": 2}, "result": 4}',
 )
 WAITS = "a = 1\nb = await tools.slow(n=1)\nc = await tools.slow(n=2)\n[a, b, c]"
 
@@ -120,7 +124,12 @@ def test_every_tool_answers_as_its_output_schema_says(project: Path, box: Sandbo
             called.add(name)
             return said
 
-        assert (await call("tool_compose", source=DOUBLE)) == {"name": "double", "version": 1, "created": True, "examples": 1}
+        assert (await call("tool_compose", source=DOUBLE)) == {
+            "name": "double",
+            "version": 1,
+            "created": True,
+            "examples": 1,
+        }
         assert (await call("tool_compose", source=DOUBLE))["created"] is False
         assert "double(n: int) -> int" in (await call("tool_search", words="twice"))["text"]
         assert "async def double" in (await call("tool_schema", names=["double"]))["text"]
@@ -147,7 +156,11 @@ def test_every_tool_answers_as_its_output_schema_says(project: Path, box: Sandbo
         await runner.begun(2)
         assert (await call("engine_summarize", execution_id=begun["execution_id"]))["status"].startswith("short enough")
         stopped = await call("engine_interrupt", execution_id=begun["execution_id"])
-        assert (stopped["status"], stopped["resumable"], stopped["hint"]) == ("interrupted", True, "engine_resume goes on")
+        assert (stopped["status"], stopped["resumable"], stopped["hint"]) == (
+            "interrupted",
+            True,
+            "engine_resume goes on",
+        )
         runner.hold = None
         assert (await call("engine_resume", execution_id=begun["execution_id"]))["status"] == "COMPLETE"
         assert (await call("tool_delete", name="double"))["scope"] == "project"
@@ -166,13 +179,20 @@ def test_every_tool_says_what_it_does_to_the_world(project: Path, box: Sandbox, 
         for one in await client.list_tools():
             hints = one.annotations
             assert hints is not None
-            assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint), one.name
+            assert None not in (
+                hints.read_only_hint,
+                hints.destructive_hint,
+                hints.idempotent_hint,
+                hints.open_world_hint,
+            ), one.name
             assert hints.read_only_hint is (one.name in reads), one.name
             assert hints.destructive_hint is (one.name not in reads | undone), one.name
             assert one.description
             assert one.output_schema is not None
             assert one.output_schema["type"] == "object"
-            assert all("execution" not in name or name == "execution_id" for name in one.input_schema["properties"]), one.name
+            assert all("execution" not in name or name == "execution_id" for name in one.input_schema["properties"]), (
+                one.name
+            )
 
     serve(project, box, work, mode=mode)
 
@@ -188,11 +208,15 @@ def test_the_definitions_cost_few_tokens(project: Path, box: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_null_stands_for_what_may_be_left_out_though_no_definition_says_so(project: Path, box: Sandbox, mode: Mode) -> None:
+def test_null_stands_for_what_may_be_left_out_though_no_definition_says_so(
+    project: Path, box: Sandbox, mode: Mode
+) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         (code,) = [one for one in await client.list_tools() if one.name == "code_execute"]
         assert "null" not in json.dumps(code.input_schema)
-        found = await client.call_tool("code_execute", {"code": "1 + 1", "inputs": None, "session": None, "limits": None})
+        found = await client.call_tool(
+            "code_execute", {"code": "1 + 1", "inputs": None, "session": None, "limits": None}
+        )
         assert found.structured_content is not None
         assert found.structured_content["result"] == 2
 
@@ -237,7 +261,9 @@ def test_what_a_plan_can_t_take_is_refused(project: Path, box: Sandbox, mode: Mo
         ):
             failed, text = await say(client, "engine_execute", **arguments)
             assert (failed, said in str(text)) == (True, True), text
-        failed, made = await say(client, "engine_execute", plan=plan, concurrency=2, strategy="parallel", budget={"usd": 1})
+        failed, made = await say(
+            client, "engine_execute", plan=plan, concurrency=2, strategy="parallel", budget={"usd": 1}
+        )
         assert (failed, made["output"]) == (False, "1")
 
     serve(project, box, work, mode=mode)
@@ -374,7 +400,10 @@ async def until(engine: Engine, execution_id: str) -> Any:
 async def test_what_was_not_waited_for_goes_on_without_its_client(project: Path, box: Sandbox, mode: Mode) -> None:
     runner = Scripted("claude-code", says("whole"))
 
-    async with Composer(project, box=box) as composer, engine_of(project, runner, mode="mcp", composer=composer) as engine:
+    async with (
+        Composer(project, box=box) as composer,
+        engine_of(project, runner, mode="mcp", composer=composer) as engine,
+    ):
         runner.hold = asyncio.Event()
         server: FastMCP = make_server(composer, engine)
         async with Client(server, mode=mode) as client:
@@ -476,7 +505,9 @@ def test_a_client_with_a_token_has_its_own_grants_sessions_and_executions(projec
                     failed, text = await say(other, name, **arguments)
                     assert (failed, expected in str(text)) == (True, True), (name, text)
                 assert (await say(other, "tool_list"))[1]["tools"] == []
-                assert (await say(other, "tool_search", words="twice"))[1]["text"].startswith("no tool that is granted fits: ")
+                assert (await say(other, "tool_search", words="twice"))[1]["text"].startswith(
+                    "no tool that is granted fits: "
+                )
                 listed = (await say(other, "engine_status"))[1]["executions"]
                 assert owner["execution_id"] not in [one["execution_id"] for one in listed]
                 assert len(listed) == 3

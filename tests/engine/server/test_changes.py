@@ -106,7 +106,13 @@ async def go_ent(project: Path, *arguments: str) -> None:
     """The command line, as another process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = await asyncio.to_thread(
-        subprocess.run, [*COMMAND, *arguments], cwd=project, env=environment, capture_output=True, check=False, timeout=60
+        subprocess.run,
+        [*COMMAND, *arguments],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr.decode()
 
@@ -115,7 +121,9 @@ async def go_ent(project: Path, *arguments: str) -> None:
 async def test_what_a_client_changes_itself_is_told_at_once(
     project: Path, box: Sandbox, mode: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("go_ent.engine.server.tools.changes.PAUSE_S", 1000.0)  # nobody looks but the one who changes something
+    monkeypatch.setattr(
+        "go_ent.engine.server.tools.changes.PAUSE_S", 1000.0
+    )  # nobody looks but the one who changes something
 
     async with serving(project, box) as server, connected(server, mode) as (client, ear):
         await client.call_tool("tool_compose", {"source": tool("measure")})
@@ -217,7 +225,9 @@ async def test_nothing_is_told_if_nothing_has_changed_that_is_listed(project: Pa
         (folder / "Broken.py").write_text("not a tool either")
         (folder / "broken.py").write_text("nor this")
         await watch.look()
-        (folder / "measure.py").write_text((folder / "measure.py").read_text().replace("return len(q)", "return len(q) + 0"))
+        (folder / "measure.py").write_text(
+            (folder / "measure.py").read_text().replace("return len(q)", "return len(q) + 0")
+        )
         await watch.look()
         await client.call_tool("measure", {"q": "abc"})
         await watch.look()
@@ -285,8 +295,12 @@ def test_it_looks_only_while_somebody_listens_and_leaves_nothing_behind(project:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_what_is_there_is_listed_as_soon_as_the_sandbox_image_is(project: Path, mode: Era, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the image has to be built first, a client has the server's own tools meanwhile, and a call of them says what it waits for."""
+async def test_what_is_there_is_listed_as_soon_as_the_sandbox_image_is(
+    project: Path, mode: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the image has to be built first, a client has the server's own tools meanwhile, and a call of them says
+    what it waits for.
+    """
     monkeypatch.setattr("go_ent.engine.server.tools.named.IMAGE_S", 0.05)
     folder = project / ".go-ent" / "composed-tools"
     folder.mkdir(parents=True)

@@ -55,7 +55,9 @@ def box() -> Any:
 
 
 class Person:
-    """Answers what a client is asked: with each of the given in its turn, the last one for ever. `asked` is what was shown."""
+    """Answers what a client is asked: with each of the given in its turn, the last one for ever. `asked` is what was
+    shown.
+    """
 
     def __init__(self, *answers: Action | bool | None) -> None:
         self.answers: list[Action | bool | None] = list(answers)
@@ -111,7 +113,9 @@ def test_a_call_that_needs_approval_is_asked_about(project: Path, box: Sandbox, 
             failed, said = await say(client, "code_execute", code=CODE)
             assert not failed
             (shown,) = person.asked
-            assert shown.startswith('May drop be called?\n{\n "name": "b"\n}\nWhy this is asked: calls of this tool need approval.')
+            assert shown.startswith(
+                'May drop be called?\n{\n "name": "b"\n}\nWhy this is asked: calls of this tool need approval.'
+            )
             assert said["execution_id"] in shown
             if action == "cancel":
                 assert (said["status"], [one["call"] for one in said["pending"]]) == ("paused", ["run/1"])
@@ -270,7 +274,9 @@ def test_a_client_that_may_not_decide_is_not_asked(project: Path, box: Sandbox, 
     async def work(client: Client[Any], engine: Engine, dropped: list[str]) -> None:
         async def as_client() -> None:
             callers.become(callers.Caller("ci", allow=("*",), may_run_agents=False))
-            async with Client(make_server(engine._open_composer(), engine), mode=mode, elicitation_handler=person) as other:
+            async with Client(
+                make_server(engine._open_composer(), engine), mode=mode, elicitation_handler=person
+            ) as other:
                 _, said = await say(other, "code_execute", code=CODE)
                 assert (said["status"], person.asked, dropped) == ("paused", [], [])
                 failed, text = await say(other, "engine_approve", execution_id=said["execution_id"])
@@ -282,7 +288,9 @@ def test_a_client_that_may_not_decide_is_not_asked(project: Path, box: Sandbox, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_agent_that_go_ent_has_started_is_not_asked(project: Path, box: Sandbox, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_go_ent_has_started_is_not_asked(
+    project: Path, box: Sandbox, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would approve its own calls."""
     monkeypatch.setenv("GO_ENT_RUN", "e/t/1")
     person = Person("accept")
@@ -346,10 +354,16 @@ YES = Answer(action="accept", content={"approve": True})
 
 
 async def _raw(
-    client: Client[Any], name: str, arguments: dict[str, Any], responses: dict[str, Any] | None = None, state: str | None = None
+    client: Client[Any],
+    name: str,
+    arguments: dict[str, Any],
+    responses: dict[str, Any] | None = None,
+    state: str | None = None,
 ) -> Any:
     """One leg of a call, with what its client says in answer."""
-    return await client.session.call_tool(name, arguments, input_responses=responses, request_state=state, allow_input_required=True)
+    return await client.session.call_tool(
+        name, arguments, input_responses=responses, request_state=state, allow_input_required=True
+    )
 
 
 def _asked(result: InputRequiredResult) -> list[str]:
@@ -370,7 +384,10 @@ def test_what_does_not_fit_the_budget_is_asked_about(project: Path, box: Sandbox
             person.answers, person.asked = [action], []
             failed, said = await say(client, "engine_execute", task="more", budget={"usd": 0.9})
             (shown,) = person.asked
-            assert "the budget of the day does not hold this: $0.90 spent or reserved, $0.90 wanted, the limit is $1.00" in shown
+            assert (
+                "the budget of the day does not hold this: $0.90 spent or reserved, $0.90 wanted, the limit is $1.00"
+                in shown
+            )
             assert "more" in shown
             assert (failed, len(runner.seen)) == (action != "accept", 2 if action == "accept" else 1)
             if action == "accept":
@@ -383,7 +400,9 @@ def test_what_does_not_fit_the_budget_is_asked_about(project: Path, box: Sandbox
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_time_it_is_passed_is_asked_about_with_the_figures_of_then(project: Path, box: Sandbox, mode: Mode) -> None:
+def test_each_time_it_is_passed_is_asked_about_with_the_figures_of_then(
+    project: Path, box: Sandbox, mode: Mode
+) -> None:
     person, runner = Person("accept"), Scripted("claude-code", says("done", cost_usd=0.9))
     plan = [{"id": name, "prompt": name, "budget": {"usd": 0.9}} for name in "abc"]
 

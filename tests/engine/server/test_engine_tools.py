@@ -18,7 +18,15 @@ from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
 from tests.support.scripted import Scripted, engine_of, fails, says
 
-ENGINE = {"engine_execute", "engine_status", "engine_budget", "engine_interrupt", "engine_resume", "engine_approve", "engine_summarize"}
+ENGINE = {
+    "engine_execute",
+    "engine_status",
+    "engine_budget",
+    "engine_interrupt",
+    "engine_resume",
+    "engine_approve",
+    "engine_summarize",
+}
 
 
 @pytest.fixture
@@ -60,7 +68,9 @@ def test_a_task_its_status_and_the_budget(project: Path, box: Sandbox, mode: Lit
     async def work(client: Client[Any]) -> None:
         listed = {tool.name: tool for tool in await client.list_tools()}
         assert set(listed) >= ENGINE
-        assert all(listed[name].description and listed[name].output_schema and listed[name].annotations for name in ENGINE)
+        assert all(
+            listed[name].description and listed[name].output_schema and listed[name].annotations for name in ENGINE
+        )
         failed, said = await say(client, "engine_execute", task="do it", role="developer", access="read")
         assert (failed, said["status"], said["output"]) == (False, "COMPLETE", "the answer")
         assert said["metrics"] == {"tokens_used": 7, "duration_ms": said["metrics"]["duration_ms"], "cost_usd": 0.5}
@@ -76,7 +86,9 @@ def test_a_task_its_status_and_the_budget(project: Path, box: Sandbox, mode: Lit
 
 
 def test_a_graph_with_tools_and_agents(project: Path, box: Sandbox) -> None:
-    runner = Scripted("claude-code", lambda request: {"status": "completed", "output": f"[{request.prompt.strip().splitlines()[-1]}]"})
+    runner = Scripted(
+        "claude-code", lambda request: {"status": "completed", "output": f"[{request.prompt.strip().splitlines()[-1]}]"}
+    )
     plan = [{"id": "a", "code": "6 * 7"}, {"id": "b", "prompt": "about ${a.output}"}]
 
     async def work(client: Client[Any]) -> None:
@@ -178,7 +190,10 @@ def test_a_budget_that_does_not_hold_warns_or_refuses(project: Path, box: Sandbo
         failed, said = await say(client, "engine_execute", task="x", budget={"usd": 0.9})
         assert failed is hard
         told = said["error"] if hard else " ".join(said["observations"])
-        assert "the budget of the day does not hold this: $0.90 spent or reserved, $0.90 wanted, the limit is $1.00" in told
+        assert (
+            "the budget of the day does not hold this: $0.90 spent or reserved, $0.90 wanted, the limit is $1.00"
+            in told
+        )
 
     talk(project, box, work, runner, config={"budget": {"day": {"usd": 1.0}, "hard": hard}})
 
@@ -194,7 +209,9 @@ def test_an_agent_of_ours_starts_no_agents(project: Path, box: Sandbox, monkeypa
 
 
 @pytest.mark.parametrize(("approve", "result"), [(True, "dropped b"), (False, "no: the call was not approved")])
-def test_a_call_that_waits_is_decided_and_the_run_goes_on(project: Path, box: Sandbox, approve: bool, result: str) -> None:
+def test_a_call_that_waits_is_decided_and_the_run_goes_on(
+    project: Path, box: Sandbox, approve: bool, result: str
+) -> None:
     (project / ".go-ent").mkdir(exist_ok=True)
     (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop"]\n')
     drop = tool("drop", 'def drop(name: str) -> str:\n    """Drop."""\n    return f"dropped {name}"\n')
@@ -205,7 +222,9 @@ def test_a_call_that_waits_is_decided_and_the_run_goes_on(project: Path, box: Sa
         failed, said = await say(client, "code_execute", code=code)
         assert (failed, said["status"], said["pending"][0]["tool"]) == (False, "paused", "drop")
         failed, state = await say(client, "engine_status", execution_id=said["execution_id"])
-        assert [(one["call"], one["tool"], one["arguments"]) for one in state["pending"]] == [("run/1", "drop", {"name": "b"})]
+        assert [(one["call"], one["tool"], one["arguments"]) for one in state["pending"]] == [
+            ("run/1", "drop", {"name": "b"})
+        ]
         failed, state = await say(client, "engine_approve", execution_id=said["execution_id"], approve=approve)
         assert (failed, state["status"]) == (False, "paused")
         failed, said = await say(client, "engine_resume", execution_id=said["execution_id"])

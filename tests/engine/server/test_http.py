@@ -64,7 +64,10 @@ budget = {{ usd = 1.0 }}
 
 
 def tool(name: str, body: str, parameters: str = "n: int") -> str:
-    return f'# /// tool\n# name = "{name}"\n# ///\nasync def {name}({parameters}) -> int:\n    """Made for a test."""\n    {body}\n'
+    return (
+        f'# /// tool\n# name = "{name}"\n# ///\nasync def {name}({parameters}) -> int:\n    """Made for a '
+        f'test."""\n    {body}\n'
+    )
 
 
 def write(project: Path, config: str) -> Path:
@@ -85,7 +88,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 class TestServing:
     def test_it_says_where_it_listens_and_who_may_call(self, served: Served) -> None:
         assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]*/mcp", served.url)
-        assert f"serving {served.project} to who has a token: that of --token-env, narrow, wide, poor" in served.log.read_text()
+        assert (
+            f"serving {served.project} to who has a token: that of --token-env, narrow, wide, poor"
+            in served.log.read_text()
+        )
 
     @pytest.mark.parametrize("mode", MODES)
     def test_a_client_of_either_era_lists_and_calls(self, served: Served, mode: Mode) -> None:
@@ -98,7 +104,9 @@ class TestServing:
         talk(served, work, token=WIDE, mode=mode)
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_who_listens_hears_when_a_tool_that_it_may_call_is_changed_by_another(self, served: Served, mode: Mode) -> None:
+    def test_who_listens_hears_when_a_tool_that_it_may_call_is_changed_by_another(
+        self, served: Served, mode: Mode
+    ) -> None:
         async def main() -> None:
             transport = StreamableHttpTransport(served.url, auth=NARROW)
             async with connected(transport, mode) as (client, ear):
@@ -138,7 +146,9 @@ class TestServing:
 
     @pytest.mark.parametrize("mode", MODES)
     def test_a_client_that_is_gone_loses_nothing(self, served: Served, mode: Mode) -> None:
-        """One of the new protocol has thereby cancelled its call, which can be resumed; one of an older has not, and it goes on."""
+        """One of the new protocol has thereby cancelled its call, which can be resumed; one of an older has not, and
+        it goes on.
+        """
         program = GONE.format(url=served.url, token=WIDE, mode=mode)
         process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
 
@@ -183,7 +193,9 @@ class TestServing:
         found = parse_address(text)
         assert (found.host, found.port, found.is_loopback) == (host, port, loopback)
 
-    @pytest.mark.parametrize("text", ["", "here", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:-1", "a b:1", "http://127.0.0.1:1", "::1:80"])
+    @pytest.mark.parametrize(
+        "text", ["", "here", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:-1", "a b:1", "http://127.0.0.1:1", "::1:80"]
+    )
     def test_what_is_none_is_refused(self, text: str) -> None:
         with pytest.raises(ConfigError, match="--http"):
             parse_address(text)
@@ -217,7 +229,9 @@ class TestClients:
             ("tool_suggest", {}),
         ],
     )
-    def test_what_its_token_does_not_allow_is_refused_with_the_setting(self, served: Served, name: str, arguments: dict[str, Any]) -> None:
+    def test_what_its_token_does_not_allow_is_refused_with_the_setting(
+        self, served: Served, name: str, arguments: dict[str, Any]
+    ) -> None:
         failed, said = ask(served, name, token=NARROW, **arguments)
         assert failed
         assert "[serve.clients.narrow] has no" in said
@@ -249,7 +263,9 @@ class TestClients:
     def test_what_waits_for_approval_is_decided_by_who_may(self, served: Served) -> None:
         _, run = ask(served, "code_execute", token=WIDE, code="await tools.pay(n=5)")
         assert run["status"] == "paused"
-        assert ask(served, "engine_approve", token=POOR, execution_id=run["execution_id"])[1].startswith("there is no execution")
+        assert ask(served, "engine_approve", token=POOR, execution_id=run["execution_id"])[1].startswith(
+            "there is no execution"
+        )
         assert ask(served, "engine_approve", token=WIDE, execution_id=run["execution_id"])[0] is False
         assert ask(served, "engine_resume", token=WIDE, execution_id=run["execution_id"])[1]["result"] == 5
         state = json.loads(go_ent("status", run["execution_id"], "--json", cwd=served.project).stdout)
@@ -276,7 +292,9 @@ class TestMoney:
     @pytest.fixture
     def budget(self, tmp_path: Path) -> Budget:
         config = BudgetConfig(day=BudgetLimit(usd=10.0), reserve_usd=0.5)
-        return Budget(tmp_path, config, Prices(), mode="mcp", clients={"ci": BudgetLimit(usd=1.0), "few": BudgetLimit(tokens=100)})
+        return Budget(
+            tmp_path, config, Prices(), mode="mcp", clients={"ci": BudgetLimit(usd=1.0), "few": BudgetLimit(tokens=100)}
+        )
 
     async def test_a_client_s_limit_is_not_let_pass_with_a_warning(self, budget: Budget) -> None:
         """Where the project's own limits are: it was given to somebody else."""
@@ -309,7 +327,9 @@ class TestMoney:
         database.execute("PRAGMA user_version = 1")
         database.commit()
         database.close()
-        budget = Budget(tmp_path, BudgetConfig(), Prices(), mode="mcp", clock=lambda: 4e9, clients={"ci": BudgetLimit(usd=1.0)})
+        budget = Budget(
+            tmp_path, BudgetConfig(), Prices(), mode="mcp", clock=lambda: 4e9, clients={"ci": BudgetLimit(usd=1.0)}
+        )
         report = asyncio.run(budget.report())
         assert (report.day.spent_usd, report.clients["ci"].spent_usd) == (0.25, 0.0)
 
@@ -322,7 +342,10 @@ class TestTokens:
     def test_each_is_found_by_its_own(self, tmp_path: Path) -> None:
         (tmp_path / "token").write_text(f"{WIDE}\n")
         (tmp_path / "token").chmod(0o600)
-        clients = {"a": ClientConfig(token_env="A", allow=("x.*",)), "b": ClientConfig(token_file="token", compose=True)}
+        clients = {
+            "a": ClientConfig(token_env="A", allow=("x.*",)),
+            "b": ClientConfig(token_file="token", compose=True),
+        }
         found = read_tokens(clients, tmp_path, {"A": NARROW, "ALL": PLAIN}, everything_env="ALL")
         one, two = found.whose(NARROW), found.whose(WIDE)
         assert one is not None
@@ -342,7 +365,9 @@ class TestTokens:
             ({"A": WIDE, "B": WIDE}, "have the same token"),
         ],
     )
-    def test_one_that_will_not_do_is_refused_and_not_quoted(self, tmp_path: Path, environ: dict[str, str], message: str) -> None:
+    def test_one_that_will_not_do_is_refused_and_not_quoted(
+        self, tmp_path: Path, environ: dict[str, str], message: str
+    ) -> None:
         clients = {"a": ClientConfig(token_env="A"), **({"b": ClientConfig(token_env="B")} if "B" in environ else {})}
         with pytest.raises(ConfigError, match=message) as caught:
             read_tokens(clients, tmp_path, environ)
@@ -365,7 +390,9 @@ class TestTheEnd:
             async def wait(mode: Mode) -> None:
                 async with (
                     Client(StreamableHttpTransport(server.url), mode=mode) as client,
-                    listen(client.session, tools_list_changed=True) if mode == "auto" else contextlib.nullcontext(),  # or it has a stream
+                    listen(client.session, tools_list_changed=True)
+                    if mode == "auto"
+                    else contextlib.nullcontext(),  # or it has a stream
                 ):
                     heard.append(await say(client, "code_execute", code="while True: pass"))
 
@@ -397,7 +424,7 @@ async def main():
         await client.call_tool("code_execute", dict(code=code))
 
 asyncio.run(main())
-"""
+"""  # noqa: E501
 
 
 async def until_it_is(client: Client[Any], status: str, mode: Mode) -> str:

@@ -32,7 +32,9 @@ def parse(text: str) -> dict[str, float]:
             continue
         match = LINE.fullmatch(line)
         assert match is not None, line
-        family = next((name for name in (match[1], re.sub("_(bucket|sum|count)$", "", match[1])) if name in kinds), None)
+        family = next(
+            (name for name in (match[1], re.sub("_(bucket|sum|count)$", "", match[1])) if name in kinds), None
+        )
         assert family is not None, f"{match[1]} has no TYPE"
         if kinds[family] == "counter":
             assert family.endswith("_total")
@@ -56,7 +58,10 @@ def test_what_was_done_is_counted(project: Path) -> None:
         return n / 2
 
     async def main() -> dict[str, float]:
-        async with Composer(project, tools=[half], workers=2) as composer, Engine(project, composer=composer, mode="mcp") as engine:
+        async with (
+            Composer(project, tools=[half], workers=2) as composer,
+            Engine(project, composer=composer, mode="mcp") as engine,
+        ):
             metrics = Metrics(make_server(composer, engine), composer, engine, '1"2\n3')
             await composer.code.execute("await tools.half(n=2)")
             await composer.code.execute("await tools.half(n='two')")
@@ -75,7 +80,9 @@ def test_what_was_done_is_counted(project: Path) -> None:
     assert found['go_ent_tool_calls_total{outcome="ok"}'] == 1
     assert found['go_ent_tool_calls_total{outcome="error"}'] == 1
     assert found['go_ent_tool_calls_total{outcome="not_granted"}'] == 1
-    assert found['go_ent_run_seconds_count{kind="code"}'] == found['go_ent_run_seconds_bucket{kind="code",le="+Inf"}'] == 5
+    assert (
+        found['go_ent_run_seconds_count{kind="code"}'] == found['go_ent_run_seconds_bucket{kind="code",le="+Inf"}'] == 5
+    )
     assert found['go_ent_run_seconds_sum{kind="code"}'] >= 0.2
     buckets = [value for series, value in found.items() if series.startswith('go_ent_run_seconds_bucket{kind="code"')]
     assert buckets == sorted(buckets), "each bucket holds those before it"
@@ -106,4 +113,7 @@ def test_an_account_that_can_not_be_read_takes_nothing_else_with_it(project: Pat
 
 def test_labels_are_escaped() -> None:
     text = metric("made_up_total", "counter", "About\nit \\.", [((("name", 'a"b\\c\nd'),), 1.5)])
-    assert text == '# HELP made_up_total About\\nit \\\\.\n# TYPE made_up_total counter\nmade_up_total{name="a\\"b\\\\c\\nd"} 1.5\n'
+    assert (
+        text == "# HELP made_up_total About\\nit \\\\.\n# TYPE made_up_total "
+        'counter\nmade_up_total{name="a\\"b\\\\c\\nd"} 1.5\n'
+    )

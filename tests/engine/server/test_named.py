@@ -42,7 +42,11 @@ def box() -> Iterator[Sandbox]:
 
 
 def tool(
-    name: str, signature: str = "(q: str) -> int", body: str = "return len(q)", text: str = "How long it is.", before: str = ""
+    name: str,
+    signature: str = "(q: str) -> int",
+    body: str = "return len(q)",
+    text: str = "How long it is.",
+    before: str = "",
 ) -> str:
     """The source of a composed tool."""
     return f'# /// tool\n# name = "{name}"\n# ///\n{before}async def {name}{signature}:\n    """{text}"""\n    {body}\n'
@@ -83,7 +87,9 @@ def said(result: CallToolResult) -> str:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_composed_tool_is_a_tool_like_any_other(project: Path, box: Sandbox, mode: Literal["auto", "legacy"]) -> None:
+async def test_a_composed_tool_is_a_tool_like_any_other(
+    project: Path, box: Sandbox, mode: Literal["auto", "legacy"]
+) -> None:
     async with serving(project, box, mode=mode) as (client, _, engine):
         await call(client, "tool_compose", source=tool("measure"))
         shown = (await listed(client))["measure"]
@@ -119,8 +125,13 @@ async def test_a_composed_tool_is_a_tool_like_any_other(project: Path, box: Sand
         ("list[Tree]", [{"kids": []}], True),
     ],
 )
-async def test_what_is_no_object_comes_as_a_result_member(project: Path, box: Sandbox, returns: str, value: Any, wrapped: bool) -> None:
-    before = 'from typing import TypedDict\nclass Point(TypedDict):\n    x: int\nclass Tree(TypedDict):\n    kids: "list[Tree]"\n'
+async def test_what_is_no_object_comes_as_a_result_member(
+    project: Path, box: Sandbox, returns: str, value: Any, wrapped: bool
+) -> None:
+    before = (
+        "from typing import TypedDict\nclass Point(TypedDict):\n    x: int\nclass Tree(TypedDict):\n    kids: "
+        '"list[Tree]"\n'
+    )
 
     async with serving(project, box) as (client, _, _):
         await call(client, "tool_compose", source=tool("give", f"() -> {returns}", f"return {value!r}", before=before))
@@ -134,7 +145,9 @@ async def test_what_is_no_object_comes_as_a_result_member(project: Path, box: Sa
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_failure_is_an_error_that_names_its_execution(project: Path, box: Sandbox, mode: Literal["auto", "legacy"]) -> None:
+async def test_a_failure_is_an_error_that_names_its_execution(
+    project: Path, box: Sandbox, mode: Literal["auto", "legacy"]
+) -> None:
     async with serving(project, box, mode=mode) as (client, _, engine):
         await call(client, "tool_compose", source=tool("measure", body='raise ValueError("no " + q)'))
         for arguments, expected in (({"q": "luck"}, "ValueError: no luck"), ({}, "q is required\nmeasure(q: str)")):
@@ -202,9 +215,13 @@ async def test_only_so_many_are_listed_and_all_can_be_called(project: Path, box:
         own = [one for one in tools if one.name == "newest" or one.name.startswith("nr_")]
         assert len(own) == 30
         assert [one.name for one in own[:2]] == ["newest", "nr_150"]
-        definitions = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in own]
+        definitions = [
+            {"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in own
+        ]
         assert count(json.dumps(definitions, separators=(",", ":"))) < 2_000
-        unlisted = next(f"nr_{number:03}" for number in range(200) if f"nr_{number:03}" not in {one.name for one in own})
+        unlisted = next(
+            f"nr_{number:03}" for number in range(200) if f"nr_{number:03}" not in {one.name for one in own}
+        )
         assert (await client.call_tool(unlisted, {"q": "x"})).data == int(unlisted[3:])
         assert unlisted in said(await call(client, "tool_search", words=unlisted))
         again = [one.name for one in await client.list_tools()]

@@ -49,7 +49,9 @@ def search(q: str, top: int = 3) -> list[str]:
     return [f"{q} {index}" for index in range(top)]
 
 
-def serve(project: Path, box: Sandbox, work: Callable[[Client[Any], Engine], Awaitable[None]], mode: Mode, *tools: Any) -> None:
+def serve(
+    project: Path, box: Sandbox, work: Callable[[Client[Any], Engine], Awaitable[None]], mode: Mode, *tools: Any
+) -> None:
     async def main() -> None:
         async with Composer(project, tools=[search, *tools], box=box) as composer:
             engine = engine_of(project, mode="mcp", composer=composer)
@@ -92,7 +94,9 @@ def test_stubs_of_the_granted_tools(project: Path, box: Sandbox, mode: Mode) -> 
     serve(project, box, work, mode)
 
 
-def test_many_stubs_become_signatures_and_then_a_number(project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_stubs_become_signatures_and_then_a_number(
+    project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resources, "MAX_STUBS", 300)
 
     def named(name: str) -> Any:
@@ -124,7 +128,10 @@ def test_executions_and_their_logs(project: Path, box: Sandbox, mode: Mode) -> N
         assert kinds[-1] == "status"
         assert '"tool": "search"' in log
         assert "\x1b" not in log
-        for uri in ("go-ent://executions/01a1e585-0000-7000-8000-000000000000/log", "go-ent://executions/..%2F..%2Fx/log"):
+        for uri in (
+            "go-ent://executions/01a1e585-0000-7000-8000-000000000000/log",
+            "go-ent://executions/..%2F..%2Fx/log",
+        ):
             with pytest.raises(MCPError):
                 await client.read_resource(uri)
 

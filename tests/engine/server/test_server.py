@@ -50,7 +50,9 @@ def box() -> Any:
 async def say(client: Client[Any], name: str, /, **arguments: Any) -> tuple[bool, Any]:
     """Whether a call failed, and what it said."""
     result = await client.call_tool(name, arguments, raise_on_error=False)
-    said = result.structured_content if result.structured_content is not None else getattr(result.content[0], "text", "")
+    said = (
+        result.structured_content if result.structured_content is not None else getattr(result.content[0], "text", "")
+    )
     return result.is_error, said
 
 
@@ -64,7 +66,15 @@ async def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto",
         Client(make_server(composer, engine), mode=mode) as client,
     ):
         listed = {tool.name: tool for tool in await client.list_tools()}
-        assert {"tool_search", "tool_schema", "code_execute", "tool_compose", "tool_run", "tool_list", "tool_show"} <= set(listed)
+        assert {
+            "tool_search",
+            "tool_schema",
+            "code_execute",
+            "tool_compose",
+            "tool_run",
+            "tool_list",
+            "tool_show",
+        } <= set(listed)
         assert all(tool.description and tool.output_schema and tool.annotations for tool in listed.values())
         failed, said = await say(client, "tool_search", words="find")
         assert (failed, said["text"]) == (False, "search(q: str, top: int = 3) -> list[str] — Find texts.")
@@ -93,7 +103,11 @@ async def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto",
         await say(client, "tool_compose", source=TRIAGE.replace("How many", "The number of"))
         versions = (await say(client, "tool_history", name="triage"))[1]["versions"]
         assert [(one["version"], one["current"]) for one in versions] == [(1, False), (2, True)]
-        assert (await say(client, "tool_rollback", name="triage", version=1))[1] == {"name": "triage", "version": 3, "of": 1}
+        assert (await say(client, "tool_rollback", name="triage", version=1))[1] == {
+            "name": "triage",
+            "version": 3,
+            "of": 1,
+        }
         for topic in "ab":
             await say(client, "code_execute", code=f"len(await tools.search(q={topic!r}))")
         assert "async def search_tool(q: str)" in (await say(client, "tool_suggest"))[1]["suggestions"][0]["source"]
@@ -117,7 +131,11 @@ async def test_a_tool_that_can_t_be_called_is_not_granted_or_not_there(project: 
     ):
         for code, error, hint in (
             ("await tools.web.post(text='x')", f"web.post: it is not granted here: {grant_it}", grant_it),
-            ("await tools.web.serch(q='x')", "there is no tool web.serch; did you mean web.search?", "tool_search finds"),
+            (
+                "await tools.web.serch(q='x')",
+                "there is no tool web.serch; did you mean web.search?",
+                "tool_search finds",
+            ),
             ("1 / 0", "ZeroDivisionError", ""),
         ):
             _, said = await say(client, "code_execute", code=code)
@@ -154,7 +172,10 @@ async def test_failures_are_errors_that_can_be_acted_on(project: Path, box: Sand
 
 
 async def test_every_field_is_bounded(project: Path, box: Sandbox) -> None:
-    big = '# /// tool\n# name = "big"\n# ///\ndef big() -> str:\n    """B."""\n    print("p" * 200_000)\n    return "x" * 800_000\n'
+    big = (
+        '# /// tool\n# name = "big"\n# ///\ndef big() -> str:\n    """B."""\n    print("p" * 200_000)\n    return '
+        '"x" * 800_000\n'
+    )
 
     async with (
         Composer(project, tools=[search], box=box) as composer,
@@ -162,7 +183,10 @@ async def test_every_field_is_bounded(project: Path, box: Sandbox) -> None:
         Client(make_server(composer, engine)) as client,
     ):
         await say(client, "tool_compose", source=big)
-        for name, arguments in (("tool_run", {"name": "big"}), ("code_execute", {"code": "print('p' * 200_000)\n'x' * 800_000"})):
+        for name, arguments in (
+            ("tool_run", {"name": "big"}),
+            ("code_execute", {"code": "print('p' * 200_000)\n'x' * 800_000"}),
+        ):
             failed, said = await say(client, name, **arguments)
             assert not failed
             assert len(str(said)) < 45_000

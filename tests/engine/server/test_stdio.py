@@ -26,7 +26,9 @@ from tests.support.serving import PATIENCE_S, say
 from tests.support.shell import COMMAND
 
 STEPS = "import asyncio\nfor n in range(10_000):\n    await asyncio.sleep(0.05)\n    checkpoint('at', n)\nn"
-TALE = tool("tale", 'def tale(n: int) -> str:\n    """Says it, on stdout too."""\n    print("out", n)\n    return str(n)\n')
+TALE = tool(
+    "tale", 'def tale(n: int) -> str:\n    """Says it, on stdout too."""\n    print("out", n)\n    return str(n)\n'
+)
 
 
 @pytest.fixture
@@ -57,7 +59,12 @@ class Wire:
         self.log = project.parent / "serve.err"
         self._err = self.log.open("wb")
         self.process = subprocess.Popen(
-            [*COMMAND, "serve"], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._err, env=dict(os.environ)
+            [*COMMAND, "serve"],
+            cwd=project,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._err,
+            env=dict(os.environ),
         )
         self.lines: list[bytes] = []
         self._id = 0
@@ -100,7 +107,9 @@ class Wire:
 
 
 def test_clients_connect_before_the_sandbox_image_is_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a new machine. Somebody else is about to build it: the lock is theirs, so that this test waits for no build."""
+    """On a new machine. Somebody else is about to build it: the lock is theirs, so that this test waits for no
+    build.
+    """
     monkeypatch.setenv("GO_ENT_CACHE", str(project.parent / "cache"))
     store = project / ".go-ent" / "composed-tools"
     store.mkdir(parents=True)
@@ -201,7 +210,9 @@ def test_of_two_servers_one_has_an_execution_and_the_other_may_stop_it(wire: Cal
     assert first.answer(first.call("engine_status", execution_id=found))["structuredContent"]["status"] == "interrupted"
     again = first.call("engine_resume", execution_id=found)
     assert under_way(first) == found
-    given_up = first.answer(first.call("engine_interrupt", execution_id=found, cancel=True))  # it has hardly begun to go on
+    given_up = first.answer(
+        first.call("engine_interrupt", execution_id=found, cancel=True)
+    )  # it has hardly begun to go on
     assert given_up["structuredContent"]["status"] == "cancelled"
     assert first.answer(again)["structuredContent"]["status"] == "interrupted"
 
@@ -211,12 +222,17 @@ async def test_a_tools_server_that_dies_is_an_error_of_the_call_and_is_there_for
     dies = project.parent / "dies"
     dies.write_text("1")
 
-    transport = StdioTransport(COMMAND[0], [*COMMAND[1:], "serve"], cwd=str(project), env=dict(os.environ), keep_alive=False)
+    transport = StdioTransport(
+        COMMAND[0], [*COMMAND[1:], "serve"], cwd=str(project), env=dict(os.environ), keep_alive=False
+    )
     async with Client(transport) as client:
         assert (await say(client, "code_execute", code="await tools.bare.echo(text='one')"))[1]["result"] == "one"
         failed, said = await say(client, "code_execute", code=f"await tools.bare.dies(file={str(dies)!r})")
         assert (failed, said["status"]) == (True, "error")
-        assert "ToolError: bare.dies: MCP server bare was lost during the call of bare.dies, which may have run" in said["error"]
+        assert (
+            "ToolError: bare.dies: MCP server bare was lost during the call of bare.dies, which may have run"
+            in said["error"]
+        )
         failed, said = await say(client, "code_execute", code="await tools.bare.echo(text='two')")
         assert (failed, said["result"]) == (False, "two")
         os.kill(int(notes.read_text().split()[-1]), signal.SIGKILL)  # between two calls, this time

@@ -53,7 +53,9 @@ def no_commands(said: Any) -> str:
     return text
 
 
-async def interrupted(client: Client[Any], engine: Engine, slow: Slow, name: str, /, **arguments: Any) -> tuple[str, Any]:
+async def interrupted(
+    client: Client[Any], engine: Engine, slow: Slow, name: str, /, **arguments: Any
+) -> tuple[str, Any]:
     """The id of a run that was stopped while a tool of it was at work, and what its caller was told."""
     slow.reached.clear()
     running = asyncio.create_task(say(client, name, **arguments))
@@ -96,7 +98,9 @@ def test_a_tool_that_has_changed_is_said_to_go_on_as_it_was(project: Path, box: 
     serve(project, box, work)
 
 
-@pytest.mark.parametrize("name", ["engine_status", "engine_resume", "engine_interrupt", "engine_approve", "engine_summarize"])
+@pytest.mark.parametrize(
+    "name", ["engine_status", "engine_resume", "engine_interrupt", "engine_approve", "engine_summarize"]
+)
 def test_where_the_executions_are(project: Path, box: Sandbox, name: str) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         for given in ("mine", NOBODYS):
@@ -120,7 +124,9 @@ def test_what_to_do_where_something_has_changed_that_may_not_matter(project: Pat
         found, _ = await interrupted(client, engine, slow, "code_execute", code="await tools.slow(n=1)")
         with pytest.raises(ExecutionConflict, match="--anyway") as refused:
             refuse(await engine.status(found), [Changed("slow is not granted any more", "refused")], anyway=False)
-        assert no_commands(for_clients(str(refused.value))).endswith("engine_resume with anyway true goes on all the same")
+        assert no_commands(for_clients(str(refused.value))).endswith(
+            "engine_resume with anyway true goes on all the same"
+        )
 
     serve(project, box, work)
 
@@ -133,15 +139,24 @@ async def test_a_tool_that_the_server_does_not_have(project: Path, box: Sandbox,
     def add(a: int, b: int) -> int:
         return a + b
 
-    composer = Composer(project, config=Config(allow=("up.*",)), sources=[McpSource.from_server("up", upstream)], box=box)
-    async with composer, Engine(project, composer=composer) as engine, Client(make_server(composer, engine), mode=mode) as client:
+    composer = Composer(
+        project, config=Config(allow=("up.*",)), sources=[McpSource.from_server("up", upstream)], box=box
+    )
+    async with (
+        composer,
+        Engine(project, composer=composer) as engine,
+        Client(make_server(composer, engine), mode=mode) as client,
+    ):
         await say(client, "tool_compose", source=DOUBLE)
         for name, expected in (
             ("up.add", "up.add is called by code: code_execute with `await tools.up.add(...)`"),
             ("tools.up.add", "up.add is called by code: code_execute with `await tools.up.add(...)`"),
             ("doubles", "there is no tool doubles; did you mean double?"),
             ("code_exec", "there is no tool code_exec; did you mean code_execute?"),
-            ("up.sub", "there is no tool up.sub; tool_search finds those that code may call, tool_list the composed ones"),
+            (
+                "up.sub",
+                "there is no tool up.sub; tool_search finds those that code may call, tool_list the composed ones",
+            ),
         ):
             assert await say(client, name, a=1, b=2) == (True, expected)
         callers.become(callers.Caller("narrow", allow=()))
@@ -168,7 +183,9 @@ def test_a_session_is_called_what_its_client_calls_it(project: Path, box: Sandbo
     serve(project, box, work)
 
 
-@pytest.mark.parametrize(("caller", "told"), [(callers.LOCAL, True), (callers.Caller("ci"), False)], ids=["user", "client"])
+@pytest.mark.parametrize(
+    ("caller", "told"), [(callers.LOCAL, True), (callers.Caller("ci"), False)], ids=["user", "client"]
+)
 def test_what_goes_wrong_inside_is_told_to_the_projects_user_alone(
     caller: callers.Caller, told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,7 +221,9 @@ async def test_a_search_that_finds_nothing_says_what_there_is_to_do(project: Pat
         assert "fewer words find more" in (await say(client, "tool_search", namespace="post"))[1]["text"]
 
 
-def test_a_client_goes_back_to_a_checkpoint_only_if_it_says_so_of_what_is_made_again(project: Path, box: Sandbox) -> None:
+def test_a_client_goes_back_to_a_checkpoint_only_if_it_says_so_of_what_is_made_again(
+    project: Path, box: Sandbox
+) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         slow.open.set()
         _, run = await say(client, "code_execute", code="checkpoint('here')\nawait tools.slow(n=4)")
@@ -215,7 +234,9 @@ def test_a_client_goes_back_to_a_checkpoint_only_if_it_says_so_of_what_is_made_a
         assert failed
         assert 'slow with {"n": 4}, was made after checkpoint here, and may be made again' in text
         assert "engine_resume with anyway true" in no_commands(text)
-        failed, again = await say(client, "engine_resume", execution_id=found, from_checkpoint=str(mark["number"]), anyway=True)
+        failed, again = await say(
+            client, "engine_resume", execution_id=found, from_checkpoint=str(mark["number"]), anyway=True
+        )
         assert (failed, again["result"]) == (False, run["result"])
 
     serve(project, box, work)

@@ -89,7 +89,13 @@ class Writer:
             return "{" + ", ".join(f"{self.key(key)} = {self.inline(inner)}" for key, inner in value.items()) + "}"
         if isinstance(value, list):
             between = self._one_of(", ", ",\n  ", " , # a ] comment\n")
-            return "[" + self._one_of("", "\n", " # [\n") + between.join(map(self.value, value)) + self._one_of("", "\n") + "]"
+            return (
+                "["
+                + self._one_of("", "\n", " # [\n")
+                + between.join(map(self.value, value))
+                + self._one_of("", "\n")
+                + "]"
+            )
         if isinstance(value, str) and self._one_of("plain", "long") == "long":
             return self._one_of(f'"""\n{value}\n[no.table]\n"""', f"'''{value}\nno = 'key' ''''")
         return json.dumps(value)
@@ -129,7 +135,9 @@ def documents(draw: st.DrawFn) -> tuple[str, Any]:
     keys = st.one_of(st.just("a"), start).map(lambda text: f"{text}k{next(count)}k")
     scalars = st.one_of(st.integers(-9, 9), st.booleans(), st.sampled_from(["", "x", "[a]", "# no", "a = 1"]))
     values = st.recursive(
-        scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)), max_leaves=12
+        scalars,
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)),
+        max_leaves=12,
     )
     data = draw(st.dictionaries(keys, values, max_size=4))
     writer = Writer(draw)
@@ -161,12 +169,20 @@ class TestLines:
         lines_of(text)
 
     def test_a_table_in_pieces_a_list_over_lines_and_an_array_of_tables(self) -> None:
-        text = 'a.b = 1\n[t]\nlist = [ # [\n  1,\n  {q.r = 2}]\n[[x."y.z"]]\n[x."y.z".w]\n[[x."y.z"]]\nv = """\nv = 2"""\nu = 1\n'
+        text = (
+            'a.b = 1\n[t]\nlist = [ # [\n  1,\n  {q.r = 2}]\n[[x."y.z"]]\n[x."y.z".w]\n[[x."y.z"]]\nv = """\nv = '
+            '2"""\nu = 1\n'
+        )
         found = lines_of(text)
         assert lines_of(text.replace("\n", "\r\n")) == found
         assert found["a", "b"] == 1
         assert (found["t", "list"], found["t", "list", 0], found["t", "list", 1, "q", "r"]) == (3, 4, 5)
-        assert (found["x", "y.z", 0], found["x", "y.z", 0, "w"], found["x", "y.z", 1], found["x", "y.z", 1, "v"]) == (6, 7, 8, 9)
+        assert (found["x", "y.z", 0], found["x", "y.z", 0, "w"], found["x", "y.z", 1], found["x", "y.z", 1, "v"]) == (
+            6,
+            7,
+            8,
+            9,
+        )
         assert found["x", "y.z", 1, "u"] == 11
 
 
@@ -174,25 +190,32 @@ class TestMessages:
     def test_each_has_its_line_and_all_are_told(self, project: Path) -> None:
         write(
             project,
-            '[grants]\nallow = [\n  "a.*",\n  "a b",\n]\nalow = []\n[limits]\ncpu_s = -1\nmemory_mb = true\n[servers.x]\n'
-            '[servers.y]\ncommand = "a"\ntools.t.retrys = 3\n[engine]\nconcurrency = "x"\n[budget]\nday = { usd = "five" }\nmonth = 5\n'
+            '[grants]\nallow = [\n  "a.*",\n  "a b",\n]\nalow = []\n[limits]\ncpu_s = -1\nmemory_mb = '
+            "true\n[servers.x]\n"
+            '[servers.y]\ncommand = "a"\ntools.t.retrys = 3\n[engine]\nconcurrency = "x"\n[budget]\nday = { '
+            'usd = "five" }\nmonth = 5\n'
             '[image]\npackages = ["-r x"]\n[commands.c]\n[openapi.o]\nbase_url = 5\n[colours]\n',
         )
         assert sorted(told(project), key=lambda line: int(line.split(":")[1])) == [
-            ".go-ent/config.toml:4: grants.allow.1: 'a b' grants nothing: write a tool's full name, `namespace.*`, or `*`",
+            ".go-ent/config.toml:4: grants.allow.1: 'a b' grants nothing: write a tool's full name, "
+            "`namespace.*`, or `*`",
             ".go-ent/config.toml:6: grants.alow: there is no such setting; did you mean grants.allow?",
             ".go-ent/config.toml:8: limits.cpu_s: it should be greater than 0",
             ".go-ent/config.toml:9: limits.memory_mb: it should be a whole number",
-            ".go-ent/config.toml:10: servers.x: give either command (a program to start) or url (a server to connect to)",
-            ".go-ent/config.toml:13: servers.y.tools.t.retrys: there is no such setting; did you mean servers.y.tools.t.retries?",
+            ".go-ent/config.toml:10: servers.x: give either command (a program to start) or url (a server to "
+            "connect to)",
+            ".go-ent/config.toml:13: servers.y.tools.t.retrys: there is no such setting; did you mean "
+            "servers.y.tools.t.retries?",
             ".go-ent/config.toml:15: engine.concurrency: it should be a whole number",
             ".go-ent/config.toml:17: budget.day.usd: it should be a number",
             ".go-ent/config.toml:18: budget.month: it should be a table, like { usd = … }",
-            ".go-ent/config.toml:20: image.packages.0: '-r x' is not a requirement: write a name with versions, like 'attrs==25.3.0'",
+            ".go-ent/config.toml:20: image.packages.0: '-r x' is not a requirement: write a name with "
+            "versions, like 'attrs==25.3.0'",
             ".go-ent/config.toml:21: commands.c.argv: it is needed, and not given",
             ".go-ent/config.toml:22: openapi.o.document: it is needed, and not given",
             ".go-ent/config.toml:23: openapi.o.base_url: it should be text",
-            ".go-ent/config.toml:24: colours: there is no such setting; there are " + ", ".join(sorted(SECTIONS | TOOL_SECTIONS)),
+            ".go-ent/config.toml:24: colours: there is no such setting; there are "
+            + ", ".join(sorted(SECTIONS | TOOL_SECTIONS)),
         ]
 
     @pytest.mark.parametrize("section", sorted(SECTIONS | TOOL_SECTIONS))
@@ -220,7 +243,9 @@ class TestMessages:
         (said,) = told(project)
         assert said.startswith(".go-ent/config.toml:2: it is not valid TOML: ")
 
-    def test_from_elsewhere_the_file_has_its_whole_name(self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_from_elsewhere_the_file_has_its_whole_name(
+        self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         write(project, "[engine]\nx = 1\n")
         (project / "below").mkdir()
         monkeypatch.chdir(project / "below")
@@ -244,8 +269,12 @@ class TestHostileFiles:
     def test_control_characters_in_a_key_reach_no_message(self, project: Path) -> None:
         write(project, '[engine]\n"\\u001b[2J\\u202e\\n" = 1\n"' + "x" * 5000 + '" = 2\n')
         first, second = told(project)
-        assert first == r'.go-ent/config.toml:2: engine."\u001b[2J\u202e\n": there is no such setting; there are ' + ", ".join(
-            sorted(EngineConfig.model_fields["engine"].annotation.model_fields)  # type: ignore[union-attr]
+        assert (
+            first
+            == r'.go-ent/config.toml:2: engine."\u001b[2J\u202e\n": there is no such setting; there are '
+            + ", ".join(
+                sorted(EngineConfig.model_fields["engine"].annotation.model_fields)  # type: ignore[union-attr]
+            )
         )
         assert all(line.isprintable() for line in (first, second))
         assert len(second) < 600
@@ -297,7 +326,9 @@ class TestHostileFiles:
 
 class TestEnvironment:
     def test_it_comes_before_the_file(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        write(project, '[budget]\nday = { usd = 1, tokens = 9 }\n[grants]\nallow = ["a.*"]\n[engine]\nconcurrency = 2\n')
+        write(
+            project, '[budget]\nday = { usd = 1, tokens = 9 }\n[grants]\nallow = ["a.*"]\n[engine]\nconcurrency = 2\n'
+        )
         monkeypatch.setenv("GO_ENT__BUDGET__DAY__USD", "5")
         monkeypatch.setenv("GO_ENT__GRANTS__ALLOW", '["github.*"]')
         monkeypatch.setenv("GO_ENT__ENGINE__COMMAND", "llm")
@@ -359,27 +390,52 @@ class TestEnvironment:
     @pytest.mark.parametrize(
         ("name", "value", "said"),
         [
-            ("GO_ENT__BUGDET__DAY", "{}", "GO_ENT__BUGDET__DAY: bugdet: there is no such setting; did you mean budget?"),
-            ("GO_ENT__BUDGET__DAI__USD", "5", "GO_ENT__BUDGET__DAI__USD: budget.dai: there is no such setting; did you mean budget.day?"),
-            ("GO_ENT__GRANTS__ALOW", "[]", "GO_ENT__GRANTS__ALOW: grants.alow: there is no such setting; did you mean grants.allow?"),
+            (
+                "GO_ENT__BUGDET__DAY",
+                "{}",
+                "GO_ENT__BUGDET__DAY: bugdet: there is no such setting; did you mean budget?",
+            ),
+            (
+                "GO_ENT__BUDGET__DAI__USD",
+                "5",
+                "GO_ENT__BUDGET__DAI__USD: budget.dai: there is no such setting; did you mean budget.day?",
+            ),
+            (
+                "GO_ENT__GRANTS__ALOW",
+                "[]",
+                "GO_ENT__GRANTS__ALOW: grants.alow: there is no such setting; did you mean grants.allow?",
+            ),
             ("GO_ENT__BUDGET__DAY__USD", "five", "GO_ENT__BUDGET__DAY__USD: budget.day.usd: it should be a number"),
             ("GO_ENT__BUDGET", '{day = {usd = "x"}}', "GO_ENT__BUDGET: budget.day.usd: it should be a number"),
             (
                 "GO_ENT__ENGINE__RUNTIME",
                 "5",
-                "GO_ENT__ENGINE__RUNTIME: engine.runtime: it should be text: put it into double quotes, within those of the shell",
+                "GO_ENT__ENGINE__RUNTIME: engine.runtime: it should be text: put it into double quotes, within "
+                "those of the shell",
             ),
-            ("GO_ENT__COMMANDS__C__STDIN", "true", "GO_ENT__COMMANDS__C__STDIN: commands.c.argv: it is needed, and not given"),
-            ("GO_ENT__IMAGE__PACKAGES", '["-r x"]', "GO_ENT__IMAGE__PACKAGES: image.packages.0: '-r x' is not a requirement"),
+            (
+                "GO_ENT__COMMANDS__C__STDIN",
+                "true",
+                "GO_ENT__COMMANDS__C__STDIN: commands.c.argv: it is needed, and not given",
+            ),
+            (
+                "GO_ENT__IMAGE__PACKAGES",
+                '["-r x"]',
+                "GO_ENT__IMAGE__PACKAGES: image.packages.0: '-r x' is not a requirement",
+            ),
         ],
     )
-    def test_a_mistake_names_the_variable(self, project: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:
+    def test_a_mistake_names_the_variable(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+    ) -> None:
         write(project, "[budget]\nhard = true\n")
         monkeypatch.setenv(name, value)
         (found,) = told(project)
         assert found.startswith(said)
 
-    @pytest.mark.parametrize("name", ["GO_ENT__", "GO_ENT__A____B", "GO_ENT__\x1b[2J", "GO_ENT__" + "A__" * 5000 + "A", "GO_ENT__A B"])
+    @pytest.mark.parametrize(
+        "name", ["GO_ENT__", "GO_ENT__A____B", "GO_ENT__\x1b[2J", "GO_ENT__" + "A__" * 5000 + "A", "GO_ENT__A B"]
+    )
     def test_a_name_that_can_be_no_setting(self, project: Path, name: str) -> None:
         with pytest.raises(UnreadableSettings, match="it names no setting: write GO_ENT__SECTION__SETTING") as caught:
             read_layers(project / ".go-ent" / "config.toml", {name: "1"})
@@ -387,33 +443,49 @@ class TestEnvironment:
         assert len(str(caught.value)) < 400
 
     def test_two_names_of_one_setting(self, project: Path) -> None:
-        with pytest.raises(UnreadableSettings, match=r"GO_ENT__ENGINE__RUNTIME sets engine\.runtime too; keep one of them"):
-            read_layers(project / ".go-ent" / "config.toml", {"GO_ENT__ENGINE__RUNTIME": "a", "GO_ENT__engine__runtime": "b"})
+        with pytest.raises(
+            UnreadableSettings, match=r"GO_ENT__ENGINE__RUNTIME sets engine\.runtime too; keep one of them"
+        ):
+            read_layers(
+                project / ".go-ent" / "config.toml", {"GO_ENT__ENGINE__RUNTIME": "a", "GO_ENT__engine__runtime": "b"}
+            )
 
     def test_a_table_and_what_is_set_in_it(self, project: Path) -> None:
         write(project, "[budget]\nhard = true\n")
-        layers = read_settings(project, environ={"GO_ENT__BUDGET__DAY__USD": "2", "GO_ENT__BUDGET": "{ day = { usd = 1, tokens = 3 } }"})
+        layers = read_settings(
+            project, environ={"GO_ENT__BUDGET__DAY__USD": "2", "GO_ENT__BUDGET": "{ day = { usd = 1, tokens = 3 } }"}
+        )
         assert layers.table == {"budget": {"day": {"usd": 2, "tokens": 3}}}
         assert layers.of_file == {"budget": {"hard": True}}
 
-    def test_what_the_file_has_instead_of_a_table_is_told_of_the_file(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_the_file_has_instead_of_a_table_is_told_of_the_file(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         write(project, "engine = 5\n")
         monkeypatch.setenv("GO_ENT__ENGINE__CONCURRENCY", "8")
         (said,) = told(project)
         assert said.startswith(".go-ent/config.toml:1: engine: it should be a table")
 
     def test_other_variables_are_no_settings(self, project: Path) -> None:
-        environment = dict.fromkeys(("GO_ENT_DATA", "GO_ENT_CACHE", "GO_ENT_RUN", "GO_ENT_OWNER", "GO_ENT_TRUST_PROJECT"), "x")
+        environment = dict.fromkeys(
+            ("GO_ENT_DATA", "GO_ENT_CACHE", "GO_ENT_RUN", "GO_ENT_OWNER", "GO_ENT_TRUST_PROJECT"), "x"
+        )
         assert read_settings(project, environ=environment).table == {}
 
-    def test_a_servers_program_of_the_environment_is_not_the_files_fault(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_servers_program_of_the_environment_is_not_the_files_fault(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         write(project, "[engine]\n")
         (project / ".go-ent" / "config.toml").chmod(0o666)  # which may not start programs
         monkeypatch.setenv("GO_ENT__SERVERS__X__COMMAND", "cat")
         assert read_config(project).servers["x"].command == "cat"
 
     def test_secrets_are_not_passed_on_to_what_an_agent_uses(self) -> None:
-        kept = {"GO_ENT__GRANTS__ALLOW": "[]", "GO_ENT__BUDGET": "{day = {usd = 1}}", "GO_ENT__RUNNERS__X__ENV": '["NAME"]'}
+        kept = {
+            "GO_ENT__GRANTS__ALLOW": "[]",
+            "GO_ENT__BUDGET": "{day = {usd = 1}}",
+            "GO_ENT__RUNNERS__X__ENV": '["NAME"]',
+        }
         secret = {
             "GO_ENT__SERVERS__X__ENV__KEY": "s",
             "GO_ENT__COMMANDS__X__SET": '{ KEY = "s" }',
@@ -456,7 +528,9 @@ class TestSchema:
         """What the documentation shows of the file."""
         found = []
         for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-            for text in re.findall(r"^```toml(?: \.go-ent/config\.toml)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+            for text in re.findall(
+                r"^```toml(?: \.go-ent/config\.toml)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S
+            ):
                 if tomllib.loads(text).keys() <= SECTIONS | TOOL_SECTIONS:
                     found.append((page.name, text))
         return found
@@ -514,7 +588,17 @@ class TestFirstFile:
         assert read_engine_config(project) == EngineConfig()
         assert read_config(project) == read_config(project.parent)
         table = tomllib.loads((project / ".go-ent" / "config.toml").read_text())
-        assert {"image", "grants", "limits", "mcp_json", "engine", "budget", "executions", "context", "serve"} <= table.keys()
+        assert {
+            "image",
+            "grants",
+            "limits",
+            "mcp_json",
+            "engine",
+            "budget",
+            "executions",
+            "context",
+            "serve",
+        } <= table.keys()
 
     def test_every_example_uncommented_is_valid(self, project: Path) -> None:
         text = re.sub(r'(?m)^# ?(?=\[[\w."-]+\]$|[a-z_]+ = )', "", first_config())

@@ -84,7 +84,9 @@ class TestTheSandbox:
         assert found.said == f"run without {lacking} (Function not implemented); in force: no new privileges"
         assert fix in (found.fix or "")
 
-    def test_an_image_that_is_not_built_yet(self, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_image_that_is_not_built_yet(
+        self, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("GO_ENT_CACHE", str(tmp_path / "cache"))
         found = checks(shell)["image"]
         assert (found["ok"], found["needed"], found["fix"]) == (False, False, "go-ent image build")
@@ -109,7 +111,11 @@ class TestTheProject:
         )
         found = {check.name: check for check in settings(shell.folder)}
         assert found["grants"].said == "git.*; approval is asked for git.push"
-        assert (found["trust"].ok, found["trust"].needed, (found["trust"].fix or "").startswith("go-ent trust")) == (False, False, True)
+        assert (found["trust"].ok, found["trust"].needed, (found["trust"].fix or "").startswith("go-ent trust")) == (
+            False,
+            False,
+            True,
+        )
         shell.text("trust", "--yes")
         assert {check.name: check.ok for check in settings(shell.folder)}["trust"]
 
@@ -126,7 +132,10 @@ class TestTheProject:
 
     def test_an_execution_that_the_index_lacks(self, shell: Shell) -> None:
         shell.text("exec", "-c", "1")
-        with contextlib.closing(sqlite3.connect(shell.folder / ".go-ent" / "executions" / "index.db")) as database, database:
+        with (
+            contextlib.closing(sqlite3.connect(shell.folder / ".go-ent" / "executions" / "index.db")) as database,
+            database,
+        ):
             database.execute("DELETE FROM executions")
         assert of_record(shell)["executions"].said.startswith("the index has 0 of 1 executions")
 

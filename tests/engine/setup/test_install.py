@@ -64,7 +64,9 @@ def desk(tmp_path: Path) -> Desk:
 
 class TestTheEntry:
     @pytest.mark.parametrize(("client", "scope", "file", "section"), FILES)
-    def test_is_where_the_client_looks_and_as_it_reads_it(self, desk: Desk, client: Client, scope: Scope, file: str, section: str) -> None:
+    def test_is_where_the_client_looks_and_as_it_reads_it(
+        self, desk: Desk, client: Client, scope: Scope, file: str, section: str
+    ) -> None:
         done = desk.install("--scope", scope, "--yes", client=client)
         assert (done.returncode, done.stderr) == (0, b"")
         path = desk.folder / file
@@ -156,7 +158,12 @@ class TestAsking:
 
     def test_json_says_what_was_done(self, desk: Desk) -> None:
         desk.file.write_text("{}")
-        for arguments, state in ((["--dry-run"], "would change"), ([], "not changed"), (["--yes"], "written"), ([], "unchanged")):
+        for arguments, state in (
+            (["--dry-run"], "would change"),
+            ([], "not changed"),
+            (["--yes"], "written"),
+            ([], "unchanged"),
+        ):
             said = json.loads(desk.install("--json", *arguments).stdout)
             assert (said["state"], said["file"], said["entry"]) == (state, str(desk.file), desk.entry())
             assert bool(said["diff"]) is (state != "unchanged")
@@ -166,7 +173,9 @@ class TestAsking:
 
 class TestWhatIsAlreadyThere:
     def test_other_entries_stay_as_they_are_to_the_byte(self, desk: Desk) -> None:
-        before = '{\n\t"a" : [1,2],   "mcpServers":\t{\n\t\t"x": {"command":"y", "env":{"N":1e400}}\n\t},\n\t"z":"\\u00e4ä"}'
+        before = (
+            '{\n\t"a" : [1,2],   "mcpServers":\t{\n\t\t"x": {"command":"y", "env":{"N":1e400}}\n\t},\n\t"z":"\\u00e4ä"}'
+        )
         desk.file.write_text(before)
         assert desk.install("--yes").returncode == 0
         after = desk.file.read_text()
@@ -195,7 +204,11 @@ class TestWhatIsAlreadyThere:
         mine = {"type": "stdio", "command": "old", "args": ["serve"], "env": {"A": "b"}, "disabled": True}
         desk.file.write_text(json.dumps({"mcpServers": {"go-ent": mine}}))
         desk.install("--yes")
-        assert json.loads(desk.file.read_text())["mcpServers"]["go-ent"] == {**desk.entry(), "env": {"A": "b"}, "disabled": True}
+        assert json.loads(desk.file.read_text())["mcpServers"]["go-ent"] == {
+            **desk.entry(),
+            "env": {"A": "b"},
+            "disabled": True,
+        }
         assert b"already in" in desk.install().stdout
 
     def test_an_entry_for_a_server_of_another_kind_is_replaced_whole(self, desk: Desk) -> None:
@@ -250,7 +263,10 @@ class TestWhatIsAlreadyThere:
         ]
         assert '       "env": {\n         "A": "(hidden)"\n       },\n       "note": "(hidden)"\n' in said
         assert json.loads(desk.install("--json", "--yes").stdout)["kept"] == ["env.A", "note"]
-        assert desk.install().stdout.decode() == f"go-ent is already in {desk.file}, with what is not of this program: env.A, note\n"
+        assert (
+            desk.install().stdout.decode()
+            == f"go-ent is already in {desk.file}, with what is not of this program: env.A, note\n"
+        )
         assert "s3cret" not in said
 
     def test_escapes_in_the_file_do_not_reach_the_terminal(self, desk: Desk) -> None:
@@ -365,14 +381,27 @@ class TestAnEntryThatCameWithTheProject:
     """It does not get the person's word for what the server runs or trusts."""
 
     @pytest.mark.parametrize(
-        "name", ["GO_ENT_TRUST_PROJECT", "GO_ENT__X", "LD_PRELOAD", "PYTHONPATH", "PATH", "HOME", "XDG_DATA_HOME", "NODE_OPTIONS", "Path"]
+        "name",
+        [
+            "GO_ENT_TRUST_PROJECT",
+            "GO_ENT__X",
+            "LD_PRELOAD",
+            "PYTHONPATH",
+            "PATH",
+            "HOME",
+            "XDG_DATA_HOME",
+            "NODE_OPTIONS",
+            "Path",
+        ],
     )
     @pytest.mark.parametrize("ours", [True, False])
     def test_is_refused_with_what_was_found(self, desk: Desk, name: str, ours: bool) -> None:
         entry = {**(desk.entry() if ours else {"command": "x"}), "env": {"A": "b", name: "s3cret"}}
         text = json.dumps({"mcpServers": {"go-ent": entry}})
         desk.file.write_text(text)
-        with pytest.raises(CannotInstall, match=rf"what the server runs or trusts: env\.{name}\. Remove that .* --name") as caught:
+        with pytest.raises(
+            CannotInstall, match=rf"what the server runs or trusts: env\.{name}\. Remove that .* --name"
+        ) as caught:
             plan("claude", desk.project)
         assert "s3cret" not in str(caught.value)
         assert desk.file.read_text() == text
@@ -389,7 +418,11 @@ class TestAnEntryThatCameWithTheProject:
 
     @pytest.mark.parametrize(
         ("client", "added"),
-        [("opencode", {"environment": {"LD_PRELOAD": "x"}}), ("vscode", {"envFile": ".env"}), ("cursor", {"envFile": ""})],
+        [
+            ("opencode", {"environment": {"LD_PRELOAD": "x"}}),
+            ("vscode", {"envFile": ".env"}),
+            ("cursor", {"envFile": ""}),
+        ],
     )
     def test_is_refused_as_each_client_has_it(self, desk: Desk, client: Client, added: dict[str, Any]) -> None:
         made = plan(client, desk.project)
@@ -475,7 +508,9 @@ FORMS = st.sampled_from([None, 0, 1, 4, "\t"])
 
 @settings(deadline=None, max_examples=150)
 @given(st.dictionaries(st.text(max_size=4), VALUES, max_size=3), st.none() | SERVERS, FORMS, st.booleans())
-def test_whatever_is_in_a_file_stays(others: dict[str, Any], servers: dict[str, Any] | None, form: int | str | None, ascii_: bool) -> None:
+def test_whatever_is_in_a_file_stays(
+    others: dict[str, Any], servers: dict[str, Any] | None, form: int | str | None, ascii_: bool
+) -> None:
     """An entry is put in, put in again, and taken out: the rest is the same, and the text around it too."""
     others.pop("servers", None)
     before = {**others, **({} if servers is None else {"servers": servers}), "z": 1}

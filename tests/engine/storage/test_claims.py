@@ -86,7 +86,9 @@ class TestWhoHadIt:
         with Claim(path, "it") as claim:
             assert claim.before is None
 
-    def test_is_another_than_the_one_that_has_its_number_now(self, path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    def test_is_another_than_the_one_that_has_its_number_now(
+        self, path: Path, sleeper: subprocess.Popen[bytes]
+    ) -> None:
         number, started, rest = (identity(sleeper.pid) or "").split("-", 2)
         path.write_text(name := f"{number}-{int(started) - 1}-{rest}")
         with Claim(path, "it") as claim:
@@ -111,7 +113,9 @@ def test_a_server_knows_whose_it_is(tmp_path: Path, box: Sandbox) -> None:
     server = ServerConfig(command="sh", args=["-c", f'echo "${VARIABLE}" >{told}'])
 
     async def main() -> None:
-        async with Composer(tmp_path, config=Config(allow=("x.*",), servers={"x": server}), box=box, trusted=True) as composer:
+        async with Composer(
+            tmp_path, config=Config(allow=("x.*",), servers={"x": server}), box=box, trusted=True
+        ) as composer:
             await composer.catalogue.tools(composer.grants, "x")
 
     asyncio.run(main())

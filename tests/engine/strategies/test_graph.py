@@ -22,7 +22,9 @@ def plan(*tasks: dict[str, Any]) -> Plan:
 
 
 def done(step: Step, output: str = "", **more: Any) -> RunResult:
-    return RunResult(**{"execution_id": "e", "task_id": step.id, "status": "completed", "output": output or f"of {step.id}"} | more)
+    return RunResult(
+        **{"execution_id": "e", "task_id": step.id, "status": "completed", "output": output or f"of {step.id}"} | more
+    )
 
 
 class Host:
@@ -83,11 +85,19 @@ class TestRunning:
 
     def test_the_longest_remaining_chain_goes_first_and_weights_count(self) -> None:
         host = Host()
-        chain: list[dict[str, Any]] = [{"id": "long1"}, {"id": "long2", "depends_on": ["long1"]}, {"id": "long3", "depends_on": ["long2"]}]
+        chain: list[dict[str, Any]] = [
+            {"id": "long1"},
+            {"id": "long2", "depends_on": ["long1"]},
+            {"id": "long3", "depends_on": ["long2"]},
+        ]
         run(plan({"id": "a"}, {"id": "b"}, *chain), host, 1)
         assert host.began == ["long1", "long2", "a", "b", "long3"]
         host = Host()
-        run(plan({"id": "a"}, {"id": "odd", "metadata": {"weight": "x"}}, {"id": "heavy", "metadata": {"weight": 2.5}}), host, 1)
+        run(
+            plan({"id": "a"}, {"id": "odd", "metadata": {"weight": "x"}}, {"id": "heavy", "metadata": {"weight": 2.5}}),
+            host,
+            1,
+        )
         assert host.began == ["heavy", "a", "odd"]
 
     def test_outputs_of_dependencies_reach_the_step_and_references_are_put_in(self) -> None:
@@ -127,7 +137,13 @@ class TestFailures:
             ),
             host,
         )
-        assert statuses(results) == {"load": "failed", "clean": "skipped", "report": "skipped", "other": "completed", "last": "skipped"}
+        assert statuses(results) == {
+            "load": "failed",
+            "clean": "skipped",
+            "report": "skipped",
+            "other": "completed",
+            "last": "skipped",
+        }
         assert {results[id_].error for id_ in ("clean", "report", "last")} == {"not run: load failed"}
         assert sorted(host.began) == ["load", "other"]
 
@@ -137,7 +153,8 @@ class TestFailures:
             assert run(tasks, Host(failing=["a", "b"], pause=pause))["z"].error == "not run: b failed"
 
     @pytest.mark.parametrize(
-        ("status", "said"), [("timeout", "not run: a took too long"), ("paused", "not run: a is paused"), ("failed", "not run: a failed")]
+        ("status", "said"),
+        [("timeout", "not run: a took too long"), ("paused", "not run: a is paused"), ("failed", "not run: a failed")],
     )
     def test_what_did_not_complete_has_nothing_to_hand_on(self, status: str, said: str) -> None:
         results = run(plan({"id": "a"}, {"id": "b", "depends_on": ["a"]}), Host(status=status))
@@ -157,7 +174,12 @@ class TestFailures:
 
     def test_a_reference_that_leads_nowhere_fails_its_task_alone(self) -> None:
         host = Host()
-        results = run(plan({"id": "a"}, {"id": "b", "prompt": "${a.output.rows}", "retries": 3}, {"id": "c", "depends_on": ["a"]}), host)
+        results = run(
+            plan(
+                {"id": "a"}, {"id": "b", "prompt": "${a.output.rows}", "retries": 3}, {"id": "c", "depends_on": ["a"]}
+            ),
+            host,
+        )
         assert statuses(results) == {"a": "completed", "b": "failed", "c": "completed"}
         assert results["b"].error == "${a.output.rows}: the output of a is not JSON, so it has no fields"
         assert (results["b"].failure, results["b"].replan) == ("task", True)
@@ -177,7 +199,14 @@ class TestFailures:
         assert results["a"].status == "completed"
 
     @pytest.mark.parametrize(
-        "failed", [{"failure": "budget"}, {"failure": "auth"}, {"failure": "not_found"}, {"failure": "permission"}, {"replan": True}]
+        "failed",
+        [
+            {"failure": "budget"},
+            {"failure": "auth"},
+            {"failure": "not_found"},
+            {"failure": "permission"},
+            {"replan": True},
+        ],
     )
     def test_what_another_try_cannot_change_is_not_tried_again(self, failed: dict[str, Any]) -> None:
         host = Host(status="failed", **failed)
@@ -206,7 +235,9 @@ class TestStopping:
                 {"id": "d", "depends_on": ["b"]},
                 {"id": "never", "depends_on": ["b", "bad"]},
             )
-            results = {r.task_id: r for r in await parallel.run(given, stops, execution_id="e", concurrency=1, stop=stop)}
+            results = {
+                r.task_id: r for r in await parallel.run(given, stops, execution_id="e", concurrency=1, stop=stop)
+            }
             assert statuses(results) == {
                 "bad": "failed",
                 "waits": "skipped",
@@ -319,17 +350,29 @@ class TestHazards:
             ),
             host,
         )
-        assert statuses(results) == {"write": "failed", "read": "skipped", "again": "completed", "holds": "completed", "after": "completed"}
+        assert statuses(results) == {
+            "write": "failed",
+            "read": "skipped",
+            "again": "completed",
+            "holds": "completed",
+            "after": "completed",
+        }
         assert results["read"].error == "not run: write failed"
 
     def test_what_was_written_over_since_is_not_missed(self) -> None:
         host = Host(failing=["write"])
-        tasks = plan({"id": "write", "writes": ["out/x/a"]}, {"id": "all", "writes": ["out/x"]}, {"id": "read", "reads": ["out/"]})
+        tasks = plan(
+            {"id": "write", "writes": ["out/x/a"]},
+            {"id": "all", "writes": ["out/x"]},
+            {"id": "read", "reads": ["out/"]},
+        )
         assert statuses(run(tasks, host)) == {"write": "failed", "all": "completed", "read": "completed"}
 
     def test_readers_that_fail_keep_nobody_from_writing(self) -> None:
         host = Host(failing=["one", "two"])
-        tasks = plan({"id": "one", "reads": ["out/"]}, {"id": "two", "reads": ["out/"]}, {"id": "write", "writes": ["out/a"]})
+        tasks = plan(
+            {"id": "one", "reads": ["out/"]}, {"id": "two", "reads": ["out/"]}, {"id": "write", "writes": ["out/a"]}
+        )
         assert statuses(run(tasks, host)) == {"one": "failed", "two": "failed", "write": "completed"}
         assert host.events[-2:] == [("began", "write"), ("ended", "write")]
 
@@ -349,13 +392,23 @@ class TestHazards:
         half = 2000
         writers = [GraphNode(writes=(f"src/{number}",)) for number in range(half)]
         readers = [GraphNode(reads=("src/",)) for _ in range(half)]
-        for nodes in (writers + readers, readers + writers, [node for pair in zip(writers, readers, strict=True) for node in pair]):
+        for nodes in (
+            writers + readers,
+            readers + writers,
+            [node for pair in zip(writers, readers, strict=True) for node in pair],
+        ):
             graph = build([str(number) for number in range(2 * half)], nodes)
             assert sum(graph.waits) <= 4 * len(nodes)
 
     @pytest.mark.parametrize(
         ("path", "parts"),
-        [("a//b/./c/", (".", "a", "b", "c")), ("/a", ("/", "a")), (".", (".",)), ("../a", (".", "..", "a")), ("a/**/b", (".", "a"))],
+        [
+            ("a//b/./c/", (".", "a", "b", "c")),
+            ("/a", ("/", "a")),
+            (".", (".",)),
+            ("../a", (".", "..", "a")),
+            ("a/**/b", (".", "a")),
+        ],
     )
     def test_paths_are_compared_by_their_parts(self, path: str, parts: tuple[str, ...]) -> None:
         assert path_parts(path) == parts
@@ -393,7 +446,9 @@ def overlap(one: str, other: str) -> bool:
 
 def touch(one: PlanTask, other: PlanTask) -> bool:
     """Whether two tasks must not run at once."""
-    pairs = [(a, b) for a in one.writes for b in (*other.writes, *other.reads)] + [(a, b) for a in one.reads for b in other.writes]
+    pairs = [(a, b) for a in one.writes for b in (*other.writes, *other.reads)] + [
+        (a, b) for a in one.reads for b in other.writes
+    ]
     return bool(set(one.mutex) & set(other.mutex)) or any(overlap(a, b) for a, b in pairs)
 
 
@@ -431,7 +486,9 @@ def test_any_graph_runs_each_task_once_in_order_and_within_bounds(
 
 
 def check_who_was_skipped(given_plan: Plan, results: dict[str, RunResult]) -> None:
-    """Whoever reads what a task that did not complete was the last to write; and nobody who needs nothing of such a task."""
+    """Whoever reads what a task that did not complete was the last to write; and nobody who needs nothing of such a
+    task.
+    """
     order = [given_plan.task[index] for index in topological(list(given_plan.index), given_plan.needs)]
     for place, task in enumerate(order):
         earlier = order[:place]
@@ -484,7 +541,9 @@ def test_no_more_tasks_of_the_loop_exist_than_may_run() -> None:
 
         chain = [{"id": f"c{number}", "depends_on": [f"c{number - 1}"] if number else []} for number in range(500)]
         wide = [{"id": f"w{number}", "writes": [f"out/{number}"]} for number in range(500)]
-        results = await parallel.run(plan(*chain, *wide, {"id": "end", "reads": ["out/"]}), no_op, execution_id="e", concurrency=8)
+        results = await parallel.run(
+            plan(*chain, *wide, {"id": "end", "reads": ["out/"]}), no_op, execution_id="e", concurrency=8
+        )
         assert all(result.ok for result in results)
         assert most <= 8 + 2  # the graph itself and its watch
 

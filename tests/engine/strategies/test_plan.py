@@ -80,14 +80,28 @@ class TestReading:
             ("p.toml", '[[task]]\nid = "a"', r"p\.toml: task 1 \(a\): a task needs a description"),
             ("p.toml", '[[task]]\nid = "a"\nprompt = "x"\nretries = 11', r"p\.toml: task 1 \(a\): retries: .* 10"),
             ("p.toml", '[[task]]\nid = "a b"\nprompt = "x"', r"p\.toml: task 1 \(a b\): id: "),
-            ("p.toml", '[[task]]\nid = "a"\nprompt = "x"\nneeds = ["b"]', r"p\.toml: task 1 \(a\): needs: there is no such setting"),
+            (
+                "p.toml",
+                '[[task]]\nid = "a"\nprompt = "x"\nneeds = ["b"]',
+                r"p\.toml: task 1 \(a\): needs: there is no such setting",
+            ),
             ("p.toml", '[[task]]\nid = "a"\nprompt = "x"\nmutex = "db"', r"p\.toml: task 1 \(a\): mutex: "),
-            ("p.toml", '[[task]]\nid = "a"\nprompt = "x"\ntype = "chore"', r"task 1 \(a\): type: .*'feature', 'bugfix'"),
+            (
+                "p.toml",
+                '[[task]]\nid = "a"\nprompt = "x"\ntype = "chore"',
+                r"task 1 \(a\): type: .*'feature', 'bugfix'",
+            ),
             ("p.toml", 'concurrency = 0\n[[task]]\nid = "a"\nprompt = "x"', r"p\.toml: concurrency: "),
-            ("p.toml", '[[task]]\nid = "a"\nprompt = "x"\nstrategy = "multi"', r"task 1 \(a\): strategy: a task of a plan is one step"),
+            (
+                "p.toml",
+                '[[task]]\nid = "a"\nprompt = "x"\nstrategy = "multi"',
+                r"task 1 \(a\): strategy: a task of a plan is one step",
+            ),
         ],
     )
-    def test_an_error_names_the_file_the_task_and_the_field(self, tmp_path: Path, name: str, text: str, said: str) -> None:
+    def test_an_error_names_the_file_the_task_and_the_field(
+        self, tmp_path: Path, name: str, text: str, said: str
+    ) -> None:
         with pytest.raises(BadTask, match=said):
             read_plan(written(tmp_path, name, text))
 
@@ -102,7 +116,9 @@ class TestReading:
         with pytest.raises(BadTask, match="not UTF-8"):
             read_plan(tmp_path / "latin.toml")
 
-    @pytest.mark.parametrize("data", [None, [], "x", {"task": 3}, {"task": ["x"]}, {"task": [None]}, {"task": {"id": "a"}}])
+    @pytest.mark.parametrize(
+        "data", [None, [], "x", {"task": 3}, {"task": ["x"]}, {"task": [None]}, {"task": {"id": "a"}}]
+    )
     def test_data_of_another_shape_is_refused(self, data: Any) -> None:
         with pytest.raises(BadTask):
             parse_plan(data)
@@ -113,8 +129,14 @@ class TestGraphs:
         ("given", "said"),
         [
             ([{"id": "a"}, {"id": "b"}, {"id": "a"}], "there are several tasks with the id a"),
-            ([{"id": "a", "depends_on": ["z"]}, {"id": "b"}], "task a: depends_on: there is no task z; there are: a, b"),
-            ([{"id": "a", "prompt": "${z.output}"}], r"task a: description: \$\{z\.output\} names no task; there are: a"),
+            (
+                [{"id": "a", "depends_on": ["z"]}, {"id": "b"}],
+                "task a: depends_on: there is no task z; there are: a, b",
+            ),
+            (
+                [{"id": "a", "prompt": "${z.output}"}],
+                r"task a: description: \$\{z\.output\} names no task; there are: a",
+            ),
             ([{"id": "a", "depends_on": ["a"]}], "task a: it depends on itself"),
             ([{"id": "a", "prompt": "${a.output}"}], "task a: it depends on itself"),
             ([{"id": "a", "depends_on": ["b"]}, {"id": "b", "depends_on": ["a"]}], "in a circle: a → b → a$"),
@@ -129,7 +151,9 @@ class TestGraphs:
             ),
         ],
     )
-    def test_duplicates_unknown_ids_and_circles_are_refused_up_front(self, given: list[dict[str, Any]], said: str) -> None:
+    def test_duplicates_unknown_ids_and_circles_are_refused_up_front(
+        self, given: list[dict[str, Any]], said: str
+    ) -> None:
         with pytest.raises(BadTask, match=said):
             parse_plan({"task": [{"prompt": "x", **task} for task in given]})
 
@@ -140,7 +164,11 @@ class TestGraphs:
         assert len(str(error.value)) < 400
 
     def test_a_reference_is_a_dependency(self) -> None:
-        plan = parse_plan(tasks({"id": "a"}, {"id": "b", "context": "${a.output}"}, {"id": "c", "inputs": {"x": [{"y": "${b.output}"}]}}))
+        plan = parse_plan(
+            tasks(
+                {"id": "a"}, {"id": "b", "context": "${a.output}"}, {"id": "c", "inputs": {"x": [{"y": "${b.output}"}]}}
+            )
+        )
         assert plan.needs == ((), (0,), (1,))
 
 
@@ -192,7 +220,10 @@ class TestReferences:
             ("$${text.output} is ${text.output}", "${text.output} is plain text"),
             ("${evil.output}", '${text.output} composed:x {"a": 1}'),
             ("${HOME} and $5 and ${}", "${HOME} and $5 and ${}"),
-            ({"a": ["${text.output}", {"b": "${json.output.rows.0.n}"}], "n": 3}, {"a": ["plain text", {"b": 1}], "n": 3}),
+            (
+                {"a": ["${text.output}", {"b": "${json.output.rows.0.n}"}], "n": 3},
+                {"a": ["plain text", {"b": 1}], "n": 3},
+            ),
         ],
     )
     def test_in_inputs_a_whole_reference_keeps_its_type(self, template: Any, expected: Any) -> None:
@@ -298,7 +329,9 @@ class TestArguments:
         assert self.command("x", "--rows=${tool.structured.rows}") == ("x", "--rows=[1, 2]")
 
     def test_it_does_not_become_an_option(self) -> None:
-        with pytest.raises(BadTask, match=r'command\.1: \$\{option\.output\} became an option, \'-rf\'; put a "--" before it'):
+        with pytest.raises(
+            BadTask, match=r'command\.1: \$\{option\.output\} became an option, \'-rf\'; put a "--" before it'
+        ):
             self.command("rm", "${option.output}")
         assert self.command("rm", "--", "${option.output}") == ("rm", "--", "-rf")
         assert self.command("rm", "-${option.output}", "./${option.output}") == ("rm", "--rf", "./-rf")

@@ -86,7 +86,9 @@ def test_a_cancel_that_never_comes_holds_nothing_up() -> None:
 
 async def test_results_come_in_completion_order_and_callbacks_carry_the_task() -> None:
     gate, told = Gate(), []
-    pool = asyncio.create_task(run_with_concurrency([1, 2, 3], gate, 3, lambda task, result: told.append((task, result))))
+    pool = asyncio.create_task(
+        run_with_concurrency([1, 2, 3], gate, 3, lambda task, result: told.append((task, result)))
+    )
     for task in (2, 3, 1):
         gate.open(task)
         await settle()
@@ -107,14 +109,18 @@ def test_an_error_is_told_with_its_task_and_the_rest_goes_on() -> None:
         await asyncio.sleep(0)
         errors.append((task, error))
 
-    answer = asyncio.run(run_with_concurrency([1, 2, 3], fails_on_2, 1, lambda task, result: results.append((task, result)), on_error))
+    answer = asyncio.run(
+        run_with_concurrency([1, 2, 3], fails_on_2, 1, lambda task, result: results.append((task, result)), on_error)
+    )
     assert answer == [1, 3]
     assert results == [(1, 1), (3, 3)]
     assert [(task, repr(error)) for task, error in errors] == [(2, "KeyError('two')")]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_callback_that_raises_loses_no_result_and_counts_no_error(is_async: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_that_raises_loses_no_result_and_counts_no_error(
+    is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fails_on_2(task: int) -> int:
         if task == 2:
             raise KeyError(task)
@@ -135,7 +141,9 @@ def test_a_callback_that_raises_loses_no_result_and_counts_no_error(is_async: bo
         on_result(task, result)
 
     with caplog.at_level(logging.WARNING, "go_ent.engine"):
-        answer = asyncio.run(run_with_concurrency([1, 2, 3], fails_on_2, 1, on_result_later if is_async else on_result, on_error))
+        answer = asyncio.run(
+            run_with_concurrency([1, 2, 3], fails_on_2, 1, on_result_later if is_async else on_result, on_error)
+        )
     assert answer == [1, 3]
     assert told == [("result", 1), ("error", 2), ("result", 3)]
     assert [record.message.partition(" ")[0] for record in caplog.records] == ["on_result", "on_error", "on_result"]
@@ -192,7 +200,9 @@ def test_cancel_starts_nothing_more_cancels_what_runs_and_keeps_what_was_complet
         gate, cancel, errors = Gate(), asyncio.Event(), []
         gate.open(1)
         pool = asyncio.create_task(
-            run_with_concurrency(range(10), gate, 2, on_error=lambda task, error: errors.append((task, error)), cancel=cancel)
+            run_with_concurrency(
+                range(10), gate, 2, on_error=lambda task, error: errors.append((task, error)), cancel=cancel
+            )
         )
         await settle()
         cancel.set()
@@ -213,7 +223,9 @@ async def test_a_callback_may_cancel_and_then_nothing_more_starts(concurrency: i
         started.append(task)
         return task
 
-    assert await run_with_concurrency(tasks, run, concurrency, lambda _task, _result: cancel.set(), cancel=cancel) == [0]
+    assert await run_with_concurrency(tasks, run, concurrency, lambda _task, _result: cancel.set(), cancel=cancel) == [
+        0
+    ]
     assert started == [0]
     following = next(tasks)
     assert await run_with_concurrency(tasks, run, concurrency, cancel=cancel) == []
@@ -238,7 +250,9 @@ def test_cancelling_the_call_leaves_nothing_running() -> None:
 async def test_a_task_that_takes_too_long_is_an_error() -> None:
     gate, errors = Gate(), []
     gate.open(2)
-    answer = await run_with_concurrency([1, 2], gate, 2, on_error=lambda task, error: errors.append((task, type(error))), timeout_s=0.01)
+    answer = await run_with_concurrency(
+        [1, 2], gate, 2, on_error=lambda task, error: errors.append((task, type(error))), timeout_s=0.01
+    )
     assert answer == [2]
     assert errors == [(1, TimeoutError)]
     assert gate.cancelled == [1]
@@ -263,7 +277,14 @@ def test_a_failure_is_tried_again_with_growing_pauses(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("go_ent.engine.strategies.pool.asyncio.sleep", sleep)
     answer = asyncio.run(
-        run_with_concurrency([1, 9], third_time_lucky, 1, on_error=lambda _task, error: errors.append(str(error)), retries=3, backoff_s=0.5)
+        run_with_concurrency(
+            [1, 9],
+            third_time_lucky,
+            1,
+            on_error=lambda _task, error: errors.append(str(error)),
+            retries=3,
+            backoff_s=0.5,
+        )
     )
     assert answer == [1]
     assert tries == [1, 1, 1, 9, 9, 9, 9]
@@ -282,7 +303,12 @@ def test_a_cancelled_error_of_its_own_is_a_failure_of_that_task_and_not_tried_ag
 
     answer = asyncio.run(
         run_with_concurrency(
-            [1, 2], cancels_itself, 1, on_error=lambda task, error: errors.append((task, type(error))), retries=5, backoff_s=0
+            [1, 2],
+            cancels_itself,
+            1,
+            on_error=lambda task, error: errors.append((task, type(error))),
+            retries=5,
+            backoff_s=0,
         )
     )
     assert answer == [2]
@@ -297,7 +323,9 @@ def test_a_cancelled_error_of_its_own_is_a_failure_of_that_task_and_not_tried_ag
     failing=st.sets(st.integers(0, 29)),
     retries=st.integers(0, 2),
 )
-def test_each_task_ends_exactly_once_and_never_too_many_run(pauses: list[int], concurrency: int, failing: set[int], retries: int) -> None:
+def test_each_task_ends_exactly_once_and_never_too_many_run(
+    pauses: list[int], concurrency: int, failing: set[int], retries: int
+) -> None:
     running, most = 0, 0
     results: list[int] = []
     errors: list[int] = []
@@ -362,7 +390,11 @@ HEARD = [("start", 1), ("odd", 1), ("start", 2), ("result", 20)]
 @pytest.mark.parametrize("kind", ["object", "Callbacks", "mapping"])
 def test_callbacks_are_taken_as_one_object(kind: str, as_keyword: bool) -> None:
     listener = Listener()
-    parts: dict[str, Any] = {"on_start": listener.on_start, "on_result": listener.on_result, "on_error": listener.on_error}
+    parts: dict[str, Any] = {
+        "on_start": listener.on_start,
+        "on_result": listener.on_result,
+        "on_error": listener.on_error,
+    }
     given: Any = {"object": listener, "Callbacks": Callbacks(**parts), "mapping": parts}[kind]
     pool = (
         run_with_concurrency([1, 2], odd_ones_fail, 1, callbacks=given)
@@ -376,7 +408,9 @@ def test_callbacks_are_taken_as_one_object(kind: str, as_keyword: bool) -> None:
 def test_an_object_with_one_callback_goes_with_others_given_alone() -> None:
     listener, errors = Listener(), list[int]()
     only = Callbacks(on_result=listener.on_result)
-    asyncio.run(run_with_concurrency([1, 2], odd_ones_fail, 1, on_error=lambda task, _: errors.append(task), callbacks=only))
+    asyncio.run(
+        run_with_concurrency([1, 2], odd_ones_fail, 1, on_error=lambda task, _: errors.append(task), callbacks=only)
+    )
     assert (listener.heard, errors) == ([("result", 20)], [1])
 
 

@@ -11,7 +11,18 @@ import pytest
 from go_ent.engine.core.errors import BadTask, BudgetExceeded, NeedsApproval, NoRuntime
 from go_ent.engine.core.models import RunResult, Task, TaskResult, TaskType, Tokens
 from go_ent.engine.core.step import Step
-from go_ent.engine.strategies import ROLES, Complexity, aggregate, chain_for, choose, complexity, multi, parallel, parse_plan, single
+from go_ent.engine.strategies import (
+    ROLES,
+    Complexity,
+    aggregate,
+    chain_for,
+    choose,
+    complexity,
+    multi,
+    parallel,
+    parse_plan,
+    single,
+)
 from go_ent.engine.strategies.auto import HANDOFF, LARGE, SMALL
 from go_ent.engine.strategies.multi import CHAINS
 from tests.support import ROOT
@@ -190,18 +201,50 @@ class TestAuto:
             ({"description": "composed:clean {}"}, "auto", "single", "it needs no model"),
             ({"description": "x"}, "multi", "multi", "the configuration prefers it"),
             ({"description": "x"}, "parallel", "single", "type other, complexity low"),
-            ({"description": "Design it", "type": "architecture", "role": "architect"}, "auto", "single", "it is for the role architect"),
+            (
+                {"description": "Design it", "type": "architecture", "role": "architect"},
+                "auto",
+                "single",
+                "it is for the role architect",
+            ),
             ({"description": "Add a flag", "type": "feature"}, "auto", "multi", "type feature, complexity medium"),
             ({"description": "Add a tiny flag", "type": "feature"}, "auto", "single", "type feature, complexity low"),
             ({"description": "Fix it", "type": "bugfix"}, "auto", "single", "type bugfix, complexity low"),
-            ({"description": "Fix it", "type": "bugfix", "files": ["a", "b"]}, "auto", "multi", "type bugfix, complexity medium"),
-            ({"description": "Design it", "type": "architecture"}, "auto", "multi", "type architecture, complexity medium"),
-            ({"description": "Test it", "type": "test", "files": ["a"] * 5}, "auto", "single", "type test, complexity medium"),
-            ({"description": "x schema", "type": "test", "files": ["a"] * 5}, "auto", "multi", "type test, complexity high"),
-            ({"description": "security protocol", "type": "review", "files": ["a"] * 5}, "auto", "single", "type review, complexity high"),
+            (
+                {"description": "Fix it", "type": "bugfix", "files": ["a", "b"]},
+                "auto",
+                "multi",
+                "type bugfix, complexity medium",
+            ),
+            (
+                {"description": "Design it", "type": "architecture"},
+                "auto",
+                "multi",
+                "type architecture, complexity medium",
+            ),
+            (
+                {"description": "Test it", "type": "test", "files": ["a"] * 5},
+                "auto",
+                "single",
+                "type test, complexity medium",
+            ),
+            (
+                {"description": "x schema", "type": "test", "files": ["a"] * 5},
+                "auto",
+                "multi",
+                "type test, complexity high",
+            ),
+            (
+                {"description": "security protocol", "type": "review", "files": ["a"] * 5},
+                "auto",
+                "single",
+                "type review, complexity high",
+            ),
         ],
     )
-    def test_the_first_rule_that_fits_holds(self, task: dict[str, Any], preferred: Any, strategy: str, reason: str) -> None:
+    def test_the_first_rule_that_fits_holds(
+        self, task: dict[str, Any], preferred: Any, strategy: str, reason: str
+    ) -> None:
         made = Task.model_validate(task)
         assert {choose(made, preferred) for _ in range(20)} == {(strategy, reason)}
 
@@ -212,7 +255,10 @@ class TestAuto:
 
     @pytest.mark.parametrize(
         ("task", "said"),
-        [({"description": "x", "strategy": "parallel"}, "give a plan"), ({"command": ["x"], "strategy": "multi"}, "use single")],
+        [
+            ({"description": "x", "strategy": "parallel"}, "give a plan"),
+            ({"command": ["x"], "strategy": "multi"}, "use single"),
+        ],
     )
     def test_a_strategy_that_cannot_be_is_refused(self, task: dict[str, Any], said: str) -> None:
         with pytest.raises(BadTask, match=said):
@@ -254,13 +300,24 @@ class TestAnswer:
     )
     def test_the_status_goes_by_what_was_produced(self, results: list[RunResult], status: str) -> None:
         answer = aggregate("e", "single", "because", results)
-        assert (answer.status, answer.strategy, answer.strategy_reason, answer.execution_id) == (status, "single", "because", "e")
+        assert (answer.status, answer.strategy, answer.strategy_reason, answer.execution_id) == (
+            status,
+            "single",
+            "because",
+            "e",
+        )
         assert answer.steps == tuple(results)
         assert (answer.error is None) == (status == "COMPLETE")
 
     def test_metrics_add_up_what_ran(self) -> None:
         results = [
-            result("a", cost_usd=0.25, tokens=Tokens(input=10, output=5, cache_read=100), duration_ms=30, runtime="claude-code"),
+            result(
+                "a",
+                cost_usd=0.25,
+                tokens=Tokens(input=10, output=5, cache_read=100),
+                duration_ms=30,
+                runtime="claude-code",
+            ),
             result("b", "failed", cost_usd=0.5, tokens=Tokens(output=1), duration_ms=12, runtime="claude-code"),
             result("c", "skipped"),
         ]
@@ -275,7 +332,10 @@ class TestAnswer:
         assert aggregate("e", "single", "", [result("a", "interrupted"), result("b", "skipped")]).metrics is None
         assert aggregate("e", "single", "", []).metrics is None
         absent = [{"runtime": "claude-code", "status": "failed", "failure": "not_found"}]
-        assert aggregate("e", "single", "", [result("a", "failed", runtime="claude-code", attempts=absent)]).metrics is None
+        assert (
+            aggregate("e", "single", "", [result("a", "failed", runtime="claude-code", attempts=absent)]).metrics
+            is None
+        )
 
     def test_an_unknown_cost_is_never_0(self) -> None:
         unknown = result("a", runtime="open-code", duration_ms=3)
@@ -297,10 +357,18 @@ class TestAnswer:
 
     def test_the_output_of_single_is_that_of_its_task_or_of_all_in_order(self) -> None:
         assert aggregate("e", "single", "", [result(output="x")]).output == "x"
-        assert aggregate("e", "single", "", [result("1", output="x"), result("2", output="y")]).output == "## 1\n\nx\n\n## 2\n\ny"
+        assert (
+            aggregate("e", "single", "", [result("1", output="x"), result("2", output="y")]).output
+            == "## 1\n\nx\n\n## 2\n\ny"
+        )
 
     def test_the_output_of_multi_is_the_last_role_s(self) -> None:
-        assert aggregate("e", "multi", "", [result("1", output="x"), result("2", output="y"), result("3", "skipped")]).output == "y"
+        assert (
+            aggregate(
+                "e", "multi", "", [result("1", output="x"), result("2", output="y"), result("3", "skipped")]
+            ).output
+            == "y"
+        )
 
     def test_the_output_of_a_graph_is_that_of_its_leaves_in_plan_order(self) -> None:
         plan = parse_plan(
@@ -326,7 +394,10 @@ class TestAnswer:
         assert answer("a") == ""
 
     def test_the_error_names_causes_and_counts_the_rest(self) -> None:
-        results = [result(f"t{number}", "failed", error="no") for number in range(7)] + [result("s", "skipped"), result("ok")]
+        results = [result(f"t{number}", "failed", error="no") for number in range(7)] + [
+            result("s", "skipped"),
+            result("ok"),
+        ]
         assert aggregate("e", "parallel", "", results).error == (
             "t0 failed: no; t1 failed: no; t2 failed: no; t3 failed: no; t4 failed: no; and 2 more; 1 not run"
         )

@@ -25,7 +25,9 @@ def test_a_million_blanks_are_counted() -> None:
     assert count("a b\n" * 40_000) == len(encoding().encode_ordinary("a b\n" * 40_000))
 
 
-@pytest.mark.parametrize("line", ["plain words here\n", "    indented code(x)\r\n", "/path/first\n\n", "日本語\n", '{"a": 1},\n'])
+@pytest.mark.parametrize(
+    "line", ["plain words here\n", "    indented code(x)\r\n", "/path/first\n\n", "日本語\n", '{"a": 1},\n']
+)
 def test_long_text_is_counted_as_if_it_were_whole(line: str) -> None:
     text = line * (2 * SLICE // len(line))
     whole = encoding().encode_ordinary(text)

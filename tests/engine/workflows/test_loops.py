@@ -66,19 +66,35 @@ PASSES, FAILS = CommandCheck(argv=("true",)), CommandCheck(argv=("sh", "-c", "ec
 MARKED = CommandCheck.parse("test -e done")
 
 
-def result(output: str = "", error: str | None = None, *, structured: Any = None, usd: float | None = 0.1, **fields: Any) -> TaskResult:
+def result(
+    output: str = "", error: str | None = None, *, structured: Any = None, usd: float | None = 0.1, **fields: Any
+) -> TaskResult:
     failure = fields.pop("failure", None)
     ran = fields.pop("ran", "completed" if error is None else "failed")
     step = RunResult(
-        execution_id="x", status=ran, structured=structured, failure=failure, tokens=Tokens(input=100), cost_usd=usd, duration_ms=5
+        execution_id="x",
+        status=ran,
+        structured=structured,
+        failure=failure,
+        tokens=Tokens(input=100),
+        cost_usd=usd,
+        duration_ms=5,
     )
     metrics = Metrics(tokens_used=100, duration_ms=5, cost_usd=usd)
-    given = {"execution_id": "x", "strategy": "single", "metrics": metrics, "steps": (step,), "output": output, "error": error}
+    given = {
+        "execution_id": "x",
+        "strategy": "single",
+        "metrics": metrics,
+        "steps": (step,),
+        "output": output,
+        "error": error,
+    }
     return TaskResult(**{"status": "COMPLETE" if error is None else "BLOCKED", **given, **fields})
 
 
 class Agent(Executions):
-    """An engine whose executions do what a function says, with the number of the execution; tools and models answer in turn.
+    """An engine whose executions do what a function says, with the number of the execution; tools and models answer in
+    turn.
 
     Before each it holds *holds* dollars: that is what counts where a cost is not known, or was never told.
     """
@@ -120,7 +136,13 @@ class Agent(Executions):
         return await self.wait(await self.start(task))
 
     async def call_model(
-        self, system: str, user: str, options: ModelOptions, *, limit: BudgetLimit | None = None, parent: str | None = None
+        self,
+        system: str,
+        user: str,
+        options: ModelOptions,
+        *,
+        limit: BudgetLimit | None = None,
+        parent: str | None = None,
     ) -> ModelReply:
         self.judged.append((system, user, options))
         self.limits.append((limit, parent))
@@ -221,7 +243,9 @@ class TestIterating:
         ended = run(Loop.start(project, TASK, PASSES), agent)
         assert [(one.status, one.passed) for one in ended.iterations] == [("BLOCKED", False), ("COMPLETE", True)]
         assert ended.iterations[0].check is None
-        assert agent.asked[1][2] == ("Iteration 1 did not succeed. The execution itself ended as BLOCKED: can't find x",)
+        assert agent.asked[1][2] == (
+            "Iteration 1 did not succeed. The execution itself ended as BLOCKED: can't find x",
+        )
 
     def test_ends_after_as_many_iterations_as_it_may_have(self, project: Path) -> None:
         agent = Agent(lambda number: result(error=f"error {number}"))
@@ -301,8 +325,12 @@ class TestBudget:
         assert (len(agent.asked), ended.status) == (2, "BLOCKED")
         assert agent.asked[1][0].budget == BudgetLimit(tokens=50)
 
-    @pytest.mark.parametrize("blocked", [result(error="no money", failure="budget"), BudgetExceeded("day", "$5", "$1", "$5")])
-    def test_an_execution_that_does_not_fit_a_budget_ends_it(self, project: Path, blocked: TaskResult | Exception) -> None:
+    @pytest.mark.parametrize(
+        "blocked", [result(error="no money", failure="budget"), BudgetExceeded("day", "$5", "$1", "$5")]
+    )
+    def test_an_execution_that_does_not_fit_a_budget_ends_it(
+        self, project: Path, blocked: TaskResult | Exception
+    ) -> None:
         agent = Agent(lambda _: blocked)
         ended = run(Loop.start(project, TASK, PASSES), agent)
         assert (len(agent.asked), ended.state, ended.status) == (1, "failed", "BLOCKED")
@@ -311,8 +339,16 @@ class TestBudget:
     def test_a_cost_that_is_not_known_counts_as_what_was_held_and_is_said(self, project: Path) -> None:
         agent = Agent(lambda number: result(error=f"error {number}", usd=None), holds=0.4)
         ended = run(Loop.start(project, TASK, PASSES, budget=BudgetLimit(usd=1)), agent)
-        assert (len(agent.asked), ended.status, ended.message) == (3, "BLOCKED", "the budget of the loop is spent: $1.2000 of $1.0000")
-        assert [task.budget.usd for task, _, _ in agent.asked if task.budget is not None] == [1, pytest.approx(0.6), pytest.approx(0.2)]
+        assert (len(agent.asked), ended.status, ended.message) == (
+            3,
+            "BLOCKED",
+            "the budget of the loop is spent: $1.2000 of $1.0000",
+        )
+        assert [task.budget.usd for task, _, _ in agent.asked if task.budget is not None] == [
+            1,
+            pytest.approx(0.6),
+            pytest.approx(0.2),
+        ]
         assert (ended.metrics.cost_usd, ended.metrics.tokens_used) == (None, 300)
         assert ended.warnings == ("the cost of 3 runs is not known: against $1 it is counted as what was held",)
 
@@ -330,7 +366,10 @@ class TestBudget:
         agent = Agent(replies=[verdict, ModelFailed("no answer")], holds=0.1)
         loop = Loop.start(project, TASK, ModelCheck(criterion="good"), budget=BudgetLimit(usd=1), max_iterations=2)
         run(loop, agent)
-        assert [limit.usd for limit, _ in agent.limits if limit is not None] == [pytest.approx(0.9), pytest.approx(0.78)]
+        assert [limit.usd for limit, _ in agent.limits if limit is not None] == [
+            pytest.approx(0.9),
+            pytest.approx(0.78),
+        ]
         assert [parent for _, parent in agent.limits] == [loop.id, loop.id]
         assert loop.state.counted_usd == pytest.approx(0.32)  # what the call held that told no cost is counted
 
@@ -345,7 +384,10 @@ class TestBudget:
         loop = Loop.start(project, TASK, ToolCheck(tool="verify"), budget=BudgetLimit(usd=0.4))
         ended = run(loop, agent)
         budgets = [task.budget.usd for task in agent.checked if task.budget is not None]
-        assert budgets == [pytest.approx(0.3), pytest.approx(1e-6)]  # nothing is left: what costs nothing may run all the same
+        assert budgets == [
+            pytest.approx(0.3),
+            pytest.approx(1e-6),
+        ]  # nothing is left: what costs nothing may run all the same
         assert (ended.status, len(loop.state.executions)) == ("COMPLETE", 4)
         assert loop.state.counted_usd == pytest.approx(0.9)
 
@@ -372,7 +414,12 @@ class TestInterrupting:
         first = Agent(work)
         loop = Loop.start(project, TASK, MARKED)
         paused = run(loop, first, stop)
-        assert (paused.state, paused.status, len(paused.iterations), paused.message) == ("paused", "PARTIAL", 1, "interrupted")
+        assert (paused.state, paused.status, len(paused.iterations), paused.message) == (
+            "paused",
+            "PARTIAL",
+            1,
+            "interrupted",
+        )
         assert paused.metrics.tokens_used == 200
         assert paused.result is not None
         assert paused.result.output == "half"
@@ -380,7 +427,11 @@ class TestInterrupting:
         second = Agent()
         loop = Loop.resume(project, loop.id)
         ended = run(loop, second)
-        assert (ended.status, [one.number for one in ended.iterations], ended.metrics.tokens_used) == ("COMPLETE", [1, 2], 300)
+        assert (ended.status, [one.number for one in ended.iterations], ended.metrics.tokens_used) == (
+            "COMPLETE",
+            [1, 2],
+            300,
+        )
         assert (second.asked, second.resumed) == ([], [ended.iterations[1].execution_id])
         assert loop.state.under_way is None
 
@@ -389,7 +440,9 @@ class TestInterrupting:
         half = RunResult(execution_id="x", task_id="two", status="interrupted", tokens=Tokens(input=1), cost_usd=0.01)
         whole = half.model_copy(update={"status": "completed", "tokens": Tokens(input=5), "cost_usd": 0.05})
         first = Agent(lambda _: result(error="interrupted", status="PARTIAL", steps=(done, half)))
-        second = Agent(lambda _: result(steps=(done, whole), metrics=Metrics(tokens_used=15, duration_ms=5, cost_usd=0.15)))
+        second = Agent(
+            lambda _: result(steps=(done, whole), metrics=Metrics(tokens_used=15, duration_ms=5, cost_usd=0.15))
+        )
         loop = Loop.start(project, TASK, PASSES)
         assert run(loop, first).metrics.tokens_used == 1
         ended = run(loop, second)
@@ -409,7 +462,9 @@ class TestInterrupting:
 
     def test_one_that_is_gone_is_begun_anew_and_still_counted(self, project: Path) -> None:
         loop = Loop.start(project, TASK, ToolCheck(tool="verify"), budget=BudgetLimit(usd=1))
-        run(loop, Agent(lambda _: result(error="interrupted", status="PARTIAL", ran="interrupted", usd=None), holds=0.3))
+        run(
+            loop, Agent(lambda _: result(error="interrupted", status="PARTIAL", ran="interrupted", usd=None), holds=0.3)
+        )
         shutil.rmtree(project / ".go-ent" / "executions" / str(loop.state.under_way))
         again = Agent(tools=[result(structured=True)])
         assert run(Loop.resume(project, loop.id), again).status == "COMPLETE"
@@ -494,7 +549,9 @@ class TestInterrupting:
         asyncio.run(main())
         assert (loop.state.status, loop.state.begun, loop.run_by) == ("paused", None, None)
 
-    def test_one_that_is_cancelled_while_it_runs_ends_with_its_execution_and_the_cost_is_kept(self, project: Path) -> None:
+    def test_one_that_is_cancelled_while_it_runs_ends_with_its_execution_and_the_cost_is_kept(
+        self, project: Path
+    ) -> None:
         def work(_: int) -> TaskResult:
             Loop(project, loop.id).cancel()
             return result()
@@ -502,7 +559,12 @@ class TestInterrupting:
         agent = Agent(work)
         loop = Loop.start(project, TASK, PASSES)
         ended = run(loop, agent)
-        assert (ended.state, ended.status, len(agent.asked), ended.metrics.tokens_used) == ("cancelled", "PARTIAL", 1, 100)
+        assert (ended.state, ended.status, len(agent.asked), ended.metrics.tokens_used) == (
+            "cancelled",
+            "PARTIAL",
+            1,
+            100,
+        )
 
     def test_only_what_the_table_has_can_follow(self) -> None:
         for now in get_args(LoopStatus):
@@ -578,7 +640,12 @@ class TestKilled:
         (project / "done").touch()
         agent = Agent()
         ended = run(loop, agent)
-        assert (ended.status, agent.asked, agent.resumed, len(ended.iterations)) == ("COMPLETE", [], [left.under_way], 2)
+        assert (ended.status, agent.asked, agent.resumed, len(ended.iterations)) == (
+            "COMPLETE",
+            [],
+            [left.under_way],
+            2,
+        )
         assert (project / "ran").read_text() == "xx"
         assert ended.metrics.cost_usd == pytest.approx(0.2)
         assert loop.state.counted_usd == pytest.approx(0.8)
@@ -734,7 +801,9 @@ class TestCommandCheck:
             CommandCheck.parse(text)
 
     @settings(max_examples=50, deadline=None)
-    @given(st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0")), min_size=1, max_size=5))
+    @given(
+        st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0")), min_size=1, max_size=5)
+    )
     def test_whatever_is_quoted_arrives_as_it_is(self, words: list[str]) -> None:
         assert CommandCheck.parse(shlex.join(words)).argv == tuple(words)
 
@@ -746,7 +815,9 @@ class TestToolCheck:
         assert check(ToolCheck(tool="verify", inputs={"n": 1}), project, agent).passed
         assert agent.checked == [Task(tool="verify", inputs={"n": 1})]
 
-    @pytest.mark.parametrize("value", [False, None, 1, "true", "ok", [True], {"ok": 1}, {"ok": "true"}, {"OK": True}, {}])
+    @pytest.mark.parametrize(
+        "value", [False, None, 1, "true", "ok", [True], {"ok": 1}, {"ok": "true"}, {"OK": True}, {}]
+    )
     def test_whatever_else_it_answers_is_feedback(self, project: Path, value: object) -> None:
         outcome = check(ToolCheck(tool="verify"), project, Agent(tools=[result("true", structured=value)]))
         assert (outcome.passed, outcome.feedback) == (False, "the tool verify answered\ntrue")
@@ -757,7 +828,9 @@ class TestToolCheck:
         assert (outcome.passed, outcome.feedback) == (False, "the tool verify failed: KeyError: x")
 
     def test_a_tool_that_is_not_there_ends_the_loop(self, project: Path) -> None:
-        ended = run(Loop.start(project, TASK, ToolCheck(tool="verify")), Agent(tools=[BadTask("there is no tool verify")]))
+        ended = run(
+            Loop.start(project, TASK, ToolCheck(tool="verify")), Agent(tools=[BadTask("there is no tool verify")])
+        )
         assert (ended.state, ended.message) == ("failed", "there is no tool verify")
 
 
@@ -767,7 +840,11 @@ class TestModelCheck:
         [
             (ModelReply(text="", structured={"pass": True, "reason": "all there"}), True, "all there"),
             (ModelReply(text='{"pass": true, "reason": "fine"}'), True, "fine"),
-            (ModelReply(text='```json\n{"pass": false, "reason": "no tests"}\n```'), False, "the criterion is not met\nno tests"),
+            (
+                ModelReply(text='```json\n{"pass": false, "reason": "no tests"}\n```'),
+                False,
+                "the criterion is not met\nno tests",
+            ),
         ],
     )
     def test_the_verdict_decides(self, project: Path, reply: ModelReply, passed: bool, feedback: str) -> None:
@@ -840,12 +917,18 @@ class TestSameFailure:
         assert normalised(one, Path("/tmp/build")) != normalised(other, Path("/tmp/build"))
 
     def test_is_found_in_real_output_that_differs_each_time(self, project: Path) -> None:
-        noisy = "sh -c 'd=$(mktemp -d); date; date +%s.%N; echo took $(date +%N | cut -c1-3) ms in $d/log; rmdir $d; exit 1'"
+        noisy = (
+            "sh -c 'd=$(mktemp -d); date; date +%s.%N; echo took $(date +%N | cut -c1-3) ms in $d/log; rmdir $d; "
+            "exit 1'"
+        )
         ended = run(Loop.start(project, TASK, CommandCheck.parse(noisy)), Agent())
         feedbacks = [one.check.feedback for one in ended.iterations if one.check is not None]
         assert len(set(feedbacks)) == 3
         assert ended.status == "NEEDS_REPLAN"
 
     def test_of_long_output_that_is_cut_at_another_place(self, project: Path) -> None:
-        padded = "sh -c 'echo x >> n; yes $(date +%N)ns | head -c $((99000 + $(wc -l < n))); echo; yes same | head -n 9000; exit 1'"
+        padded = (
+            "sh -c 'echo x >> n; yes $(date +%N)ns | head -c $((99000 + $(wc -l < n))); echo; yes same | head -n "
+            "9000; exit 1'"
+        )
         assert run(Loop.start(project, TASK, CommandCheck.parse(padded)), Agent()).status == "NEEDS_REPLAN"

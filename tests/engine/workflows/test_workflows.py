@@ -68,7 +68,14 @@ def result(output: str = "done", error: str | None = None, **fields: Any) -> Tas
         cost_usd=0.01,
         duration_ms=5,
     )
-    given = {"execution_id": "x", "status": status, "strategy": "single", "output": output, "error": error, "metrics": metrics}
+    given = {
+        "execution_id": "x",
+        "status": status,
+        "strategy": "single",
+        "output": output,
+        "error": error,
+        "metrics": metrics,
+    }
     return TaskResult(**{**given, "steps": (step,), **fields})
 
 
@@ -136,7 +143,10 @@ class Executions:
             for step in made.steps:
                 held.finish_step(step.task_id, step)
             stopped = any(step.status == "interrupted" for step in made.steps)
-            held.move("completed" if made.ok else "interrupted" if stopped else "failed", result=made.model_copy(update={"steps": ()}))
+            held.move(
+                "completed" if made.ok else "interrupted" if stopped else "failed",
+                result=made.model_copy(update={"steps": ()}),
+            )
             return made
 
 
@@ -216,7 +226,8 @@ class TestAdvance:
         advance(workflows, agent)
         assert agent.asked[0][0].context == ""
         assert agent.asked[2][0].context == (
-            'Mind the gap.\n\nOutputs of the earlier steps:\n\n<output step="a">\ndid a\n</output>\n\n<output step="b">\ndid b\n</output>'
+            'Mind the gap.\n\nOutputs of the earlier steps:\n\n<output step="a">\ndid a\n</output>\n\n<output '
+            'step="b">\ndid b\n</output>'
         )
 
     def test_outputs_are_bounded_the_newest_kept_longest(self, workflows: Workflows) -> None:
@@ -284,7 +295,11 @@ class TestGoingOn:
         one, two = run(task_id="one", cost_usd=1.0), run(task_id="two", cost_usd=2.0)
         self.interrupted(workflows, one, two.model_copy(update={"status": "interrupted"}))
         history = advance(workflows, Agent(lambda *_: result(steps=(one, two)))).history
-        assert [(record.task_id, record.success) for record in history.records] == [("a/one", True), ("a/two", False), ("a/two", True)]
+        assert [(record.task_id, record.success) for record in history.records] == [
+            ("a/one", True),
+            ("a/two", False),
+            ("a/two", True),
+        ]
         assert history.totals().cost_usd == 5.0
 
     def test_what_was_interrupted_from_elsewhere_waits_and_is_resumed_when_approved(self, workflows: Workflows) -> None:
@@ -341,7 +356,9 @@ class TestGoingOn:
 
 class TestFailure:
     @pytest.mark.parametrize("failure", [result(error="no such file"), NoRuntime("no such file")])
-    def test_a_failed_step_waits_and_is_tried_again_when_approved(self, workflows: Workflows, failure: TaskResult | Exception) -> None:
+    def test_a_failed_step_waits_and_is_tried_again_when_approved(
+        self, workflows: Workflows, failure: TaskResult | Exception
+    ) -> None:
         answers = iter([result("first"), failure, result("second")])
         agent = Agent(lambda *_: next(answers))
         workflows.start("w", steps("a", "b"))
@@ -406,9 +423,16 @@ ACTIONS: dict[str, Callable[[Workflows], object]] = {
 class TestTransitions:
     @pytest.mark.parametrize(
         ("status", "may"),
-        [("active", {"cancel"}), ("waiting", {"approve", "cancel"}), ("completed", {"start"}), ("cancelled", {"start"})],
+        [
+            ("active", {"cancel"}),
+            ("waiting", {"approve", "cancel"}),
+            ("completed", {"start"}),
+            ("cancelled", {"start"}),
+        ],
     )
-    def test_what_a_person_may_do_in_each_state(self, workflows: Workflows, status: WorkflowStatus, may: set[str]) -> None:
+    def test_what_a_person_may_do_in_each_state(
+        self, workflows: Workflows, status: WorkflowStatus, may: set[str]
+    ) -> None:
         for name, do in ACTIONS.items():
             self._put(workflows, status)
             if name in may:
@@ -484,7 +508,9 @@ class TestSeveralAtOnce:
             workflows.approve("w", at="a")
         assert workflows.get("w").question == "b?"
 
-    def test_one_that_is_cancelled_while_a_step_runs_ends_with_it_and_its_cost_is_kept(self, workflows: Workflows) -> None:
+    def test_one_that_is_cancelled_while_a_step_runs_ends_with_it_and_its_cost_is_kept(
+        self, workflows: Workflows
+    ) -> None:
         def answer(task: Task, _: tuple[str, ...]) -> TaskResult:
             Workflows(workflows._project).cancel("w")
             return result()
@@ -495,7 +521,9 @@ class TestSeveralAtOnce:
         assert (ended.status, ended.position, agent.done) == ("cancelled", 0, ["a"])
         assert ended.history.totals().cost_usd == 0.01
 
-    def test_another_of_that_name_can_not_be_started_while_a_step_of_a_cancelled_one_runs(self, workflows: Workflows) -> None:
+    def test_another_of_that_name_can_not_be_started_while_a_step_of_a_cancelled_one_runs(
+        self, workflows: Workflows
+    ) -> None:
         def answer(task: Task, _: tuple[str, ...]) -> TaskResult:
             workflows.cancel("w")
             with pytest.raises(ExecutionConflict, match=f"workflow w is being run by process {os.getpid()}"):
@@ -544,7 +572,9 @@ def test_after_kill_9_the_execution_that_ran_is_resumed_and_no_other(workflows: 
     project = workflows._project
     workflows.start("w", steps("a", "b", "c"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen([sys.executable, "-c", KILLED], cwd=project, env=environment, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], cwd=project, env=environment, stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         try:
             under_way = child.stdout.readline().strip()
@@ -574,11 +604,16 @@ class TestFiles:
             ("[" * 100_000, "is damaged"),
         ],
     )
-    def test_a_file_that_can_not_be_used_is_named_and_never_written_over(self, workflows: Workflows, content: str, problem: str) -> None:
+    def test_a_file_that_can_not_be_used_is_named_and_never_written_over(
+        self, workflows: Workflows, content: str, problem: str
+    ) -> None:
         workflows.start("w", steps("a"))
         path = file_of(workflows)
         path.write_text(content)
-        others: list[Callable[[Workflows], object]] = [lambda workflows: workflows.get("w"), lambda workflows: advance(workflows, Agent())]
+        others: list[Callable[[Workflows], object]] = [
+            lambda workflows: workflows.get("w"),
+            lambda workflows: advance(workflows, Agent()),
+        ]
         for do in (*ACTIONS.values(), *others):
             with pytest.raises(BadState, match=f"{path}.*{problem}"):
                 do(workflows)
@@ -692,7 +727,11 @@ class TestDefinition:
         plan = read_workflow(tmp_path / "w.toml")
         (tmp_path / "w.json").write_text(plan.model_dump_json())
         assert read_workflow(tmp_path / "w.json") == plan
-        assert (plan.name, [step.id for step in plan.step], plan.step[1].wait) == ("release", ["build", "publish"], "Publish it?")
+        assert (plan.name, [step.id for step in plan.step], plan.step[1].wait) == (
+            "release",
+            ["build", "publish"],
+            "Publish it?",
+        )
         assert plan.step[0].command == ("make", "wheel")
         assert plan.step[1].description == "Publish the wheel."
 
@@ -702,7 +741,10 @@ class TestDefinition:
             ("", "step: Field required"),
             ("[[step]]\nid = 'a'", r"step 1 \(a\): a task needs a description"),
             ("[[step]]\nprompt = 'x'", "step 1: id: Field required"),
-            ("[[step]]\nid = 'a'\nprompt = 'x'\ntimeout_s = 0", r"step 1 \(a\): timeout_s: Input should be greater than 0"),
+            (
+                "[[step]]\nid = 'a'\nprompt = 'x'\ntimeout_s = 0",
+                r"step 1 \(a\): timeout_s: Input should be greater than 0",
+            ),
             ("[[step]]\nid = 'a'\nprompt = 'x'\nwiat = 'y'", r"step 1 \(a\): wiat: there is no such field"),
             ("[[step]]\nid = 'a'\nprompt = 'x'\n[[step]]\nid = 'a'\nprompt = 'y'", "two steps are called a"),
             ("[[step]]\nid = '../a'\nprompt = 'x'", r"step 1 \(../a\): id: String should match"),
@@ -767,13 +809,17 @@ class TestHistory:
             Attempt(runtime="cli", status="completed", tokens=Tokens(input=3), duration_ms=1),
         )
         records = recorded(run(runtime="cli", model="small", cost_usd=0.2, attempts=tries))
-        assert [(record.runtime, record.model, record.success, record.cost_usd, record.tokens) for record in records] == [
+        assert [
+            (record.runtime, record.model, record.success, record.cost_usd, record.tokens) for record in records
+        ] == [
             ("claude-code", None, False, 0.2, None),
             ("cli", "small", True, None, 3),
         ]
 
     def test_what_was_skipped_was_not_executed_and_several_steps_keep_their_ids(self) -> None:
-        records = recorded(run(task_id="one"), run(task_id="two", status="skipped"), run(task_id="three", status="failed"))
+        records = recorded(
+            run(task_id="one"), run(task_id="two", status="skipped"), run(task_id="three", status="failed")
+        )
         assert [(record.task_id, record.success) for record in records] == [("w/one", True), ("w/three", False)]
 
     def test_what_was_refused_before_it_ran_is_on_record(self) -> None:

@@ -1,4 +1,6 @@
-"""A process that has imported everything, and forks one for each thing that a test wants done and killed: starting Python takes long."""
+"""A process that has imported everything, and forks one for each thing that a test wants done and killed: starting
+Python takes long.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ class Forker:
         self._folder = folder
         self._children: list[Child] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.crashers.forking"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "tests.support.crashers.forking"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -99,7 +104,9 @@ class Forker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for child in self._children:
             if child.code is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -136,7 +143,11 @@ def _child(request: dict[str, Any]) -> None:
     code = 1
     try:
         place = Path(request["place"])
-        for number, path in ((0, request.get("stdin") or os.devnull), (1, place.with_suffix(".out")), (2, place.with_suffix(".err"))):
+        for number, path in (
+            (0, request.get("stdin") or os.devnull),
+            (1, place.with_suffix(".out")),
+            (2, place.with_suffix(".err")),
+        ):
             handle = os.open(path, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(handle, number)
             os.close(handle)

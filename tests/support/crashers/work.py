@@ -1,4 +1,6 @@
-"""What a process does that a test kills: begin something in a project, or go on with it. Its tools leave a line for all they do."""
+"""What a process does that a test kills: begin something in a project, or go on with it. Its tools leave a line for
+all they do.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +57,21 @@ await tools.w.again(text=name)
 
 
 def step(name: str, *after: str) -> dict[str, Any]:
-    return {"id": name, "code": PUTS, "inputs": {"name": name, "after": [f"${{{one}.output}}" for one in after]}, "depends_on": list(after)}
+    return {
+        "id": name,
+        "code": PUTS,
+        "inputs": {"name": name, "after": [f"${{{one}.output}}" for one in after]},
+        "depends_on": list(after),
+    }
 
 
 def command(name: str, *after: str) -> dict[str, Any]:
     """Leaves its line before it answers: of one that was killed in between, the line tells that it was done."""
-    return {"id": name, "command": ["sh", "-c", f"echo {name} >>{COMMANDS}; echo said {name}"], "depends_on": list(after)}
+    return {
+        "id": name,
+        "command": ["sh", "-c", f"echo {name} >>{COMMANDS}; echo said {name}"],
+        "depends_on": list(after),
+    }
 
 
 PLAN = {"task": [step("a"), command("b"), step("c", "a", "b"), command("d", "c"), step("e", "b")], "concurrency": 2}
@@ -176,13 +187,17 @@ def resume(execution_id: str, unfinished: Sequence[str] = (), anyway: bool = Fal
 
 
 def many(name: str, number: int) -> Within:
-    """So many executions at once, every fifth a run in a guest, the others commands of which some fail: how each ended, by its id."""
+    """So many executions at once, every fifth a run in a guest, the others commands of which some fail: how each
+    ended, by its id.
+    """
 
     async def one(engine: Engine, index: int) -> tuple[str, str]:
         if index % 5:
             done = await engine.execute(Task(command=("sh", "-c", f"exit {index % 3}")))
             return done.execution_id, "completed" if done.ok else "failed"
-        run = await engine.guests.run(GuestOrder(code=f"await tools.w.put(text='{name} {index}')\nawait tools.w.look(n={index})"))
+        run = await engine.guests.run(
+            GuestOrder(code=f"await tools.w.put(text='{name} {index}')\nawait tools.w.look(n={index})")
+        )
         return run.id, "completed" if run.result == index**2 else "failed"
 
     async def work(engine: Engine) -> Outcome:
@@ -206,4 +221,10 @@ def forks() -> Within:
     return work
 
 
-WORKS: dict[str, Callable[..., Within]] = {"guest": guest, "graph": graph, "resume": resume, "many": many, "forks": forks}
+WORKS: dict[str, Callable[..., Within]] = {
+    "guest": guest,
+    "graph": graph,
+    "resume": resume,
+    "many": many,
+    "forks": forks,
+}

@@ -1,4 +1,6 @@
-"""A project after its processes were killed, and how what it came to is judged: against an undisturbed run of the same work."""
+"""A project after its processes were killed, and how what it came to is judged: against an undisturbed run of the
+same work.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,14 @@ TOKEN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 @dataclass
 class World:
-    """A project, and what was done in it. It is looked at as a person would: by the store, the journal and the effects."""
+    """A project, and what was done in it. It is looked at as a person would: by the store, the journal and the
+    effects.
+    """
 
     project: Path
-    answered: dict[str, int] = field(default_factory=dict)  # effects of calls that had an answer, and how often they were there
+    answered: dict[str, int] = field(
+        default_factory=dict
+    )  # effects of calls that had an answer, and how often they were there
     skipped: set[str] = field(default_factory=set)  # commands that were taken as done
 
     def lines(self, name: str = work.EFFECTS) -> list[str]:
@@ -79,9 +85,11 @@ class World:
                 self.answered.setdefault(effect, self.lines().count(effect))
 
     def decide(self, execution_id: str) -> list[str]:
-        """What a person says of calls and commands that were begun and have no end, after a look at whether they were done.
+        """What a person says of calls and commands that were begun and have no end, after a look at whether they were
+        done.
 
-        What the process that was killed had started is ended first, as a resume that asks does: it might be done after the look.
+        What the process that was killed had started is ended first, as a resume that asks does: it might be done after
+        the look.
         """
         begun, calls = set(), {}
         for record in self.records(execution_id):
@@ -127,7 +135,9 @@ class Whole:
     def check(self, world: World, done: work.Outcome) -> None:
         """That it came to the same; that each effect is there, once if it must not be twice."""
         values = json.dumps(done["values"])
-        expected = json.dumps(json.loads(self.values) | dict.fromkeys(world.skipped, ""))  # what they answered is not known
+        expected = json.dumps(
+            json.loads(self.values) | dict.fromkeys(world.skipped, "")
+        )  # what they answered is not known
         tokens = dict(zip(TOKEN.findall(expected), TOKEN.findall(values), strict=True))
 
         def now(text: str) -> str:

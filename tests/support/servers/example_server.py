@@ -1,4 +1,6 @@
-"""A small MCP server for the tests: over stdio, or, as `example_server.py http PORT TOKEN`, over HTTP; it prints its port."""
+"""A small MCP server for the tests: over stdio, or, as `example_server.py http PORT TOKEN`, over HTTP; it prints its
+port.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from typing import Annotated, Any
 from fastmcp import Context, FastMCP
 from fastmcp.tools import ToolResult
 from fastmcp.utilities.types import Image
-from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents, ToolAnnotations, ToolListChangedNotification
+from mcp_types import (
+    EmbeddedResource,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+    ToolListChangedNotification,
+)
 from pydantic import BaseModel, Field
 
 PIXEL = bytes.fromhex(

@@ -1,7 +1,7 @@
 """Stands in for Claude Code: says what the real one was recorded to say, and writes down what it was given.
 
-What to do comes by the environment: `STANDIN_SAYS` names what is replayed (a prompt `say NAME` does so too), `STANDIN_LOG` is
-the file for what was given, `STANDIN_CHILD` the file for the pid of a shell command that it starts.
+What to do comes by the environment: `STANDIN_SAYS` names what is replayed (a prompt `say NAME` does so too),
+`STANDIN_LOG` is the file for what was given, `STANDIN_CHILD` the file for the pid of a shell command that it starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ SAYS = os.environ.get("STANDIN_SAYS", "answer")
 # How the real one ended: exit code and stderr.
 ENDS = {
     **dict.fromkeys(
-        ("error_400", "error_401", "error_429", "error_529", "retry_401", "refused", "no_key", "max_turns", "max_budget"), (1, "")
+        (
+            "error_400",
+            "error_401",
+            "error_429",
+            "error_529",
+            "retry_401",
+            "refused",
+            "no_key",
+            "max_turns",
+            "max_budget",
+        ),
+        (1, ""),
     ),
     "no_session": (1, "No conversation found with session ID: 00000000-0000-4000-8000-000000000000\n"),
 }
@@ -85,7 +96,9 @@ def headless() -> int:
         signal.signal(signal.SIGINT, lambda *_: leave(0, lines[place:]))
         say(lines[:place])
         hang()
-    if says == "silent":  # the model takes the request and says nothing; the result that comes of a signal counts nothing
+    if (
+        says == "silent"
+    ):  # the model takes the request and says nothing; the result that comes of a signal counts nothing
         lines = recorded("aborted_stream")
         signal.signal(signal.SIGINT, lambda *_: leave(0, lines[-1:]))
         say(lines[: next(number for number, line in enumerate(lines) if '"stream_event"' in line)])
@@ -98,7 +111,9 @@ def headless() -> int:
 
 
 def does_not_end(says: str) -> None:
-    """What hangs until a signal comes. A run that the real one goes on with, for minutes, is cut after its third line."""
+    """What hangs until a signal comes. A run that the real one goes on with, for minutes, is cut after its third
+    line.
+    """
     match says:
         case "early":
             hang()
@@ -106,7 +121,12 @@ def does_not_end(says: str) -> None:
             say(recorded(says)[:3])
             hang()
         case "retrying":
-            say([line.replace("401", "429").replace("authentication_failed", "rate_limit") for line in recorded("retry_401")[:3]])
+            say(
+                [
+                    line.replace("401", "429").replace("authentication_failed", "rate_limit")
+                    for line in recorded("retry_401")[:3]
+                ]
+            )
             hang()
         case "lingering":
             say(recorded("answer"))
@@ -145,7 +165,13 @@ def lines_of(says: str) -> list[str]:
         case "unpriced":
             return [line.replace('"costUSD"', '"costBasis": "unknown", "costUSD"') for line in recorded("answer")]
         case "noise":
-            other = ["A new version is available\n", "\n", '{"type": "something_new"}\n', "[1, 2]\n", *(f"line {n}\n" for n in range(50))]
+            other = [
+                "A new version is available\n",
+                "\n",
+                '{"type": "something_new"}\n',
+                "[1, 2]\n",
+                *(f"line {n}\n" for n in range(50)),
+            ]
             return [*other, *recorded("answer")]
         case _:
             return recorded(says)

@@ -1,9 +1,11 @@
-"""Stands in for a model behind a command: reads a prompt on stdin, answers in JSON with what it cost, and keeps a diary.
+"""Stands in for a model behind a command: reads a prompt on stdin, answers in JSON with what it cost, and keeps a
+diary.
 
     model.py FOLDER WINDOW
 
-A prompt above WINDOW tokens is rejected, as a provider would. The diary is FOLDER/diary.jsonl: a line when a prompt has come, and
-one when it is answered. As long as there is a file FOLDER/hold-WORD, a prompt with WORD in it is not answered.
+A prompt above WINDOW tokens is rejected, as a provider would. The diary is FOLDER/diary.jsonl: a line when a prompt has
+come, and one when it is answered. As long as there is a file FOLDER/hold-WORD, a prompt with WORD in it is not
+answered.
 """
 
 from __future__ import annotations

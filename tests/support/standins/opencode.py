@@ -1,8 +1,9 @@
 """Stands in for opencode: says what the real one was recorded to say, and writes down what it was given.
 
-What to do comes by the environment: `STANDIN_SAYS` names what is replayed, `STANDIN_LOG` is the file for what was given,
-`STANDIN_VERSION` what `--version` says, `STANDIN_CHILD` the file for the pid of a shell command that it starts. A plugin of its
-configuration is not run but read: the shell command finds what it says.
+What to do comes by the environment: `STANDIN_SAYS` names what is replayed, `STANDIN_LOG` is the file for what was
+given,
+`STANDIN_VERSION` what `--version` says, `STANDIN_CHILD` the file for the pid of a shell command that it starts. A
+plugin of its configuration is not run but read: the shell command finds what it says.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def start_child(session: str = "") -> subprocess.Popen[bytes]:
 
     env = shell_environment(session)
     log(kind="shell", env=env)
-    child = subprocess.Popen(["sleep", "300"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=env)
+    child = subprocess.Popen(
+        ["sleep", "300"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=env
+    )
     with open(os.environ["STANDIN_CHILD"], "w", encoding="utf-8") as file:
         file.write(str(child.pid))
     return child
@@ -136,7 +139,9 @@ def serve() -> int:
     events, answer = [line["event"] for line in script[:-1]], script[-1]["answer"]
     session = events[1]["properties"]["sessionID"]
     if SAYS == "steps":  # the first of two, and then it works on
-        first = next(n for n, event in enumerate(events) if event["properties"].get("part", {}).get("type") == "step-finish")
+        first = next(
+            n for n, event in enumerate(events) if event["properties"].get("part", {}).get("type") == "step-finish"
+        )
         events = [*events[: first + 1], *(event for event in events[first:] if event["type"] == "session.idle")]
         answer = {"status": 200, "body": {"info": {}, "parts": []}}
     told = threading.Condition()
