@@ -44,7 +44,7 @@ from go_ent.composer.sources.withheld import Withheld
 from go_ent.sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
 from go_ent.sandbox.images import cache_folder, find_image
 
-log = logging.getLogger("composer")
+log = logging.getLogger("go_ent.composer")
 
 
 @dataclass(frozen=True, slots=True)

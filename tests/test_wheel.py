@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,9 @@ def test_wheel_outside_the_repo(tmp_path: Path) -> None:
 
     call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path / "dist"), str(ROOT))
     (wheel,) = (tmp_path / "dist").glob("go_ent-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        top = {name.split("/")[0] for name in archive.namelist()}
+    assert {name for name in top if not name.endswith((".data", ".dist-info"))} == {"go_ent"}
     venv.create(tmp_path / "env", with_pip=True)
     python = str(tmp_path / "env" / "bin" / "python")
     pins = [
@@ -38,6 +42,7 @@ def test_wheel_outside_the_repo(tmp_path: Path) -> None:
     call(python, "-m", "pip", "install", "--quiet", "--constraint", str(tmp_path / "pins.txt"), str(wheel))
     go_ent = str(tmp_path / "env" / "bin" / "go-ent")
     assert call(go_ent, "exec", "-c", "1+1") == "2\n"
+    assert call(python, "-I", "-m", "go_ent", "exec", "-c", "2+1") == "3\n"
     assert call(go_ent, "tool", "add", "rank_groups").startswith("rank_groups: version 1")
     assert "rank_groups" in call(go_ent, "tool", "list")
     assert (

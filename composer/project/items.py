@@ -10,9 +10,9 @@ from collections.abc import Iterator, MutableMapping
 
 from go_ent.composer.errors import ComposeRefused
 
-log = logging.getLogger("composer")
+log = logging.getLogger("go_ent.composer")
 MAX_REASON = 1000
-OURS = frozenset({"sandbox", "composer", "engine"})
+OURS = "go_ent."
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def reason(error: Exception, name: str) -> str:
         text = "; ".join(error.problems)
     elif isinstance(error, OSError):
         text = error.strerror or str(error)
-    elif type(error).__module__.partition(".")[0] in OURS:
+    elif type(error).__module__.startswith(OURS):
         text = str(error)
     else:
         log.warning("%s failed in a way that nobody foresaw", name, exc_info=error)

@@ -17,7 +17,7 @@ from pathlib import Path
 from go_ent.composer.errors import StoreError
 from go_ent.composer.project.files import locked, read_bounded, user_data, write_whole
 
-log = logging.getLogger("composer")
+log = logging.getLogger("go_ent.composer")
 MAX_BYTES = 4 << 20
 VARIABLE = "GO_ENT_TRUST_PROJECT"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 MOST = 1_000  # characters of a message
 MOST_TRACE = 8_000
-OURS = ("sandbox", "composer", "engine", "__main__")
+OURS = ("go_ent", "__main__")
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 

@@ -302,7 +302,8 @@ class TestPython:
 
 class TestFastmcp:
     SHOW = (
-        "import os, sys; before = dict(os.environ); import engine.server, fastmcp; assert dict(os.environ) == before; "
+        "import os, sys; before = dict(os.environ); import go_ent.engine.server, fastmcp; "
+        "assert dict(os.environ) == before; "
         "print(fastmcp.settings.log_level, fastmcp.settings.model_config['env_file'])"
     )
 

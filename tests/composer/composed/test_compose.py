@@ -172,7 +172,7 @@ class TestCompose:
     def test_names_that_are_taken(self, open_composer: Open) -> None:
         composer = open_composer(tools={"double": search}, sources=[FunctionSource({"x": search}, "github")])
         assert refused(composer, DOUBLE) == [
-            "double is taken by function double in tests.composer.test_compose: choose another name"
+            "double is taken by function double in tests.composer.composed.test_compose: choose another name"
         ]
         source = DOUBLE.replace("double", "github")
         assert refused(composer, source) == [

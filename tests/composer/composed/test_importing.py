@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -28,14 +27,14 @@ def older(**fields: Any) -> dict[str, Any]:
     }
 
 
-def read(box: Sandbox, document: Any) -> list[Imported]:
+async def read(box: Sandbox, document: Any) -> list[Imported]:
     data = document if isinstance(document, bytes) else json.dumps(document).encode()
-    return asyncio.run(read_import(data, "file.json", box))
+    return await read_import(data, "file.json", box)
 
 
 class TestOlderForm:
     async def test_a_function_is_taken_as_it_is(self, shared_box: Sandbox, open_composer: Open) -> None:
-        (item,) = read(shared_box, older())
+        (item,) = await read(shared_box, older())
         assert (item.name, item.calls, item.problem, item.note) == ("double", 12, None, "")
         assert item.last_used is not None
 
@@ -44,7 +43,7 @@ class TestOlderForm:
             assert await composer.call("double", n=4) == 8
 
     async def test_other_code_becomes_a_body(self, shared_box: Sandbox, open_composer: Open) -> None:
-        (item,) = read(
+        (item,) = await read(
             shared_box,
             older(name="Find-Things", code="hits = await tools.search(q='x')\nresult = len(hits)", scope="global"),
         )
@@ -58,15 +57,15 @@ class TestOlderForm:
             await composer.compose(item.source)
             assert await composer.call("find_things") == 2
 
-    def test_what_it_says_of_itself_is_kept(self, shared_box: Sandbox) -> None:
+    async def test_what_it_says_of_itself_is_kept(self, shared_box: Sandbox) -> None:
         code = "def double(n: int) -> int:\n    return 2 * n\n"
-        (item,) = read(shared_box, older(code=code, description='Twice "n"'))
+        (item,) = await read(shared_box, older(code=code, description='Twice "n"'))
         assert "Twice" in item.source
-        (item,) = read(shared_box, older(code='text = """a\nb"""\ntext', name="t", description='ends in "'))
+        (item,) = await read(shared_box, older(code='text = """a\nb"""\ntext', name="t", description='ends in "'))
         assert shared_box.run_sync(item.source, {}, entry="t").result == "a\nb"
 
-    def test_camel_case_and_lists(self, shared_box: Sandbox) -> None:
-        found = read(shared_box, [older(name="fetchAllRows"), older(name="9lives")])
+    async def test_camel_case_and_lists(self, shared_box: Sandbox) -> None:
+        found = await read(shared_box, [older(name="fetchAllRows"), older(name="9lives")])
         assert [item.name for item in found] == ["fetch_all_rows", "tool_9lives"]
 
     @pytest.mark.parametrize(
@@ -81,10 +80,10 @@ class TestOlderForm:
             ({"usage_count": -1}, "usage_count"),
         ],
     )
-    def test_what_is_wrong_with_one_is_said_of_it(
+    async def test_what_is_wrong_with_one_is_said_of_it(
         self, shared_box: Sandbox, fields: dict[str, Any], said: str | None
     ) -> None:
-        bad, good = read(shared_box, [older(**fields), older()])
+        bad, good = await read(shared_box, [older(**fields), older()])
         assert good.problem is None
         if said is None:
             assert bad.name == "etc_passwd"
@@ -93,17 +92,17 @@ class TestOlderForm:
             assert said in bad.problem
 
     @pytest.mark.parametrize("data", [b"", b"nope", b"\xff", b"[" * 100_000, b"5", b'"text"', b"null", b'{"tools": 5}'])
-    def test_what_is_no_import(self, shared_box: Sandbox, data: bytes) -> None:
-        assert all(item.problem for item in read(shared_box, data))
+    async def test_what_is_no_import(self, shared_box: Sandbox, data: bytes) -> None:
+        assert all(item.problem for item in await read(shared_box, data))
 
 
-def test_tool_files_and_own_documents(shared_box: Sandbox) -> None:
-    assert [item.source for item in read(shared_box, DOUBLE.encode())] == [DOUBLE]
+async def test_tool_files_and_own_documents(shared_box: Sandbox) -> None:
+    assert [item.source for item in await read(shared_box, DOUBLE.encode())] == [DOUBLE]
     document = {
         "format": "go-ent-tools/1",
         "tools": [{"name": "double", "version": 3, "source": DOUBLE}, {"name": "x"}, 5],
     }
-    found = read(shared_box, document)
+    found = await read(shared_box, document)
     assert [(item.source, item.problem) for item in found] == [
         (DOUBLE, None),
         ("", "it has no source"),
