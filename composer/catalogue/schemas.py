@@ -8,6 +8,7 @@ process of its own, shut in like a guest's, which is ended if it does.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import re
@@ -24,6 +25,7 @@ log = logging.getLogger("go_ent.composer")
 MAX_PROBLEMS = 5
 MAX_TEXT = 200
 MAX_NODES = 5_000  # of a schema, with what it refers to written out
+MANY = 1000  # values: of more, only the first that is wrong is told
 MAX_WORK = 5_000_000  # nodes of a schema times those of a value
 ASIDE_S = 3.0
 COMBINE = ("anyOf", "oneOf", "allOf")
@@ -89,15 +91,17 @@ class Checker:
         return self._nodes > 100 and size(value, MAX_WORK // self._nodes) is None
 
     def _here(self, value: Any) -> list[str]:
+        import jsonschema_rs as rs
+
         try:
             if self._validator.is_valid(value):
                 return []
-            found = []
-            for error in self._validator.iter_errors(value):
-                found.append(_phrase(error.instance_path, error.message))
-                if len(found) == MAX_PROBLEMS:
-                    break
-            return found
+            if size(value, MANY) is None:  # all errors of a large value are made before the first is told
+                self._validator.validate(value)
+            errors = itertools.islice(self._validator.iter_errors(value), MAX_PROBLEMS)
+            return [_phrase(error.instance_path, error.message) for error in errors]
+        except rs.ValidationError as error:
+            return [_phrase(error.instance_path, error.message)]
         except (ValueError, RecursionError, OverflowError, TypeError) as error:
             return [
                 f"it can't be checked: {str(error).splitlines()[0][:MAX_TEXT] if str(error) else type(error).__name__}"
