@@ -62,24 +62,24 @@ class _Section(BaseModel):
 
 
 class ImageSection(_Section):
-    """What the sandbox's Python has beside its standard library."""
+    """What the sandbox's Python has besides the standard library."""
 
     packages: tuple[Requirement, ...] = Field(
         default=(),
-        description="pure-Python packages that code may import; they need trust",
+        description="pure-Python packages that code may import; needs `go-ent trust`",
         examples=[["attrs==25.3.0"]],
     )
 
 
 class GrantsSection(_Section):
-    """What code may call. Composed tools it always may; nothing else, unless it is granted."""
+    """Which tools code may call. Composed tools are always granted; everything else must be listed."""
 
     allow: tuple[Pattern, ...] = Field(
-        default=(), description="tools: their full names, `namespace.*` or `*`", examples=[["github.*"]]
+        default=(), description="tools that code may call: full names, `namespace.*` or `*`", examples=[["github.*"]]
     )
     approve: tuple[Pattern, ...] = Field(
         default=(),
-        description="tools that need approval for each call, as do those that are destructive",
+        description="tools whose every call needs approval; destructive tools always do",
         examples=[["github.create_issue"]],
     )
 
@@ -88,8 +88,8 @@ class GrantsSection(_Section):
 LimitsSection: type[BaseModel] = create_model(
     "LimitsSection",
     __config__=ConfigDict(extra="forbid", strict=True),
-    __doc__="What a run may use of this machine. A run or a composed tool can narrow a limit. Wider ones than the "
-    "defaults need trust.",
+    __doc__="What a run may use. A run or a composed tool can narrow a limit. Limits wider than the "
+    "defaults need `go-ent trust`.",
     **{name: (field.annotation, field) for name, field in Limits.model_fields.items()},  # type: ignore[call-overload]
 )
 

@@ -68,14 +68,12 @@ _HINTS: dict[str, dict[str, bool]] = {
 class OpenApiConfig(SourceOptions):
     """One API: where its document is, where its server is, and the headers that each request gets."""
 
-    document: Path = Field(
-        description="its OpenAPI 3 document, from the project's folder", examples=["api/openapi.json"]
-    )
+    document: Path = Field(description="its OpenAPI 3 document, relative to the project", examples=["api/openapi.json"])
     base_url: Referring | None = Field(
-        default=None, repr=False, description="its address; by default the first that the document names"
+        default=None, repr=False, description="its URL; by default the first server in the document"
     )
     headers: dict[str, Referring] = Field(
-        default_factory=dict, repr=False, description="headers that each request gets"
+        default_factory=dict, repr=False, description="headers to send with every request"
     )
 
     @model_validator(mode="after")

@@ -73,10 +73,12 @@ class ToolOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     timeout_s: Seconds | None = Field(
-        default=None, description="seconds that one call may take; by default as for the others"
+        default=None, description="seconds that one call may take; by default the source's `timeout_s`"
     )
-    retries: int = Field(default=2, ge=0, le=10, description="after a lost connection, for tools that may run twice")
-    rate: Rate | None = Field(default=None, description="how often it may be called, like 10/s, 100/m or 1000/h")
+    retries: int = Field(
+        default=2, ge=0, le=10, description="retries after a lost connection; only for idempotent and read-only tools"
+    )
+    rate: Rate | None = Field(default=None, description="how often it may be called: 10/s, 100/m or 1000/h")
 
 
 class SourceOptions(BaseModel):
@@ -85,11 +87,11 @@ class SourceOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     timeout_s: Seconds = Field(default=60.0, description="seconds that one call may take")
-    start_timeout_s: Seconds = Field(default=20.0, description="seconds until it must be ready")
+    start_timeout_s: Seconds = Field(default=20.0, description="seconds it may take to start")
     rate: Rate | None = Field(
-        default=None, description="how often its tools may be called, like 10/s, 100/m or 1000/h", examples=["10/s"]
+        default=None, description="how often its tools may be called: 10/s, 100/m or 1000/h", examples=["10/s"]
     )
-    tools: dict[str, ToolOptions] = Field(default_factory=dict, description="what holds for single tools")
+    tools: dict[str, ToolOptions] = Field(default_factory=dict, description="settings for single tools")
 
 
 class ServerConfig(SourceOptions):
@@ -101,7 +103,7 @@ class ServerConfig(SourceOptions):
     """
 
     command: Referring | None = Field(
-        default=None, description="a program that speaks MCP over its stdin and stdout", examples=["npx"]
+        default=None, description="the program, for a server that speaks MCP over stdin and stdout", examples=["npx"]
     )
     args: list[Referring] = Field(
         default_factory=list,
@@ -109,16 +111,18 @@ class ServerConfig(SourceOptions):
         description="its arguments",
         examples=[["-y", "@modelcontextprotocol/server-filesystem", "."]],
     )
-    env: dict[str, Referring] = Field(default_factory=dict, repr=False, description="variables that it is given")
-    cwd: Referring | None = Field(default=None, description="where it is started, from the project's folder")
+    env: dict[str, Referring] = Field(
+        default_factory=dict, repr=False, description="environment variables to set for it"
+    )
+    cwd: Referring | None = Field(default=None, description="its working directory, relative to the project")
 
     url: Referring | None = Field(
-        default=None, repr=False, description="or the address of one that speaks it over HTTP"
+        default=None, repr=False, description="the URL, for a server that speaks MCP over HTTP"
     )
     headers: dict[str, Referring] = Field(
-        default_factory=dict, repr=False, description="headers that each request gets"
+        default_factory=dict, repr=False, description="headers to send with every request"
     )
-    auth: Literal["oauth"] | None = Field(default=None, description="lets a person log in with a browser")
+    auth: Literal["oauth"] | None = Field(default=None, description="`oauth`: log in with a browser")
     token: Referring | None = Field(default=None, repr=False, description="a bearer token, as a reference: ${env:NAME}")
 
     @model_validator(mode="after")

@@ -26,24 +26,22 @@ SECTIONS = frozenset({"engine", "runners", "commands", "roles", "budget", "price
 
 
 class RunnerConfig(Model):
-    """How an agent program is started: `[runners.claude-code]`."""
+    """How to start an agent program: `[runners.claude-code]`."""
 
     command: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
         default=None,
-        description="its program and first arguments; by default its name, found on PATH",
+        description="the program and its first arguments; by default its usual name on PATH",
         examples=[["claude"]],
     )
-    model: ModelName | None = Field(
-        default=None, description="the model that it uses, where a task names none", examples=["opus"]
-    )
+    model: ModelName | None = Field(default=None, description="the model, if the task names none", examples=["opus"])
     env: tuple[Name, ...] = Field(
         default=(),
-        description="variables of this machine that it may see, beside the usual ones",
+        description="names of your environment variables to pass on, beside the usual ones",
         examples=[["ANTHROPIC_API_KEY"]],
     )
-    set: dict[str, str] = Field(default_factory=dict, description="variables that it is given")
-    args: tuple[str, ...] = Field(default=(), description="further flags", examples=[["--verbose"]])
-    serve_tools: bool = Field(default=True, description="whether an agent gets this project's MCP server")
+    set: dict[str, str] = Field(default_factory=dict, description="environment variables to set for it")
+    args: tuple[str, ...] = Field(default=(), description="additional arguments", examples=[["--verbose"]])
+    serve_tools: bool = Field(default=True, description="whether agents get this project's MCP server")
 
     @property
     def starts(self) -> bool:
@@ -57,35 +55,36 @@ class CommandConfig(Model):
     """
 
     argv: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="the program and its arguments, never a shell", examples=[["llm", "--model", "{model}", "{prompt}"]]
+        description="the program and its arguments; no shell is involved",
+        examples=[["llm", "--model", "{model}", "{prompt}"]],
     )
     format: Literal["text", "json", "jsonl"] = Field(
-        default="text", description="what it prints: text, one JSON document, or JSON lines"
+        default="text", description="its output format: text, one JSON document, or JSON lines"
     )
-    path: str = Field(default="", description="where the answer is in JSON, like choices.0.text")
-    tokens_in: str = Field(default="", description="where JSON has the tokens of the prompt")
-    tokens_out: str = Field(default="", description="where JSON has the tokens of the answer")
-    cost_usd: str = Field(default="", description="where JSON has the cost in dollars")
-    stdin: bool = Field(default=False, description="whether the prompt is given on stdin instead of as an argument")
+    path: str = Field(default="", description="where the answer is in the JSON, like choices.0.text")
+    tokens_in: str = Field(default="", description="where the number of prompt tokens is in the JSON")
+    tokens_out: str = Field(default="", description="where the number of answer tokens is in the JSON")
+    cost_usd: str = Field(default="", description="where the cost in dollars is in the JSON")
+    stdin: bool = Field(default=False, description="whether to send the prompt on stdin instead of as an argument")
     model: ModelName | None = Field(
-        default=None, description="the model that {model} stands for, where a task names none", examples=["gpt-5"]
+        default=None, description="the model to use for {model}, if the task names none", examples=["gpt-5"]
     )
     env: tuple[Name, ...] = Field(
         default=(),
-        description="variables of this machine that it may see, beside the usual ones",
+        description="names of your environment variables to pass on, beside the usual ones",
         examples=[["OPENAI_API_KEY"]],
     )
-    set: dict[str, str] = Field(default_factory=dict, description="variables that it is given")
+    set: dict[str, str] = Field(default_factory=dict, description="environment variables to set for it")
     timeout_s: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="seconds that it may take, if that is less than the task's", examples=[60.0]
+        default=None, description="seconds it may take, if less than the task's timeout", examples=[60.0]
     )
     max_cost_usd: CostMost | None = Field(
         default=None,
-        description="the most that one run of it costs, which is held before it; 0 if it costs nothing",
+        description="the most that one run can cost, reserved before it starts; 0 if it is free",
         examples=[0.5],
     )
     repeatable: bool = Field(
-        default=False, description="whether it may be run again without a question when a crash left it without an end"
+        default=False, description="whether to run it again without asking if a crash interrupted it"
     )
 
     @property
@@ -100,48 +99,48 @@ class CommandConfig(Model):
 
 
 class RoleConfig(Model):
-    """A role: `[roles.NAME]`. What is not given comes from the built-in role of that name, if there is one."""
+    """A role: `[roles.NAME]`. Settings left out come from the built-in role of that name, if there is one."""
 
     prompt: str = Field(
-        default="", description="who the agent is told to be", examples=["You are the release manager."]
+        default="", description="the system prompt of this role", examples=["You are the release manager."]
     )
     runtime: Name | None = Field(
-        default=None, description="where tasks of this role run, where they say nothing else", examples=["claude-code"]
+        default=None, description="the runtime for tasks of this role that name none", examples=["claude-code"]
     )
-    model: ModelName | None = Field(default=None, description="the model of this role", examples=["opus"])
+    model: ModelName | None = Field(default=None, description="the model for this role", examples=["opus"])
     skills: tuple[Name, ...] = Field(
-        default=(), description="skills that tasks of this role always have", examples=[["python-style"]]
+        default=(), description="skills for every task of this role", examples=[["python-style"]]
     )
     budget: BudgetLimit | None = Field(
         default=None, description="what one task of this role may spend", examples=[{"usd": 2.0}]
     )
-    threshold: Threshold | None = Field(default=None, description="as in [context], for this role", examples=[0.7])
+    threshold: Threshold | None = Field(default=None, description="`context.threshold` for this role", examples=[0.7])
 
 
 class BudgetConfig(Model):
-    """Limits that hold: `[budget]`."""
+    """Limits on spending: `[budget]`."""
 
     task: BudgetLimit | None = Field(default=None, description="what one task may spend", examples=[{"usd": 1.0}])
     execution: BudgetLimit | None = Field(
         default=None, description="what one execution may spend", examples=[{"usd": 5.0, "tokens": 2_000_000}]
     )
-    day: BudgetLimit | None = Field(default=None, description="what may be spent on a day", examples=[{"usd": 5.0}])
-    month: BudgetLimit | None = Field(
-        default=None, description="what may be spent in a month", examples=[{"usd": 60.0}]
+    day: BudgetLimit | None = Field(default=None, description="what may be spent per day", examples=[{"usd": 5.0}])
+    month: BudgetLimit | None = Field(default=None, description="what may be spent per month", examples=[{"usd": 60.0}])
+    hard: bool = Field(
+        default=False, description="whether an MCP call that exceeds the budget is refused; otherwise it only warns"
     )
-    hard: bool = Field(default=False, description="whether what does not fit is refused over MCP too")
-    timezone: str = Field(default="UTC", description="where days and months begin")
+    timezone: str = Field(default="UTC", description="the time zone in which days and months begin")
     reserve_usd: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="held for a call that says no more of itself, and its cap; else a dollar, or what the limits leave",
+        description="what to reserve for a call without a limit of its own; by default $1, or what the limits leave",
         examples=[0.5],
     )
     reserve_tokens: Annotated[int, Field(gt=0)] | None = Field(
-        default=None, description="the same, in tokens; else 50000, or what the limits leave", examples=[50_000]
+        default=None, description="the same in tokens; by default 50,000, or what the limits leave", examples=[50_000]
     )
     uncapped: tuple[Name, ...] = Field(
         default=(),
-        description="commands that may run under a limit in dollars without a max_cost_usd",
+        description="commands that may run under a dollar limit without a max_cost_usd",
         examples=[["llm"]],
     )
 
@@ -157,25 +156,25 @@ class BudgetConfig(Model):
 class PriceConfig(Model):
     """Dollars per million tokens: `[prices."my-model"]`."""
 
-    input: Annotated[float, Field(ge=0)] = Field(description="tokens of the prompt", examples=[3.0])
-    output: Annotated[float, Field(ge=0)] = Field(description="tokens of the answer", examples=[15.0])
+    input: Annotated[float, Field(ge=0)] = Field(description="prompt tokens", examples=[3.0])
+    output: Annotated[float, Field(ge=0)] = Field(description="answer tokens", examples=[15.0])
     cache_read: Annotated[float, Field(ge=0)] | None = Field(
         default=None, description="tokens read from the provider's cache", examples=[0.3]
     )
     cache_write: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="tokens written to it", examples=[3.75]
+        default=None, description="tokens written to the provider's cache", examples=[3.75]
     )
 
 
 class RetentionConfig(Model):
-    """Which executions are kept: `[executions]`. What can be resumed is kept anyway."""
+    """How long executions are kept: `[executions]`. Resumable executions are kept until you prune them."""
 
-    keep: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many, the newest, are kept at the most")
-    days: Annotated[float, Field(gt=0, le=36_500)] = Field(default=30, description="for how many days")
+    keep: Annotated[int, Field(ge=1)] = Field(default=1000, description="keep at most this many, the newest")
+    days: Annotated[float, Field(gt=0, le=36_500)] = Field(default=30, description="keep them for this many days")
     max_mb: Annotated[int, Field(ge=1, le=1 << 30)] = Field(
-        default=2048, description="how much space they may take together, in MB"
+        default=2048, description="keep at most this many MB in all"
     )
-    auto: bool = Field(default=True, description="whether the others are removed without being asked")
+    auto: bool = Field(default=True, description="whether to remove the others automatically")
 
 
 # `runner` is the runtime that a task would go to. Those with a model may name it: `open-code:openai/gpt-5-mini`.
@@ -183,29 +182,33 @@ SUMMARIZER = r"^(deterministic|sampling|(runner|claude-code|open-code|cli|pydant
 
 
 class ContextConfig(Model):
-    """How contexts are kept within their model's window: `[context]`."""
+    """How prompts are kept within the model's window: `[context]`."""
 
     enabled: bool = Field(
-        default=True, description="whether what came before is summarised; else it is cut in its middle"
+        default=True, description="whether to summarise what is too long; otherwise its middle is cut"
     )
-    threshold: Threshold = Field(default=0.8, description="the share of the window beyond which it is")
+    threshold: Threshold = Field(
+        default=0.8, description="the share of the model's window above which earlier material is summarised"
+    )
     reserve_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = Field(
-        default=8_000, description="kept for the answer"
+        default=8_000, description="tokens of the window kept free for the answer"
     )
     pass_tokens: Annotated[int, Field(ge=200, le=MOST_TOKENS)] = Field(
-        default=8_000, description="outputs longer than this are handed on as summaries"
+        default=8_000, description="outputs longer than this are passed to later steps as summaries"
     )
     default_window: Annotated[int, Field(ge=2_000, le=MOST_TOKENS)] = Field(
-        default=128_000, description="the window of a model that nobody knows"
+        default=128_000, description="the window of models that are not in the price list"
     )
     windows: dict[str, Annotated[int, Field(ge=2_000, le=MOST_TOKENS)]] = Field(
-        default_factory=dict, description="windows by model"
+        default_factory=dict, description="window sizes by model"
     )
     summarizers: tuple[Annotated[str, Field(pattern=SUMMARIZER)], ...] = Field(
-        default=("runner", "sampling", "deterministic"), description="who summarises, in this order, until one does"
+        default=("runner", "sampling", "deterministic"), description="summarisers to try, in this order"
     )
     model: ModelName | None = Field(default=None, description="the model that summarises", examples=["haiku"])
-    last: Annotated[int, Field(ge=0, le=100)] = Field(default=4, description="messages that stay word for word")
+    last: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=4, description="how many of the last messages to keep word for word"
+    )
     timeout_s: Annotated[float, Field(gt=0)] = Field(default=120.0, description="seconds that a summary may take")
 
 
@@ -216,23 +219,21 @@ class ClientConfig(Model):
     """
 
     token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")] | None = Field(
-        default=None, description="the variable that holds its token", examples=["CI_TOKEN"]
+        default=None, description="the environment variable that holds its token", examples=["CI_TOKEN"]
     )
     token_file: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
-        default=None, description="the file that holds its token, from the project's folder"
+        default=None, description="the file that holds its token, relative to the project"
     )
     allow: tuple[str, ...] = Field(
-        default=(), description="tools, of those that the project grants: `*` is all of them", examples=[["*"]]
+        default=(), description="tools it may call, of those the project grants; `*` is all of them", examples=[["*"]]
     )
     budget: BudgetLimit | None = Field(
         default=None,
-        description="what it may spend on a day; it holds even where [budget] only warns",
+        description="what it may spend per day; always enforced, even if [budget] only warns",
         examples=[{"usd": 1.0}],
     )
     compose: bool = Field(default=False, description="whether it may save, change and delete composed tools")
-    engine: bool = Field(
-        default=False, description="whether it may start agents and commands, resume, and say what is approved"
-    )
+    engine: bool = Field(default=False, description="whether it may start agents and commands, resume, and approve")
 
     @model_validator(mode="after")
     def _one_token(self) -> ClientConfig:
@@ -255,63 +256,69 @@ class ClientConfig(Model):
 
 
 class ServeConfig(Model):
-    """What an MCP client meets: `[serve]`. All but the first concern `go-ent serve --http`."""
+    """The MCP server: `[serve]`. All settings but `listed` are for `go-ent serve --http`."""
 
     listed: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=30, description="composed tools listed under their own names; others are found by search"
+        default=30, description="how many composed tools to list by name; search finds the others"
     )
     clients: dict[ClientName, ClientConfig] = Field(
-        default_factory=dict, max_length=1000, description="who may call over HTTP, by a token"
+        default_factory=dict, max_length=1000, description="HTTP clients and their tokens"
     )
     hosts: tuple[HostName, ...] = Field(
         default=(),
-        description="names by which this server is reached, beside its own address",
+        description="host names of this server, beside its own address",
         examples=[["tools.example.com"]],
     )
     origins: tuple[Origin, ...] = Field(
-        default=(), description="web pages that may call it", examples=[["https://example.com"]]
+        default=(), description="origins of web pages that may call it", examples=[["https://example.com"]]
     )
     max_request_bytes: Annotated[int, Field(ge=1024, le=256 << 20)] = Field(
-        default=4 << 20, description="what a request may have"
+        default=4 << 20, description="the largest request, in bytes"
     )
     read_timeout_s: Annotated[float, Field(gt=0, le=3600)] = Field(
-        default=20.0, description="seconds for a request's head, and for its body"
+        default=20.0, description="seconds a request may take to arrive"
     )
     max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=200, description="requests and streams at one time, shared out among the clients"
+        default=200, description="requests and streams at one time, shared among the clients"
     )
     max_waiting_bytes: Annotated[int, Field(ge=1024, le=1 << 40)] = Field(
-        default=64 << 20, description="bytes of all requests under way, shared out among the clients"
+        default=64 << 20, description="bytes of all requests in progress, shared among the clients"
     )
     max_sessions: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1000, description="sessions of clients of the older protocols at one time, shared out among them"
+        default=1000, description="sessions of older protocols at one time, shared among the clients"
     )
 
 
 class EngineSection(Model):
     """How tasks are run: `[engine]`."""
 
-    runtime: Name | None = Field(default=None, description="the runtime that is preferred", examples=["claude-code"])
-    strategy: StrategyName = Field(default="auto", description="how a task is run, where it says nothing")
-    concurrency: Annotated[int, Field(ge=1, le=256)] = Field(default=4, description="tasks that run at the same time")
+    runtime: Name | None = Field(default=None, description="the preferred runtime", examples=["claude-code"])
+    strategy: StrategyName = Field(default="auto", description="the strategy for tasks that name none")
+    concurrency: Annotated[int, Field(ge=1, le=256)] = Field(default=4, description="how many tasks may run at once")
     timeout_s: Annotated[float, Field(gt=0)] = Field(default=1800.0, description="seconds that one task may take")
     silence_s: Annotated[float, Field(gt=0)] = Field(
-        default=300.0, description="seconds for which a program may say nothing"
+        default=300.0, description="seconds without output after which a program is ended"
     )
     chain: tuple[Name, ...] = Field(
-        default=(), description="the roles of a handoff, instead of the rule's", examples=[["architect", "developer"]]
+        default=(),
+        description="the roles of a handoff, instead of the built-in choice",
+        examples=[["architect", "developer"]],
     )
     command: Name | None = Field(
-        default=None, description="the command that answers tasks on the cli runtime", examples=["llm"]
+        default=None, description="the command that runs prompts on the cli runtime", examples=["llm"]
     )
     prompt_tokens: Annotated[int, Field(ge=1000, le=MOST_TOKENS)] = Field(
-        default=60_000, description="what files and previous outputs may take of a prompt"
+        default=60_000, description="the most tokens that files and earlier outputs may add to a prompt"
     )
-    mode: Mode | None = Field(default=None, description="whose budget rules hold, whoever asks", examples=["cli"])
+    mode: Mode | None = Field(
+        default=None,
+        description="whose budget rules apply: those of mcp, cli or library; by default the caller's",
+        examples=["cli"],
+    )
 
 
 class EngineConfig(Model):
-    """All of it. Without a file: no limits, the usual programs, no commands."""
+    """All settings of the engine. Without a file: no limits, the usual programs, no commands."""
 
     engine: EngineSection = EngineSection()
     runners: dict[Name, RunnerConfig] = Field(default_factory=dict)

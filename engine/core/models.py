@@ -52,7 +52,7 @@ class BudgetLimit(Model):
     """What may be spent: dollars, tokens, or both. What is not given is not limited here."""
 
     usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="dollars")
-    tokens: Annotated[int, Field(gt=0)] | None = Field(default=None, description="tokens of any kind")
+    tokens: Annotated[int, Field(gt=0)] | None = Field(default=None, description="tokens: input, output and cached")
 
     def part(self, share: float) -> BudgetLimit:
         """A part of it."""

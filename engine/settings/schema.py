@@ -16,12 +16,12 @@ SCHEMA_FILE = "config.schema.json"
 # What a section is about, where its type does not say it.
 ABOUT = {
     "servers": "MCP servers whose tools code may call: `[servers.NAME]`.",
-    "mcp_json": "Files with further MCP servers, as other programs keep them: `.mcp.json`.",
+    "mcp_json": "Files with more MCP servers, in the format of `.mcp.json`.",
     "openapi": "HTTP APIs whose operations are tools: `[openapi.NAME]`.",
     "runners": "How agent programs are started: `[runners.NAME]`.",
     "commands": "Commands that tasks may name: `[commands.NAME]`.",
     "roles": "Roles that tasks may name: `[roles.NAME]`.",
-    "prices": "Prices of models that are not known, or are wrong: `[prices.MODEL]`.",
+    "prices": "Prices of models, in dollars per million tokens, instead of the built-in ones: `[prices.MODEL]`.",
 }
 
 
@@ -43,7 +43,7 @@ def schema() -> dict[str, Any]:
     """The JSON schema of the whole file. What is not in it is refused."""
     made = whole().model_json_schema()
     _tidy(made)
-    about = "Settings of a go-ent project. An environment variable GO_ENT__SECTION__SETTING comes before what is here."
+    about = "Settings of a go-ent project. An environment variable GO_ENT__SECTION__SETTING overrides the file."
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": str(CONFIG),

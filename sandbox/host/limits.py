@@ -1,4 +1,4 @@
-"""What a run may use. Safe by default; only an explicit `None` lifts a limit."""
+"""What a run may use. Safe by default; only an explicit `None` removes a limit."""
 
 from __future__ import annotations
 
@@ -17,25 +17,33 @@ MIN_CALL_VALUES = 10_000
 
 
 class Limits(BaseModel):
-    """The limits of a run. `None` lifts one; leaving it out keeps the default."""
+    """The limits of a run. Frozen, so one object can be shared between threads and sandboxes.
+
+    `None` removes a limit; leaving it out keeps the default. Raises `LimitError` for a value out of range. So does a run
+    that asks for more than its sandbox allows.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
     memory_mb: int | None = Field(
-        128, ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="linear memory, the image's own included"
+        128, ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="memory in MB, including the image's own"
     )
     cpu_s: float | None = Field(
-        30.0, gt=0, allow_inf_nan=False, description="CPU time of the guest, and of the host on its messages"
+        30.0, gt=0, allow_inf_nan=False, description="CPU seconds of the guest, and of the host reading its messages"
     )
     timeout_s: float | None = Field(
-        60.0, gt=0, allow_inf_nan=False, description="wall time, also while a tool is awaited"
+        60.0, gt=0, allow_inf_nan=False, description="wall seconds, including time spent waiting for tools"
     )
-    fuel: int | None = Field(None, gt=0, lt=1 << 62, description="deterministic instruction cap")
-    max_tool_calls: int | None = Field(1000, ge=0, description="tool calls of one run")
-    max_call_bytes: int | None = Field(4 * MIB, gt=0, description="arguments or result of one tool call")
-    max_result_bytes: int | None = Field(MIB, gt=0, description="the result, as JSON")
-    max_stdout_bytes: int | None = Field(256 * 1024, ge=0, description="captured output; more is cut")
-    max_file_bytes: int | None = Field(16 * MIB, ge=0, description="all files of the run together")
+    fuel: int | None = Field(
+        None, gt=0, lt=1 << 62, description="instructions; the same code uses the same number on any machine"
+    )
+    max_tool_calls: int | None = Field(1000, ge=0, description="tool calls in one run")
+    max_call_bytes: int | None = Field(
+        4 * MIB, gt=0, description="bytes of arguments, or of the result, of one tool call"
+    )
+    max_result_bytes: int | None = Field(MIB, gt=0, description="bytes of the result as JSON")
+    max_stdout_bytes: int | None = Field(256 * 1024, ge=0, description="bytes of captured output; the rest is cut")
+    max_file_bytes: int | None = Field(16 * MIB, ge=0, description="bytes of all the run's files together")
 
     def __init__(self, **values: Any) -> None:
         for name, value in values.items():

@@ -23,10 +23,10 @@ def show_command(shell: Annotated[Shell, Parameter(help="The shell.")], /, *, js
 
 
 def install_command(
-    shell: Annotated[Shell | None, Parameter(help="The shell; the one that this is started from by default.")] = None,
+    shell: Annotated[Shell | None, Parameter(help="The shell; by default the one you are in.")] = None,
     /,
     *,
-    startup: Annotated[bool, Parameter(help="Add a line to the shell's own start-up file, if it needs one.")] = True,
+    startup: Annotated[bool, Parameter(help="Add a line to the shell's start-up file if it needs one.")] = True,
     json_: JsonFlag = False,
 ) -> int:
     """Install completion for a shell, where that shell looks for it."""

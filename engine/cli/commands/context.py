@@ -34,9 +34,9 @@ def context_command(
     execution: Id,
     /,
     *,
-    expand: Annotated[int | None, Parameter(help="Show what this summary stands for.")] = None,
+    expand: Annotated[int | None, Parameter(help="Show what the summary with this number replaced.")] = None,
     deep: Annotated[
-        bool, Parameter(negative="", help="With --expand: down to the originals, through earlier summaries.")
+        bool, Parameter(negative="", help="With --expand: expand earlier summaries too, down to the originals.")
     ] = False,
     json_: JsonFlag = False,
 ) -> int:
@@ -145,7 +145,7 @@ def summarize_command(
     execution: Id,
     /,
     *,
-    model: Annotated[str | None, Parameter(help="The model that writes the summary, as its runtime calls it.")] = None,
+    model: Annotated[str | None, Parameter(help="The model that writes the summary.")] = None,
     yes: YesFlag = False,
     json_: JsonFlag = False,
 ) -> int:

@@ -25,28 +25,27 @@ if TYPE_CHECKING:
 
 
 def exec_code(
-    file: Annotated[
-        str | None, Parameter(help="A file of Python code, or - for stdin.", allow_leading_hyphen=True)
-    ] = None,
+    file: Annotated[str | None, Parameter(help="A Python file, or - for stdin.", allow_leading_hyphen=True)] = None,
     /,
     *,
-    code: Annotated[
-        str | None, Parameter(name=["-c", "--code"], help="The code itself.", allow_leading_hyphen=True)
-    ] = None,
+    code: Annotated[str | None, Parameter(name=["-c", "--code"], help="The code.", allow_leading_hyphen=True)] = None,
     input: Annotated[
         str,
         Parameter(
-            help="A JSON object: its members are variables of the code. @FILE reads a file.", allow_leading_hyphen=True
+            help="A JSON object whose members become variables of the code; @FILE reads a file.",
+            allow_leading_hyphen=True,
         ),
     ] = "{}",
     timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
-    memory: Annotated[int | None, Parameter(help="Memory in MB, the image's own included.")] = None,
-    fuel: Annotated[int | None, Parameter(help="Instructions: the same code costs the same anywhere.")] = None,
-    grant: Annotated[
-        list[str] | None, Parameter(help="Narrow what the code may call; may be given more than once.")
+    memory: Annotated[int | None, Parameter(help="Memory in MB, including the image's own.")] = None,
+    fuel: Annotated[
+        int | None, Parameter(help="Instructions; the same code uses the same number on any machine.")
     ] = None,
-    yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
+    grant: Annotated[
+        list[str] | None, Parameter(help="Let the code call only these tools, of those granted; repeatable.")
+    ] = None,
+    yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
     quiet: QuietFlag = False,
     json_: Annotated[
         bool, Parameter(name="--json", negative="", help="Print the whole run as one JSON object.")

@@ -35,18 +35,18 @@ from go_ent.engine.guest_runs.runs import guest_order
 if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
 
-Id = Annotated[str, Parameter(help="The id of an execution, or the beginning of it.", completer=execution_ids)]
-Call = Annotated[str | None, Parameter(help="The call, as status shows it; without one, all that wait.")]
+Id = Annotated[str, Parameter(help="The execution's id, or the start of it.", completer=execution_ids)]
+Call = Annotated[str | None, Parameter(help="The call, as go-ent status shows it; by default every waiting call.")]
 FOLLOW_S = 0.2
 MOST_SUMMARIES = 20
 
 
 def ps_command(
     *,
-    limit: Annotated[int, Parameter(help="How many, the newest first.")] = 20,
-    status: Annotated[ExecutionStatus | None, Parameter(help="Only those that are so now.")] = None,
-    kind: Annotated[ExecutionKind | None, Parameter(help="Only those of a kind.")] = None,
-    parent: Annotated[str | None, Parameter(help="Only those that this execution started.")] = None,
+    limit: Annotated[int, Parameter(help="How many to list.")] = 20,
+    status: Annotated[ExecutionStatus | None, Parameter(help="Only executions with this status.")] = None,
+    kind: Annotated[ExecutionKind | None, Parameter(help="Only executions of this kind.")] = None,
+    parent: Annotated[str | None, Parameter(help="Only executions started by this one.")] = None,
     json_: JsonFlag = False,
 ) -> int:
     """The executions of this project, the newest first."""
@@ -166,7 +166,7 @@ def logs_command(
     /,
     *,
     follow: Annotated[
-        bool, Parameter(name=["--follow", "-f"], negative="", help="Go on until the execution has ended.")
+        bool, Parameter(name=["--follow", "-f"], negative="", help="Keep printing until the execution ends.")
     ] = False,
     json_: JsonFlag = False,
 ) -> int:
@@ -228,7 +228,7 @@ def interrupt_command(
     execution: Id,
     /,
     *,
-    cancel: Annotated[bool, Parameter(negative="", help="Give it up: nobody goes on with it.")] = False,
+    cancel: Annotated[bool, Parameter(negative="", help="Cancel it for good: it can't be resumed.")] = False,
     json_: JsonFlag = False,
 ) -> int:
     """Stop an execution, also one of another process. It keeps what it has done: resume goes on."""
@@ -254,20 +254,17 @@ def resume_command(
     unfinished: Annotated[
         list[str] | None,
         Parameter(
-            help="Calls and steps of which nobody knows whether they were done: retry makes them again, skip takes "
-            "them as done, "
-            "fail lets them fail; NAME=retry is for one. May be given more than once."
+            help="What to do with calls and steps that may or may not have been done: retry runs them again, skip "
+            "counts them as done, fail makes them fail. NAME=retry is for one of them. Repeatable."
         ),
     ] = None,
     timeout: Annotated[
-        float | None, Parameter(help="For code and composed tools: wall time in seconds from now on.")
+        float | None, Parameter(help="Wall time in seconds from now on, for code and composed tools.")
     ] = None,
-    anyway: Annotated[bool, Parameter(negative="", help="Go on although something that matters has changed.")] = False,
+    anyway: Annotated[bool, Parameter(negative="", help="Resume even though something relevant has changed.")] = False,
     from_: Annotated[
         str | None,
-        Parameter(
-            name="--from", help="Go back to a checkpoint first, by its label or number: what came after is undone."
-        ),
+        Parameter(name="--from", help="Go back to this checkpoint (label or number) first; later steps run again."),
     ] = None,
     yes: YesFlag = False,
     quiet: QuietFlag = False,
@@ -332,7 +329,7 @@ def reject_command(execution: Id, call: Call = None, /, *, resume: ResumeFlag = 
     return _decide(execution, call, approved=False, resume=resume, json_=json_)
 
 
-ResumeFlag = Annotated[bool, Parameter(negative="", help="Go on at once, if nothing else waits.")]
+ResumeFlag = Annotated[bool, Parameter(negative="", help="Resume at once if no other call waits.")]
 
 
 def _decide(execution: str, call: str | None, *, approved: bool, resume: bool, json_: bool) -> int:
@@ -366,9 +363,9 @@ def checkpoint_command(
     execution: Id,
     /,
     *,
-    label: Annotated[str, Parameter(help="What to call it.")] = "by hand",
-    value: Annotated[str | None, Parameter(help="JSON to keep with it.", allow_leading_hyphen=True)] = None,
-    remove: Annotated[str | None, Parameter(help="Instead: remove the checkpoint with this label or number.")] = None,
+    label: Annotated[str, Parameter(help="The checkpoint's label.")] = "by hand",
+    value: Annotated[str | None, Parameter(help="A JSON value to store with it.", allow_leading_hyphen=True)] = None,
+    remove: Annotated[str | None, Parameter(help="Remove the checkpoint with this label or number instead.")] = None,
     json_: JsonFlag = False,
 ) -> int:
     """Mark where an execution stands now: its state is written, and everything of it is on disk.

@@ -68,7 +68,12 @@ def _local(built: str) -> str:
         return built
 
 
-def info_command(digest: str | None = None, /, *, json_: Json = False) -> int:
+def info_command(
+    digest: Annotated[str | None, Parameter(help="The start of its digest; by default this folder's image.")] = None,
+    /,
+    *,
+    json_: Json = False,
+) -> int:
     """One image: the one that this folder uses, or the one whose digest starts with *digest*."""
     wanted = _wanted()
     found = [image for image in list_images() if (image.digest.startswith(digest) if digest else image.key == wanted)]
@@ -110,10 +115,10 @@ def build_command(*, quiet: QuietFlag = False, json_: Json = False) -> int:
 def prune_command(
     *,
     all_: Annotated[
-        bool, Parameter(name="--all", negative="", help="Remove this folder's image and the standard one too.")
+        bool, Parameter(name="--all", negative="", help="Also remove this folder's image and the standard one.")
     ] = False,
     resumable: Annotated[
-        bool, Parameter(negative="", help="Remove also those that executions need to be resumed.")
+        bool, Parameter(negative="", help="Also remove images that resumable executions need.")
     ] = False,
     json_: Json = False,
 ) -> int:

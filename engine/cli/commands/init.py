@@ -27,7 +27,7 @@ ABOUT = {
 
 
 def init_command(
-    folder: Annotated[Path, Parameter(help="The folder; this one by default. It is made if it is not there.")] = Path(),
+    folder: Annotated[Path, Parameter(help="The folder; created if it does not exist.")] = Path(),
     /,
     *,
     json_: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False,

@@ -16,16 +16,14 @@ from go_ent.engine.setup.install import Client, InstallPlan, Scope, plan, write
 
 
 def install_command(
-    client: Annotated[Client, Parameter(help="The program that is to use this project's tools.")],
+    client: Annotated[Client, Parameter(help="The MCP client to configure.")],
     /,
     *,
-    scope: Annotated[
-        Scope, Parameter(help="In the project's folder, or for all that you do with the client.")
-    ] = "project",
-    name: Annotated[str, Parameter(help="What the client calls the server.")] = "go-ent",
-    dry_run: Annotated[bool, Parameter(negative="", help="Show what would change, and change nothing.")] = False,
+    scope: Annotated[Scope, Parameter(help="For this project's folder, or for your user everywhere.")] = "project",
+    name: Annotated[str, Parameter(help="The server's name in the client.")] = "go-ent",
+    dry_run: Annotated[bool, Parameter(negative="", help="Show the change and write nothing.")] = False,
     yes: Annotated[bool, Parameter(negative="", help="Don't ask.")] = False,
-    remove: Annotated[bool, Parameter(negative="", help="Take the entry out again.")] = False,
+    remove: Annotated[bool, Parameter(negative="", help="Remove the entry.")] = False,
     json_: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False,
 ) -> int:
     """Write this project's server into the configuration of an MCP client, after showing the change and asking.

@@ -41,18 +41,14 @@ def loop_command(
     task: TaskText = None,
     /,
     *,
-    check: Annotated[
-        str | None, Parameter(help="A command that passes when it exits with 0, like 'make test'.")
-    ] = None,
-    check_tool: Annotated[str | None, Parameter(help="A composed tool that passes when it answers true.")] = None,
+    check: Annotated[str | None, Parameter(help="A command that passes if it exits with 0, like 'make test'.")] = None,
+    check_tool: Annotated[str | None, Parameter(help="A composed tool that passes if it returns true.")] = None,
     check_input: Annotated[str, Parameter(help="The tool's inputs: a JSON object, or @FILE.")] = "{}",
     check_model: Annotated[str | None, Parameter(help="A criterion that a model judges.")] = None,
-    max_iterations: Annotated[int, Parameter(help="How often at most.")] = 10,
-    resume: Annotated[str | None, Parameter(help="Go on with a loop, by its id.")] = None,
-    list_: Annotated[
-        bool, Parameter(name="--list", negative="", help="The loops of this project, and where they stand.")
-    ] = False,
-    cancel: Annotated[str | None, Parameter(help="End a loop where it stands, by its id.")] = None,
+    max_iterations: Annotated[int, Parameter(help="The most iterations to run.")] = 10,
+    resume: Annotated[str | None, Parameter(help="Resume the loop with this id.")] = None,
+    list_: Annotated[bool, Parameter(name="--list", negative="", help="List this project's loops.")] = False,
+    cancel: Annotated[str | None, Parameter(help="Cancel the loop with this id.")] = None,
     role: Role = None,
     type: Kind = None,
     skill: Skill = None,
@@ -167,7 +163,7 @@ def _row(state: LoopState) -> dict[str, Any]:
 
 
 def _tell(iteration: Iteration, *, quiet: bool) -> None:
-    said = iteration.check.feedback if iteration.check is not None else iteration.error or iteration.status
+    said = iteration.check.feedback if iteration.check is not None else iteration.error or "failed"
     tell(f"iteration {iteration.number + 1}")
     if not quiet:
         say(f"iteration {iteration.number}: {'passed' if iteration.passed else short(said)}", err=True)
@@ -181,7 +177,7 @@ def _finish(result: LoopResult, *, json_: bool) -> int:
     else:
         if last is not None and last.output:
             show(last.output)
-        say(f"{result.state} ({result.status}): {result.message}", err=True)
+        say(f"{result.state}: {result.message}", err=True)
         for warning in result.warnings:
             say(f"warning: {warning}", err=True)
         if result.state == "paused" and paused:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def trust_command(
-    folder: Annotated[Path | None, Parameter(help="A project; this one by default.")] = None,
+    folder: Annotated[Path | None, Parameter(help="The project's folder; by default the current project.")] = None,
     /,
     *,
-    remove: Annotated[bool, Parameter(negative="", help="Trust it no more.")] = False,
-    list_: Annotated[bool, Parameter(name="--list", negative="", help="The projects that are trusted.")] = False,
+    remove: Annotated[bool, Parameter(negative="", help="Stop trusting it.")] = False,
+    list_: Annotated[bool, Parameter(name="--list", negative="", help="List the trusted projects.")] = False,
     yes: Annotated[bool, Parameter(negative="", help="Don't ask.")] = False,
     json_: JsonFlag = False,
 ) -> int:
@@ -122,9 +122,7 @@ def budget_command(*, json_: JsonFlag = False) -> int:
 
 def doctor_command(
     *,
-    deep: Annotated[
-        bool, Parameter(negative="", help="Also start and ask the servers that the configuration names.")
-    ] = False,
+    deep: Annotated[bool, Parameter(negative="", help="Also connect to the configured servers.")] = False,
     json_: JsonFlag = False,
 ) -> int:
     """Look at this machine and this project, and say what to do about each problem.

@@ -39,11 +39,13 @@ def reindex_command(*, json_: JsonFlag = False) -> int:
 
 def prune_command(
     *,
-    keep: Annotated[int | None, Parameter(help="Keep that many, the newest.")] = None,
-    older_than: Annotated[str | None, Parameter(help="Remove those not changed for that long: 12h, 30d, 4w.")] = None,
-    max_size: Annotated[str | None, Parameter(help="Keep the newest that fit: 500M, 2G.")] = None,
-    resumable: Annotated[bool, Parameter(negative="", help="Remove also those that can be resumed.")] = False,
-    dry_run: Annotated[bool, Parameter(negative="", help="Remove nothing; say what would be.")] = False,
+    keep: Annotated[int | None, Parameter(help="Keep this many of the newest.")] = None,
+    older_than: Annotated[
+        str | None, Parameter(help="Remove executions unchanged for this long: 12h, 30d, 4w.")
+    ] = None,
+    max_size: Annotated[str | None, Parameter(help="Keep the newest that fit into this size: 500M, 2G.")] = None,
+    resumable: Annotated[bool, Parameter(negative="", help="Also remove resumable executions.")] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Show what would be removed, and remove nothing.")] = False,
     json_: JsonFlag = False,
 ) -> int:
     """Remove old executions: by what is given here, or else by what `[executions]` in the configuration says.
@@ -80,8 +82,8 @@ def prune_command(
 
 def totals_command(
     *,
-    by: Annotated[Grouping, Parameter(help="What to sum up by.")] = "runtime",
-    since: Annotated[str | None, Parameter(help="Only what ended within that time: 24h, 7d.")] = None,
+    by: Annotated[Grouping, Parameter(help="What to group by.")] = "runtime",
+    since: Annotated[str | None, Parameter(help="Only executions that ended within this time: 24h, 7d.")] = None,
     json_: JsonFlag = False,
 ) -> int:
     """What the executions that are still there came to: how many tries, how many succeeded, tokens, cost and time.

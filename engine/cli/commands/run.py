@@ -25,31 +25,29 @@ if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
     from go_ent.engine.strategies.work import Work
 
-TaskText = Annotated[str | None, Parameter(help="What to do, or - for stdin.", allow_leading_hyphen=True)]
+TaskText = Annotated[
+    str | None, Parameter(help="The task in words, or - to read it from stdin.", allow_leading_hyphen=True)
+]
 Role = Annotated[
-    str | None, Parameter(help="architect, developer, reviewer, tester, writer, or one of the configuration's.")
+    str | None, Parameter(help="architect, developer, reviewer, tester, writer, or a role from the configuration.")
 ]
 Kind = Annotated[str | None, Parameter(help="feature, bugfix, refactor, architecture, test, docs, review or other.")]
-Runtime = Annotated[
-    str | None, Parameter(help="claude-code, open-code or cli; by default the first that is available.")
-]
-ModelName = Annotated[str | None, Parameter(help="The model, as the runtime calls it.")]
-Skill = Annotated[list[str] | None, Parameter(help="A skill of .go-ent/skills; may be given more than once.")]
-FileName = Annotated[
-    list[str] | None, Parameter(help="A file, folder or pattern for the prompt; may be given more than once.")
-]
-Usd = Annotated[float | None, Parameter(help="What the task may cost, in dollars.")]
-TokenCount = Annotated[int | None, Parameter(help="What the task may cost, in tokens.")]
+Runtime = Annotated[str | None, Parameter(help="claude-code, open-code or cli; by default the first available one.")]
+ModelName = Annotated[str | None, Parameter(help="The model's name for the runtime.")]
+Skill = Annotated[list[str] | None, Parameter(help="A skill from .go-ent/skills; repeatable.")]
+FileName = Annotated[list[str] | None, Parameter(help="A file, folder or pattern to put into the prompt; repeatable.")]
+Usd = Annotated[float | None, Parameter(help="Limit on the cost, in dollars.")]
+TokenCount = Annotated[int | None, Parameter(help="Limit on the cost, in tokens.")]
 Timeout = Annotated[float | None, Parameter(help="Wall time in seconds.")]
-Access = Annotated[str | None, Parameter(help="What an agent may do to files: none, read or edit (the default).")]
+Access = Annotated[str | None, Parameter(help="The agent's access to files: none, read or edit (the default).")]
 
 
 def run_command(
     task: TaskText = None,
     /,
     *,
-    plan: Annotated[Path | None, Parameter(help="A plan of tasks, in TOML or JSON.")] = None,
-    concurrency: Annotated[int | None, Parameter(help="How many tasks of a plan run at once.")] = None,
+    plan: Annotated[Path | None, Parameter(help="A TOML or JSON file with a plan of tasks.")] = None,
+    concurrency: Annotated[int | None, Parameter(help="How many tasks of a plan may run at once.")] = None,
     strategy: Annotated[str | None, Parameter(help="auto, single, multi or parallel.")] = None,
     role: Role = None,
     type: Kind = None,
@@ -57,16 +55,14 @@ def run_command(
     model: ModelName = None,
     runtime: Runtime = None,
     file: FileName = None,
-    context: Annotated[str | None, Parameter(help="More that the agent should know.")] = None,
-    pin: Annotated[
-        list[str] | None, Parameter(help="A text that every prompt has, word for word; may be given more than once.")
-    ] = None,
+    context: Annotated[str | None, Parameter(help="Background for the agent.")] = None,
+    pin: Annotated[list[str] | None, Parameter(help="A text kept word for word in every prompt; repeatable.")] = None,
     threshold: Annotated[
-        float | None, Parameter(help="The part of the window from which on is summarised, 0.1 to 0.95.")
+        float | None, Parameter(help="Summarise once this share of the model's window is full, 0.1 to 0.95.")
     ] = None,
     access: Access = None,
-    command: Annotated[str | None, Parameter(help="A command of the configuration, to answer the task.")] = None,
-    tool: Annotated[str | None, Parameter(help="A composed tool, instead of a task.")] = None,
+    command: Annotated[str | None, Parameter(help="A command from the configuration to run the task.")] = None,
+    tool: Annotated[str | None, Parameter(help="A composed tool to run instead of a task.")] = None,
     input: Annotated[
         str, Parameter(help="The tool's inputs: a JSON object, or @FILE.", allow_leading_hyphen=True)
     ] = "{}",
@@ -74,7 +70,7 @@ def run_command(
     budget_tokens: TokenCount = None,
     timeout: Timeout = None,
     dry_run: Annotated[
-        bool, Parameter(negative="", help="Print the prompts that would be sent, and start nothing.")
+        bool, Parameter(negative="", help="Print the prompts that would be sent, and run nothing.")
     ] = False,
     yes: YesFlag = False,
     quiet: QuietFlag = False,

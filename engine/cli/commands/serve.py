@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 def serve_command(
     *,
     http: Annotated[
-        str | None, Parameter(help="Streamable HTTP instead: HOST:PORT, or a port of 127.0.0.1; port 0 is any.")
+        str | None, Parameter(help="Serve over HTTP at HOST:PORT, or at a port of 127.0.0.1; port 0 picks a free one.")
     ] = None,
     token_env: Annotated[
-        str | None, Parameter(help="With --http: the variable with a token for who may all that the project may.")
+        str | None,
+        Parameter(help="With --http: the environment variable that holds a token with all of the project's rights."),
     ] = None,
     project: Annotated[
-        Path | None, Parameter(help="The project's folder, for a client that starts this in another.")
+        Path | None, Parameter(help="The project's folder, if the client starts go-ent elsewhere.")
     ] = None,
 ) -> int:
     """Serve this project to an MCP client over stdin and stdout, or over HTTP. Logs go to stderr.

@@ -21,9 +21,7 @@ JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSO
 
 
 def show_command(
-    section: Annotated[
-        str | None, Parameter(help="Only these: a section, like budget, or part of one, like budget.day.")
-    ] = None,
+    section: Annotated[str | None, Parameter(help="Only this section (budget) or part of one (budget.day).")] = None,
     /,
     *,
     json_: JsonFlag = False,

@@ -163,8 +163,8 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
     interrupted = any(step.status == "interrupted" for step in result.steps) or (
         engine.stopping.is_set() and not result.ok
     )
-    if result.error and not (json_ or interrupted):
-        say(f"{result.status}: {telling.untold(result.error)}", err=True)
+    if result.error and not (json_ or interrupted):  # in the words of the steps above it, and of `go-ent ps`
+        say(f"{'paused' if paused else 'failed'}: {telling.untold(result.error)}", err=True)
     if interrupted:
         say_interrupted(result.execution_id)
     elif not json_ and paused:
@@ -173,6 +173,8 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
         say(f"then go on: go-ent resume {result.execution_id} (--yes approves all)", err=True)
     elif not json_ and not result.ok and _can_help(engine.store.load(result.execution_id), result):
         say(f"go on with it: go-ent resume {result.execution_id}", err=True)
+    elif not json_ and result.status == "NEEDS_REPLAN":
+        say("a resume would fail in the same way: change the task, then run it again", err=True)
     if not json_ and not quiet:
         say(_account(result), err=True)
     if interrupted:

@@ -35,7 +35,9 @@ from go_ent.sandbox import Limits
 
 T = TypeVar("T")
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
-GlobalFlag = Annotated[bool, Parameter(name="--global", negative="", help="In the user's own store, for all projects.")]
+GlobalFlag = Annotated[
+    bool, Parameter(name="--global", negative="", help="Use your own store, shared by all projects.")
+]
 
 
 def with_composer(work: Callable[[Composer], Awaitable[int]], *, progress: str = "working", quiet: bool = False) -> int:
@@ -149,7 +151,7 @@ def show_command(
     name: ToolName,
     /,
     *,
-    source: Annotated[bool, Parameter(negative="", help="The source alone.")] = False,
+    source: Annotated[bool, Parameter(negative="", help="Print only the source.")] = False,
     json_: JsonFlag = False,
 ) -> int:
     async def work(composer: Composer) -> int:
@@ -292,23 +294,25 @@ def run_command(
     /,
     *,
     input: Annotated[
-        str, Parameter(help="The inputs as a JSON object. @FILE reads a file.", allow_leading_hyphen=True)
+        str, Parameter(help="The inputs as a JSON object; @FILE reads a file.", allow_leading_hyphen=True)
     ] = "{}",
     each: Annotated[
-        bool, Parameter(negative="", help="Once for each JSON line of stdin, concurrently; results in the same order.")
+        bool, Parameter(negative="", help="Run once per JSON line of stdin, concurrently; results keep the order.")
     ] = False,
-    slurp: Annotated[bool, Parameter(negative="", help="Once, over the list of all JSON lines of stdin.")] = False,
+    slurp: Annotated[bool, Parameter(negative="", help="Run once over the list of all JSON lines of stdin.")] = False,
     fail_fast: Annotated[bool, Parameter(negative="", help="With --each: stop at the first line that fails.")] = False,
-    jobs: Annotated[int | None, Parameter(help="With --each: how many at a time.")] = None,
+    jobs: Annotated[int | None, Parameter(help="With --each: how many lines to run at once.")] = None,
     grant: Annotated[
-        list[str] | None, Parameter(help="Narrow what the run may call; may be given more than once.")
+        list[str] | None, Parameter(help="Let the tool call only these tools, of those granted; repeatable.")
     ] = None,
     timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB.")] = None,
-    yes: Annotated[bool, Parameter(negative="", help="Approve the calls that need approval.")] = False,
+    yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
     quiet: QuietFlag = False,
-    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print whole runs as JSON objects.")] = False,
+    json_: Annotated[
+        bool, Parameter(name="--json", negative="", help="Print each whole run as a JSON object.")
+    ] = False,
 ) -> int:
     """Run a composed tool and print its result: text as it is, anything else as JSON.
 
@@ -413,7 +417,9 @@ def history_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
     return with_composer(work, quiet=json_)
 
 
-def rollback_command(name: ToolName, version: int, /, *, json_: JsonFlag = False) -> int:
+def rollback_command(
+    name: ToolName, version: Annotated[int, Parameter(help="The version to restore.")], /, *, json_: JsonFlag = False
+) -> int:
     async def work(composer: Composer) -> int:
         there = [one.number for one in await composer.history(name)]
         damaged = any(one.number == version for store in composer.stores for one in store.versions(name))
@@ -456,10 +462,10 @@ def rm_command(*names: ToolName, json_: JsonFlag = False) -> int:
 
 
 def search_command(
-    *words: str,
-    detail: Annotated[Detail, Parameter(help="A line each, typed stubs, or the schemas too.")] = "brief",
-    namespace: Annotated[str | None, Parameter(help="Only tools of this namespace.")] = None,
-    limit: Annotated[int, Parameter(help="How many at the most.")] = 10,
+    *words: Annotated[str, Parameter(help="What the tool should do; without words, list all.")],
+    detail: Annotated[Detail, Parameter(help="One line per tool, typed stubs, or schemas too.")] = "brief",
+    namespace: Annotated[str | None, Parameter(help="Only tools in this namespace.")] = None,
+    limit: Annotated[int, Parameter(help="The most tools to list.")] = 10,
     json_: JsonFlag = False,
 ) -> int:
     """Search the tools that this project grants, whatever they come from. Without words: list them."""
@@ -523,10 +529,12 @@ def export_command(*names: ToolName, json_: JsonFlag = False) -> int:
 
 
 def import_command(
-    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *files: Annotated[
+        str, Parameter(help="An export, a tool's file, or a JSON file of the older form.", allow_leading_hyphen=True)
+    ],
     global_: GlobalFlag = False,
     replace: Annotated[
-        bool, Parameter(negative="", help="Replace other tools of the same names: they stay in the history.")
+        bool, Parameter(negative="", help="Replace tools of the same name; old versions stay in the history.")
     ] = False,
     json_: JsonFlag = False,
 ) -> int:
@@ -604,7 +612,7 @@ def learn_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
 
 def suggest_command(
     *,
-    least: Annotated[int, Parameter(help="How many runs of the same shape make a suggestion.")] = 2,
+    least: Annotated[int, Parameter(help="How many similar runs make a suggestion.")] = 2,
     write: Annotated[Path | None, Parameter(help="Write each suggestion to a file in this folder.")] = None,
     json_: JsonFlag = False,
 ) -> int:

@@ -23,10 +23,10 @@ NameOf = Annotated[str, Parameter(help="The workflow's name.")]
 
 
 def start_command(
-    name: Annotated[str | None, Parameter(help="Its name; by default the file's.")] = None,
+    name: Annotated[str | None, Parameter(help="The workflow's name; by default the file's name.")] = None,
     /,
     *,
-    plan: Annotated[Path | None, Parameter(help="A file of [[step]] entries, in TOML or JSON.")] = None,
+    plan: Annotated[Path | None, Parameter(help="A TOML or JSON file with [[step]] entries.")] = None,
     yes: YesFlag = False,
     quiet: QuietFlag = False,
     json_: JsonFlag = False,
@@ -54,7 +54,7 @@ def approve_command(
     name: NameOf,
     /,
     *,
-    at: Annotated[str | None, Parameter(help="Only if it waits at this step.")] = None,
+    at: Annotated[str | None, Parameter(help="Approve only if it waits at this step.")] = None,
     yes: YesFlag = False,
     quiet: QuietFlag = False,
     json_: JsonFlag = False,
@@ -81,7 +81,10 @@ def cancel_command(name: NameOf, /, *, json_: JsonFlag = False) -> int:
 
 
 def status_command(
-    name: Annotated[str | None, Parameter(help="Without one, all of them.")] = None, /, *, json_: JsonFlag = False
+    name: Annotated[str | None, Parameter(help="The workflow's name; by default all workflows.")] = None,
+    /,
+    *,
+    json_: JsonFlag = False,
 ) -> int:
     """Where workflows stand, and what they have cost."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from go_ent.sandbox import Limits
 
 YesFlag = Annotated[
-    bool, Parameter(negative="", help="Approve: spending beyond the budget, and calls of tools that need approval.")
+    bool, Parameter(negative="", help="Approve spending over the budget and tool calls that need approval.")
 ]
 MAX_ANSWER = 4096
 PATIENCE = 0.7  # of a run's wall time

@@ -40,4 +40,4 @@ def execution_ids(context: Any) -> list[str]:
     return [name for _, name in sorted(found, reverse=True) if name.isprintable() and not name.startswith(".")][:MOST]
 
 
-ToolName = Annotated[str, Parameter(completer=tool_names)]
+ToolName = Annotated[str, Parameter(help="The name of a composed tool.", completer=tool_names)]

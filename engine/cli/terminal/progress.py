@@ -22,9 +22,7 @@ from go_ent.engine.cli.terminal.output import is_terminal, is_utf8, paint, plain
 if TYPE_CHECKING:
     from go_ent.sandbox.images import Image
 
-QuietFlag = Annotated[
-    bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress and no commentary on stderr; errors only.")
-]
+QuietFlag = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="Write only errors to stderr.")]
 DELAY_S = 1.0
 TICK_S = 0.1
 ERASE = "\r\x1b[2K"

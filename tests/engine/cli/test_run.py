@@ -396,6 +396,38 @@ class TestLoop:
         assert "it can't become cancelled" in shell.error("loop", "--cancel", loop.id, code=12)
 
 
+class TestWordsOfStatus:
+    """A person reads one set of words: those of steps and of `go-ent ps`. A task's own are for programs: `--json`."""
+
+    TASK = ("COMPLETE", "PARTIAL", "BLOCKED", "NEEDS_REPLAN")
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "line"),
+        [
+            (("run", "code:1"), 1, "failed: task failed: no runtime is available"),
+            (("run", "composed:nothing"), 3, "failed: task failed: there is no composed tool nothing"),
+            (("run", "--plan", "part.toml"), 13, "failed: b failed: "),
+            (("loop", "try", "--check", "false"), 3, "failed: the same failure 3 times in a row"),
+            (("loop", "try", "--check", "true"), 0, "completed: `true` passed after 1 iteration"),
+        ],
+    )
+    def test_one_set_of_words_in_what_a_person_reads(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, line: str
+    ) -> None:
+        if arguments[0] == "loop":
+            (shell.folder / ".go-ent" / "config.toml").write_text(ECHO)
+            shell.text("trust", "--yes")
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no agent program is
+        (shell.folder / "part.toml").write_text(f'{FIRST}[[task]]\nid = "b"\ncode = "1 / 0"\n')
+        done = shell(*arguments)
+        said = done.stderr.decode()
+        assert (done.returncode, [row for row in said.splitlines() if row.startswith(line)] != []) == (code, True), said
+        assert not [word for word in self.TASK if word in said], said
+
+    def test_what_no_resume_can_help_says_so(self, shell: Shell) -> None:
+        assert "a resume would fail in the same way: change the task" in shell.error("run", "composed:nothing", code=3)
+
+
 class TestWorkflow:
     def test_it_waits_goes_on_and_remembers(self, shell: Shell) -> None:
         steps = (

@@ -207,11 +207,11 @@ def test_why_a_step_has_failed_is_told_once_on_a_terminal_and_whole_in_a_pipe(
     why = b"no runtime is available for a task with a prompt (go-ent doctor says what to do)"
     with terminal(shell, "run", "hello") as shown:
         assert shown.end() == 1
-    assert (shown.said.count(why), b"\nBLOCKED: task failed\r\n" in shown.said) == (1, True)
+    assert (shown.said.count(why), b"\nfailed: task failed\r\n" in shown.said) == (1, True)
     with terminal(shell, "run", "hello", "--quiet") as quiet:
         assert quiet.end() == 1
-    assert b"BLOCKED: task failed: " + why in quiet.said
-    assert b"BLOCKED: task failed: " + why in shell("run", "hello").stderr
+    assert b"failed: task failed: " + why in quiet.said
+    assert b"failed: task failed: " + why in shell("run", "hello").stderr
 
 
 def test_a_warning_of_no_step_stands_for_itself(capfd: pytest.CaptureFixture[str]) -> None:
