@@ -1,4 +1,4 @@
-"""Code mode over any tools, and composed tools that last.
+"""Code mode: Python over any tools. Composed tools: code that worked, saved under a name.
 
 from go_ent.composer import Composer
 

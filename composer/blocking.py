@@ -17,10 +17,10 @@ from go_ent.sandbox.host.background import BackgroundLoop
 
 
 class BlockingComposer:
-    """A composer on an event loop of its own, in a thread: also where another runs, as in a notebook. Use it in a
-    `with`, or `close` it.
+    """A `Composer` for code that does not await: it has an event loop of its own, in a thread. Works in notebooks too.
 
-    Async tools that it is given run on that loop.
+    Use it in a `with`, or call `close`. Its methods block, may be called from several threads, and raise what the
+    `Composer` method of that name raises. Async tools passed in run on its event loop.
     """
 
     def __init__(self, folder: Path | str = ".", **options: Any) -> None:
@@ -49,11 +49,11 @@ class BlockingComposer:
         return self._loop.call(self.composer.compose(source, scope=scope))
 
     def run(self, tool: str, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
-        """Run a composed tool: whatever it does is a run with a status."""
+        """Run a composed tool; whatever it does ends as a `Run` with a status."""
         return self._loop.call(self.composer.run(tool, inputs, **options))
 
     def call(self, name: str, /, **inputs: Any) -> Any:
-        """Call a composed tool like a function: what it returns, or an exception."""
+        """Call a composed tool like a function: returns its result, or raises `CallError`."""
         return self._loop.call(self.composer.call(name, **inputs))
 
     def tools(self) -> list[tuple[Composed | Broken, Used]]:
@@ -65,7 +65,7 @@ class BlockingComposer:
         return self._loop.call(self.composer.history(name))
 
     def rollback(self, name: str, version: int) -> Version:
-        """Bring an earlier version back, as a new one."""
+        """Restore an earlier version, as a new version."""
         return self._loop.call(self.composer.rollback(name, version))
 
     def remove(self, name: str) -> StoreScope:
@@ -73,7 +73,7 @@ class BlockingComposer:
         return self._loop.call(self.composer.remove(name))
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the composer and end its thread."""
         self._loop.call(self.composer.close())
         self._loop.close()
 

@@ -1,4 +1,4 @@
-"""The composer: the one door of the package. Code mode over any tools, and composed tools that last."""
+"""`Composer`: the entry point of the package. Code mode over any tools, and composed tools."""
 
 from __future__ import annotations
 
@@ -60,9 +60,17 @@ class Saved:
 
 
 class Composer:
-    """Tools of one project: a catalogue, code mode, and the store of composed tools.
+    """The tools of one project: a catalogue, code mode (`code`), and the stores of composed tools.
 
-    Used from one event loop. `Composer.open(".")` finds the project; use it as an async context manager, or `close` it.
+    Ownership: `Composer.open(".")` finds the project. Use it as an async context manager, or await `close`. It owns the
+    connections to the configured servers, and the sandbox unless *box* was passed in.
+
+    Threads: use it from one event loop; `BlockingComposer` is for everything else. Several composers, also in several
+    processes, may share a project.
+
+    Errors: a run ends as a `Run` with a status, whatever the code does. Methods raise a `ComposerError`, such as
+    `ToolNotFound`, `ComposeRefused` or `StoreError`; making a composer raises `ConfigError` for settings that can't be
+    used, and `ImageError` if there is no image and none can be built.
     """
 
     def __init__(
@@ -79,10 +87,10 @@ class Composer:
         trusted: bool | None = None,
         build: bool = True,
     ) -> None:
-        """*trusted* is whether what the configuration names is reached, baked or widened: by default, whether `go-ent
-        trust` was said.
+        """*trusted* is whether the configuration may start servers, add packages and widen limits; by default, whether
+        the project is trusted (`go-ent trust`).
 
-        An image that this machine does not have is built now; without *build* not before it is needed.
+        A missing image is built now, which takes about half a minute; with `build=False`, when it is first needed.
         """
         self.project = project
         self.state = project / STATE
@@ -173,6 +181,7 @@ class Composer:
         return McpSource(namespace, server.model_copy(update={"cwd": folder}))
 
     async def close(self) -> None:
+        """Save the usage figures, end the servers it started, and close the sandbox if it is its own."""
         try:
             for scope, usage in self.usage.items():
                 with apart(f"the uses of {scope} tools", {}):
@@ -196,8 +205,8 @@ class Composer:
     # -- composing
 
     async def check(self, source: str | bytes) -> tuple[ToolFile, Interface]:
-        """A tool's source, if it could be saved: metadata, policy, signature, grants, cycles. Its examples are not
-        run.
+        """Check whether a tool's source could be saved: metadata, policy, signature, grants, cycles. Its examples are
+        not run. Raises `ComposeRefused`.
         """
         if not isinstance(source, str | bytes):
             raise ComposeRefused("the tool", [f"its source is text, not {type(source).__name__}"])
@@ -220,11 +229,14 @@ class Composer:
         return None
 
     async def compose(self, source: str | bytes, *, scope: StoreScope = "project", replace: bool = True) -> Saved:
-        """Check a tool, run its examples, save it, and have it in the catalogue. Any failure saves nothing.
+        """Check a tool, run its examples, save it, and add it to the catalogue.
 
-        The same content again is a no-op; other content under the same name is a new version. With `replace=False` it
-        is refused instead: for a tool that somebody else has named. That includes one of the user's own that it would
-        hide.
+        Saving the same content again does nothing; different content under the same name makes a new version. With
+        `replace=False` that is refused, and so is a tool that would shadow one of the user's own: for tools whose name
+        somebody else chose.
+
+        Raises `ComposeRefused` if a check or an example fails (`problems` says what to fix), and `StoreError` if the
+        file can't be written. Nothing is saved then.
         """
         file, interface = await self.check(source)
         if not replace and scope == "project":
@@ -301,11 +313,11 @@ class Composer:
         recording: Recording | None = None,
         box: Sandbox | None = None,
     ) -> Run:
-        """Run a composed tool; whatever it does is a `Run`. `grants` and `limits` can only narrow.
+        """Run a composed tool; whatever it does ends as a `Run`. *grants* and *limits* can only narrow.
 
-        By name it is the current version; who has looked it up with `composed.get` runs that version. Runs of one
-        `batch` are one execution in the journal; `run_id` is what `box.interrupt` takes. With a *recording* the run can
-        be gone on with later, in *box* if that is not the one of now.
+        A name means the current version; pass what `composed.get` returned to run that version. Runs of one *batch* are
+        one execution in the journal. *run_id* is what `box.interrupt` takes. A run with a *recording* can be resumed
+        later, in *box* if that is not the current one. Raises `ToolNotFound`, and `LimitError` for wider limits.
         """
         if isinstance(tool, str):
             tool = await self._begun_or_now(tool, recording)

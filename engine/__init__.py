@@ -1,4 +1,4 @@
-"""The host: agent tasks on any runtime, alone, in chains or as graphs, within a budget, on record.
+"""Runs tasks with agents, commands and the sandbox: single, in chains or as graphs, within a budget, on record.
 
 from go_ent.engine import Engine, Task
 

@@ -18,8 +18,10 @@ from go_ent.sandbox.host.background import BackgroundLoop
 
 
 class BlockingEngine:
-    """An engine on an event loop of its own, in a thread: also where another runs, as in a notebook. Use it in a
-    `with`, or `close` it.
+    """An `Engine` for code that does not await: it has an event loop of its own, in a thread. Works in notebooks too.
+
+    Use it in a `with`, or call `close`. Its methods block, may be called from several threads, and raise what the
+    `Engine` method of that name raises.
     """
 
     def __init__(self, folder: Path | str = ".", **options: Any) -> None:
@@ -32,7 +34,7 @@ class BlockingEngine:
             raise
 
     def execute(self, work: Work, **options: Any) -> TaskResult:
-        """Do the work, and say what it came to. Ctrl-C interrupts the execution, which can be resumed."""
+        """Run the work and return its result. Ctrl-C interrupts the execution, which can be resumed."""
         return self._loop.call(self.engine.execute(work, **options))
 
     def run(self, order: GuestOrder) -> Run:
@@ -40,7 +42,7 @@ class BlockingEngine:
         return self._loop.call(self.engine.guests.run(order))
 
     def start(self, work: Work, **options: Any) -> str:
-        """Begin the work, and give its id at once."""
+        """Start the work and return its id at once."""
         return self._loop.call(self.engine.start(work, **options))
 
     def wait(self, execution_id: str) -> TaskResult:

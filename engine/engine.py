@@ -84,9 +84,17 @@ class _Running:
 
 
 class Engine:
-    """Runs work for one project. Belongs to one event loop; use it as an async context manager, or `close` it.
+    """Runs work for one project: tasks, lists and plans, with agents, commands and the sandbox, all on record.
 
-    What fails is a result with a status, never an exception; exceptions are for work that can't be begun.
+    Ownership: use it as an async context manager, or await `close`, which interrupts what runs; interrupted executions
+    can be resumed. It owns the programs it starts, and the composer unless one was passed in.
+
+    Threads: it belongs to one event loop; `BlockingEngine` is for everything else. Several engines, also in several
+    processes, may share a project: budget and executions are locked on disk.
+
+    Errors: work that fails is a `TaskResult` with a status, never an exception. An `EngineError` means that the work
+    could not be started or recorded: `BadTask`, `Untrusted`, `NeedsApproval`, `ExecutionNotFound`,
+    `ExecutionConflict`, `StorageFailed`. Making an engine raises `ConfigError` for settings that can't be used.
     """
 
     def __init__(
@@ -102,8 +110,9 @@ class Engine:
         trusted: bool | None = None,
         approver: Approver | None = None,
     ) -> None:
-        """*ask* decides what does not fit the budget, *approver* which tool calls that need it may be made; *runners*
-        are a program's own; *trusted* is that of `go-ent trust`."""
+        """*ask* decides about work that does not fit the budget, *approver* about tool calls that need approval.
+        *runners* are additional runtimes, by name. *trusted* overrides `go-ent trust`.
+        """
         if not project.is_dir():
             raise BadTask(f"{project} is no folder")
         self.project = project
@@ -184,7 +193,7 @@ class Engine:
         return self._composer
 
     async def close(self) -> None:
-        """Interrupt what runs, keep what it has done, and let go of everything."""
+        """Interrupt what runs, record what it has done, and free everything.."""
         self.stopping.set()
         await self.guests.close()
         await self.registry.close()
@@ -220,11 +229,13 @@ class Engine:
         ask: Ask | None = None,
         client: str = "",
     ) -> TaskResult:
-        """Do the work, and say what it came to. Cancelling this interrupts the execution, which can be resumed.
+        """Run the work and return its result. Cancelling this interrupts the execution, which can be resumed.
 
-        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv;
-        *ask* decides what does not fit the budget, in the place of the engine's own. *client* is who asked with a token
-        of their own: it is within their budget, and their grants.
+        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv.
+        *ask* decides about work that does not fit the budget, instead of the engine's own. *client* is the HTTP client
+        that asked: its budget and grants apply.
+
+        A failure is a result with a status. Raises what `start` raises.
         """
         execution_id = await self.start(
             work,
@@ -252,7 +263,11 @@ class Engine:
         ask: Ask | None = None,
         client: str = "",
     ) -> str:
-        """Begin the work, and give its id at once: `wait` for it, or ask for its `status`."""
+        """Start the work and return its id at once; then `wait` for it, or ask for its `status`.
+
+        Everything is checked first. Raises `BadTask` for work that can't run, `NeedsApproval` or `Untrusted` for a
+        program that may not be started, and `StorageFailed` if the execution can't be recorded; nothing runs then.
+        """
         plan = as_plan(work)
         if parent is not None and not client:  # what a guest's code has begun is its own client's
             client = await self._client_of(parent)
@@ -291,7 +306,10 @@ class Engine:
         return state.id
 
     async def wait(self, execution_id: str) -> TaskResult:
-        """The result of an execution of this engine. Cancelling this interrupts it."""
+        """The result of an execution. Cancelling this interrupts it.
+
+        Raises `ExecutionNotFound`, and `ExecutionConflict` for one that another engine runs or that has no result.
+        """
         running = self._running.get(execution_id)
         if running is None:
             state = await self.status(execution_id)

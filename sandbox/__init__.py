@@ -1,4 +1,4 @@
-"""Runs untrusted Python in WebAssembly guests: whole CPython, a fresh guest for every run, every limit real.
+"""Runs untrusted Python in WebAssembly: full CPython, a fresh guest for every run, and limits that are enforced.
 
 from go_ent.sandbox import Sandbox, Limits
 

@@ -171,11 +171,15 @@ async def _tools() -> list[Any]:
 
 
 def api() -> str:
-    about = "What each package exports. All of it is typed; [the library guide](../guides/library.md) shows its use.\n"
+    about = (
+        "What each package exports. All of it is typed; [the library guide](../guides/library.md) shows its use. "
+        "The names that most programs need are in `go_ent` itself: "
+        "`from go_ent import Composer, Engine, Limits, Sandbox, Task`.\n"
+    )
     parts = [MADE, "# The Python API\n", about]
     for package in ("sandbox", "composer", "engine"):
-        module = importlib.import_module(package)
-        parts.append(f"## `{package}`\n\n{(module.__doc__ or '').strip().splitlines()[0]}\n")
+        module = importlib.import_module(f"go_ent.{package}")
+        parts.append(f"## `go_ent.{package}`\n\n{(module.__doc__ or '').strip().splitlines()[0]}\n")
         parts += [_entry(name, getattr(module, name)) for name in sorted(module.__all__)]
     return "\n".join(parts)
 

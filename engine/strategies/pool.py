@@ -1,4 +1,4 @@
-"""The generic pool: many tasks, a few at a time."""
+"""`run_with_concurrency`: many tasks, a few at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("go_ent.engine")
 
 @dataclass(frozen=True, slots=True)
 class Callbacks(Generic[T, R]):
-    """Who is told what: each may be plain or async, and each may be left out."""
+    """What to call when a task starts, ends or fails. Each is optional, and plain or async."""
 
     on_start: Callable[[T], object] | None = None
     on_result: Callable[[T, R], object] | None = None
@@ -42,14 +42,19 @@ async def run_with_concurrency(
 ) -> list[R]:
     """Run every task, at most *concurrency* at once, and return the results in the order they were completed.
 
-    *tasks* is consumed as slots become free, so it may be endless. The callbacks may be plain or async; one that raises
-    is logged, and loses nothing. They are given one by one, or as one object: a `Callbacks`, in the place of
-    *on_result* too, or any object or mapping that has some of `on_start`, `on_result` and `on_error`.
+    *tasks* is consumed as slots become free, so it may be endless. A task that fails has no result: its error goes to
+    *on_error* and is not raised. It is retried *retries* times first, after *backoff_s*, twice that, and so on up to a
+    minute. A try that takes longer than *timeout_s* fails with `TimeoutError`.
 
-    A try that takes longer than *timeout_s* fails with `TimeoutError`. A task that fails is tried *retries* times more,
-    after
-    *backoff_s*, twice that, and so on. Setting *cancel* starts nothing more, cancels what runs, and returns what was
-    completed. If *tasks* itself raises, what runs is completed before the error is raised.
+    Callbacks may be plain or async, and run on the caller's event loop; one that raises is logged and changes nothing.
+    Pass them one by one, or as one object (also in the place of *on_result*): a `Callbacks`, or any object or mapping
+    with some of `on_start`, `on_result` and `on_error`.
+
+    Setting *cancel* starts nothing more, cancels what runs, and returns the results so far. Cancelling the caller
+    cancels what runs and raises. If *tasks* itself raises, what runs is completed before the error is raised.
+
+    Raises `ValueError` for arguments out of range, and for callbacks given twice. Nothing is left running when this
+    returns or raises. Call it from the event loop that owns the tasks; it keeps no state between calls.
     """
     _check(concurrency, timeout_s, retries, backoff_s)
     if on_result is not None and not callable(on_result):

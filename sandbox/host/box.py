@@ -1,4 +1,4 @@
-"""The sandbox: the one door of the package."""
+"""`Sandbox`: the entry point of the package."""
 
 from __future__ import annotations
 
@@ -48,12 +48,17 @@ ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 class Sandbox:
     """Runs untrusted Python in WebAssembly guests, each used for one run only.
 
-    Guests run in worker processes, which the kernel shuts in. `in_process=True` runs them in threads of this process
-    instead: the smallest latency, but a fault in the WebAssembly engine would be a fault of this process, with all its
-    rights.
+    Guests run in worker processes that the kernel confines. `in_process=True` runs them in threads of this process
+    instead: lower latency, but a fault in the WebAssembly engine is then a fault of this process, with all its rights.
 
-    Use it as a context manager, async or not, or call `close` when done. One sandbox may be used from several threads
-    and event loops at once.
+    Ownership: use it as a context manager, async or not, or call `close`. It owns its workers, threads and sessions;
+    the caller owns the tools. A sandbox belongs to the process that made it: a forked child gets `SandboxClosed`.
+
+    Threads: one sandbox may be used from several threads and event loops at once. Async tools run on the event loop
+    that awaits the run, plain functions in threads, so plain functions must be thread-safe.
+
+    Errors: whatever the code does ends as a `Run` with a status. Only misuse raises: `LimitError`,
+    `ToolDefinitionError`, `SandboxClosed`, and `ImageError` if there is no image and none can be built.
     """
 
     def __init__(
@@ -66,10 +71,11 @@ class Sandbox:
         image: Image | Callable[[], Image] | None = None,
         callers: int = 1,
     ) -> None:
-        """*image* may be what finds it, or builds it: asked for when it is first needed, and once.
+        """At most *workers* runs are in progress at once; more wait for their turn.
 
-        Among how many *callers* its workers are shared out is for a server to say, as is who calls:
-        `sandbox.sharing.CALLER`.
+        *image* may be a function that finds or builds the image; it is called once, when the image is first needed.
+        *callers* is how many clients a server shares the workers among; `sandbox.host.sharing.CALLER` says who calls.
+        Raises `ToolDefinitionError` for a function that can't be a tool.
         """
         if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
             raise LimitError(f"workers={workers!r}: at least one is needed")
@@ -97,7 +103,7 @@ class Sandbox:
 
     @property
     def image(self) -> Image:
-        """The image its guests are made from; built on the first use of a machine, which takes about half a minute."""
+        """The image its guests are made from. The first use on a machine builds it, which takes about half a minute."""
         with self._finding:
             if not isinstance(self._image, Image):
                 self._image = (self._image or ensure_image)()
@@ -109,7 +115,7 @@ class Sandbox:
         return isinstance(self._image, Image)
 
     def open(self) -> Sandbox:
-        """Get ready: the image, and the first workers."""
+        """Prepare the image and the first workers. Blocks; `async with` calls it in a thread."""
         self._check_process()
         self._berths_for(self.limits).prepare()
         return self
@@ -164,7 +170,7 @@ class Sandbox:
             return self._berths[kind, depth]
 
     def close(self) -> None:
-        """End every run and worker. Idempotent; in a forked child nothing is its to end."""
+        """End every worker; runs in progress end as `interrupted`. Idempotent; does nothing in a forked child."""
         if not self.is_ours:
             return
         with self._lock:
@@ -213,13 +219,16 @@ class Sandbox:
         depth: int = 0,
         tape: Tape | None = None,
     ) -> Run:
-        """Run *code* in a guest of its own, and throw the guest away.
+        """Run *code* in a guest of its own, and discard the guest.
 
-        `limits` may only narrow the sandbox's. `run_id` is what `interrupt` takes; one is made up if it is left out.
-        `entry` names a function of the code: it is called with the inputs, and what it returns is the result.
-        `cut_result` makes an overlong result a cut one instead of a failure. A run that a tool of another run starts
-        says how deep it is: it never waits for a worker that a shallower one holds. A `tape` records the run, or has
-        a recorded one replayed and gone on with.
+        *inputs* become variables of the code. *files* are the files it can open, by relative name; `Run.files` holds
+        those it leaves. *limits* may only narrow the sandbox's, else `LimitError`. *run_id* is what `interrupt` takes;
+        one is generated if it is left out. *entry* names a function of the code to call with the inputs; its return
+        value is the result. *cut_result* cuts a result that is too long instead of failing the run.
+
+        Cancelling the task that awaits this ends the run. *depth* is for a run that a tool of another run starts: it
+        never waits for a worker that a shallower run holds. A *tape* records the run, or replays a recorded one and
+        continues it.
         """
         way = Way(entry, None, cut_result)
         with span("run", depth=depth, entry=entry or "") as told:
@@ -263,16 +272,16 @@ class Sandbox:
         return flight.cpu_used() if isinstance(flight, Flight) else 0.0
 
     def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
-        """`run`, for scripts. Async tools run on a loop of the sandbox's own."""
+        """`run`, for code that does not await. Blocks; async tools run on the sandbox's own event loop, in a thread."""
         return self._loop().call(self.run(code, inputs, **options))
 
     def session(self, *, limits: Limits | Mapping[str, Any] | None = None) -> Session:
-        """A guest that keeps its state between runs, under the same limits."""
+        """A guest that keeps its state between runs. *limits* may only narrow the sandbox's. The caller closes it."""
         self._check_process()
         return Session(self, self.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits))
 
     def interrupt(self, run_id: str) -> None:
-        """End a run that is under way, wherever it is; its status becomes `interrupted`. Thread-safe."""
+        """End a run in progress; its status becomes `interrupted`. Raises `RunNotFound`. Thread-safe."""
         with self._lock:
             flight = self._flights.get(run_id)
         if flight is None:
@@ -287,7 +296,7 @@ class Sandbox:
             flight.stop(reason)
 
     def interrupt_all(self) -> None:
-        """Interrupt every run that is under way."""
+        """Interrupt every run in progress. Thread-safe."""
         with self._lock:
             flights = list(self._flights.values())
         for flight in flights:

@@ -19,8 +19,8 @@ MIN_CALL_VALUES = 10_000
 class Limits(BaseModel):
     """The limits of a run. Frozen, so one object can be shared between threads and sandboxes.
 
-    `None` removes a limit; leaving it out keeps the default. Raises `LimitError` for a value out of range. So does a run
-    that asks for more than its sandbox allows.
+    `None` removes a limit; leaving it out keeps the default. A value out of range raises `LimitError`, and so does a
+    run that asks for more than its sandbox allows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)

@@ -23,10 +23,14 @@ GOES_ON: frozenset[Status] = frozenset(("completed", "error", "refused"))
 
 
 class Session:
-    """A guest that keeps its names and files between runs, in a worker of its own.
+    """A guest that keeps its names and files between runs, in a worker of its own. Made by `Sandbox.session`.
 
-    Memory is limited over the whole session, the other limits for each run. A run that ends in a limit, an interrupt
-    or a crash ends the session: its state is gone. An exception in the code does not.
+    The memory limit is for the whole session, the others for each run. A run that hits a limit, is interrupted or
+    crashes ends the session, and its state is lost; an exception in the code does not. A run after that raises
+    `SandboxClosed`.
+
+    Ownership: use it as a context manager, or call `close`, which frees the worker. Threads: runs of one session run
+    one after another; use it from one event loop, or with `run_sync` from any thread.
     """
 
     def __init__(self, box: Sandbox, limits: Limits) -> None:
@@ -68,7 +72,7 @@ class Session:
         tools: Granted | None = None,
         cut_result: bool = False,
     ) -> Run:
-        """Run *code* where the session's earlier runs left off. Runs of one session follow each other."""
+        """Run *code* with the names and files that earlier runs left. `SandboxClosed` once the session is over."""
         async with self._turn:
             if self._over is not None:
                 raise SandboxClosed(self._over)
@@ -76,11 +80,11 @@ class Session:
             return await self.box._run(code, inputs, files, limits, run_id, granted, self, Way(cut=cut_result))
 
     def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
-        """`run`, for scripts."""
+        """`run`, for code that does not await. Blocks."""
         return self.box._loop().call(self.run(code, inputs, **options))
 
     def close(self) -> None:
-        """Throw the guest away; a run under way is interrupted. Idempotent; in a forked child nothing is its to end."""
+        """Discard the guest; a run in progress is interrupted. Idempotent; does nothing in a forked child."""
         if not self.box.is_ours:
             return
         with self._lock:
