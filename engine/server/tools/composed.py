@@ -72,14 +72,14 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @server.tool(annotations=RUNS, output_schema=RUN)
     @answering()
     async def tool_run(name: str, inputs: dict[str, Any] | None = None) -> ToolResult:
-        """Run a composed tool, whether it is listed under its own name or not."""
+        """Run a composed tool, listed by name or not."""
         _granted(composer, name)
         return await run_guest(GuestOrder(tool=name, inputs=inputs or {}), composer, engine)
 
     @server.tool(annotations=READ_ONLY, output_schema=shape("tools", tools=LISTED))
     @answering()
     async def tool_list() -> ToolResult:
-        """All composed tools, also those that are not listed under their own names."""
+        """List all composed tools, including those not listed by name."""
         grants = current().grants(composer)
         lines, found = [], []
         for tool, used in await composer.tools():
@@ -130,7 +130,7 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
     @server.tool(annotations=READ_ONLY, output_schema=shape("name", "versions", name=STRING, versions=VERSIONS))
     @answering()
     async def tool_history(name: str) -> ToolResult:
-        """The versions of a composed tool, the oldest first."""
+        """List a composed tool's versions, oldest first."""
         _granted(composer, name)
         versions = (await composer.history(name))[-MOST_VERSIONS:]
         current_tool = composer.composed.found.get(name)
@@ -145,7 +145,7 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
     )
     @answering("compose")
     async def tool_rollback(name: str, version: int) -> ToolResult:
-        """Bring an earlier version of a composed tool back, as a new version with its content."""
+        """Restore an earlier version of a composed tool, as a new version."""
         _granted(composer, name)
         made = await composer.rollback(name, version, scope=current().scope)
         return said(
@@ -160,7 +160,7 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
     )
     @answering("compose")
     async def tool_delete(name: str) -> ToolResult:
-        """Remove a composed tool. Its versions stay: tool_rollback brings it back."""
+        """Delete a composed tool. tool_rollback restores it."""
         _granted(composer, name)
         scope = await composer.remove(name, scope=current().scope)
         return said(f"{name}: removed from the {scope} store", name=name, scope=scope)
@@ -168,7 +168,7 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
     @server.tool(annotations=READ_ONLY, output_schema=SUGGESTED)
     @answering("compose")
     async def tool_suggest() -> ToolResult:
-        """Composed tools that code which was run again and again would make: save one with tool_compose."""
+        """Propose composed tools from code that was run repeatedly; save one with tool_compose."""
         if current().name:
             raise NotAllowed("what others have run is not shown to a client with a token")
         found = (await composer.suggest())[:MOST_SUGGESTED]

@@ -54,9 +54,9 @@ def add(server: FastMCP, engine: Engine) -> None:
     @answering("agents")
     async def engine_summarize(
         execution_id: str,
-        model: Annotated[ModelName | None, Field(description="That writes the summary.")] = None,
+        model: Annotated[ModelName | None, Field(description="Writes the summary.")] = None,
     ) -> ToolResult:
-        """Summarise what an execution has come to: when it goes on, it is told the summary instead."""
+        """Summarise an execution's results; later steps see the summary instead."""
         state = await current().find(engine, execution_id)
         links = await _links(engine, state.id, model, kept)
         if isinstance(links, ToolResult):

@@ -67,11 +67,9 @@ def add(server: FastMCP, engine: Engine, composer: Composer) -> None:
     @server.tool(annotations=READ_ONLY, output_schema=LOOKED)
     @answering()
     async def engine_status(
-        execution_id: Annotated[
-            str | None, Field(description="Or the beginning of it; without one, the newest are listed.")
-        ] = None,
+        execution_id: Annotated[str | None, Field(description="Or its start; omit it to list the newest.")] = None,
     ) -> ToolResult:
-        """Where an execution stands: what it has done, what it waits for; or the list of the newest."""
+        """An execution's status, results and waiting calls; or a list of the newest."""
         if execution_id is not None:
             return of_state(await current().find(engine, execution_id))
         found = await current().executions(engine, MOST_LISTED)
@@ -111,25 +109,23 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         skills: list[str] | None = None,
         model: str | None = None,
         runtime: Annotated[
-            str | None, Field(description="claude-code, open-code or cli; else one that is there.")
+            str | None, Field(description="claude-code, open-code or cli; default: the first available.")
         ] = None,
-        command: Annotated[str | None, Field(description="A command that the configuration names.")] = None,
+        command: Annotated[str | None, Field(description="A command from the configuration.")] = None,
         tool: Annotated[str | None, Field(description="Instead: a composed tool.")] = None,
-        inputs: Annotated[dict[str, Any] | None, Field(description="Of the tool.")] = None,
+        inputs: Annotated[dict[str, Any] | None, Field(description="The tool's inputs.")] = None,
         access: Annotated[Literal["none", "read", "edit"], Field(description="To the project's files.")] = "edit",
         files: Annotated[list[str] | None, Field(description="Shown to the agent.")] = None,
-        context: Annotated[str, Field(description="More for the agent.")] = "",
+        context: Annotated[str, Field(description="Background for the agent.")] = "",
         pinned: Annotated[list[str] | None, Field(description="Kept word for word in every prompt.")] = None,
-        threshold: Annotated[float | None, Field(description="Summarise from this part of the window.")] = None,
+        threshold: Annotated[float | None, Field(description="Summarise above this share of the window.")] = None,
         budget: Annotated[dict[str, float] | None, Field(description="{usd, tokens}")] = None,
         timeout_s: float | None = None,
         concurrency: int | None = None,
         dry_run: Annotated[bool, Field(description="Show the prompts, start nothing.")] = False,
-        wait: Annotated[bool, Field(description="False: answer at once with the id; ask engine_status.")] = True,
+        wait: Annotated[bool, Field(description="False: return the id at once; poll engine_status.")] = True,
     ) -> ToolResult:
-        """Have an agent, a command or the sandbox do a task, a handoff chain (multi) or a graph (plan), within the
-        budget.
-        """
+        """Run a task, handoff chain (multi) or graph (plan) with an agent, a command or the sandbox, within budget."""
         given: dict[str, Any] = {
             "description": task,
             "strategy": strategy,
@@ -173,9 +169,9 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
     @answering()
     async def engine_interrupt(
         execution_id: str,
-        cancel: Annotated[bool, Field(description="Give it up: nobody goes on with it.")] = False,
+        cancel: Annotated[bool, Field(description="For good: it can't be resumed.")] = False,
     ) -> ToolResult:
-        """Stop an execution. What it has done is kept: engine_resume goes on."""
+        """Stop an execution. Its work is kept; engine_resume continues it."""
         return of_state(await engine.interrupt((await current().find(engine, execution_id)).id, cancel=cancel))
 
     @server.tool(annotations=RUNS, output_schema=RESUMED)
@@ -185,15 +181,14 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
         unfinished: Annotated[
             list[str] | None,
             Field(
-                description="For calls or steps of which nobody knows whether they were done: retry, skip, fail, or "
-                "NAME=retry …"
+                description="For calls or steps that may or may not have been done: retry, skip, fail, or NAME=retry …"
             ),
         ] = None,
-        timeout_s: Annotated[float | None, Field(description="Of code: from now on.")] = None,
-        anyway: Annotated[bool, Field(description="Although something has changed.")] = False,
+        timeout_s: Annotated[float | None, Field(description="For code, from now on.")] = None,
+        anyway: Annotated[bool, Field(description="Even if something has changed.")] = False,
         from_checkpoint: Annotated[str | None, Field(description="Undo what came after it.")] = None,
     ) -> ToolResult:
-        """Go on with an execution that was interrupted, waited or has failed; what it has finished is not run again."""
+        """Resume an interrupted, paused or failed execution; finished work is not run again."""
         state = await current().find(engine, execution_id)
         if guest_order(state) is None:
             allow("agents")  # a client that may start none any more
@@ -216,9 +211,9 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
     async def engine_approve(
         execution_id: str,
         approve: Annotated[bool, Field(description="False rejects: the call fails.")] = True,
-        call: Annotated[str | None, Field(description="One of those that wait; else all.")] = None,
+        call: Annotated[str | None, Field(description="One waiting call; default all.")] = None,
     ) -> ToolResult:
-        """Say what the user decided about calls that wait for approval; then engine_resume goes on."""
+        """Record the user's decision on calls that wait for approval; then call engine_resume."""
         state = await current().find(engine, execution_id)
         if approve and person() is not None:
             raise NotAllowed("the user of this client can be asked: engine_resume asks about each call that waits")
