@@ -89,7 +89,7 @@ class BadResult(ComposerError):
 
 
 class Unavailable(ComposerError):
-    """Raised when the source of a tool can't be reached now. Others go on."""
+    """Raised when the source of a tool can't be reached now. Other sources are not affected."""
 
 
 class CallError(ComposerError):

@@ -58,7 +58,7 @@ class BlockingEngine:
         return self._loop.call(self.engine.interrupt(execution_id))
 
     def resume(self, execution_id: str, **options: Any) -> TaskResult:
-        """Go on with an execution."""
+        """Resume an execution."""
         return self._loop.call(self.engine.resume(execution_id, **options))
 
     def budget(self) -> BudgetReport:

@@ -193,7 +193,7 @@ class Engine:
         return self._composer
 
     async def close(self) -> None:
-        """Interrupt what runs, record what it has done, and free everything.."""
+        """Interrupt what runs, record what it has done, and free everything."""
         self.stopping.set()
         await self.guests.close()
         await self.registry.close()
@@ -213,7 +213,7 @@ class Engine:
     # -- running
 
     def check(self, task: Task, *, may_start: bool = True) -> None:
-        """Refuse what can't run, before anything does: `BadTask`, `NeedsApproval` or `Untrusted`."""
+        """Check whether a task could run. Raises `BadTask`, `NeedsApproval` or `Untrusted`."""
         self.dispatcher.check(task, may_start=may_start)
 
     async def execute(
@@ -510,7 +510,7 @@ class Engine:
     async def decide(
         self, execution_id: str, call: str | None = None, *, approved: bool, digest: str | None = None
     ) -> ExecutionState:
-        """Approve or reject calls that wait for it: one, or all of an execution. `resume` then goes on.
+        """Approve or reject one waiting call of an execution, or all of them; then `resume` it.
 
         With a *digest* the decision is about a call with those very arguments, and about no other.
         """
@@ -526,7 +526,7 @@ class Engine:
         return await asyncio.to_thread(self.store.decide, execution_id, call, approved, check)
 
     async def checkpoint(self, execution_id: str, label: str, value: Any = None) -> ExecutionState:
-        """Mark where an execution stands now, here or wherever it runs."""
+        """Add a checkpoint to an execution, here or in the process that runs it."""
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         running = self._watch.get(execution_id)
         if running is not None:
@@ -535,7 +535,7 @@ class Engine:
         return await asyncio.to_thread(self.store.checkpoint, execution_id, label, value)
 
     async def remove_checkpoint(self, execution_id: str, checkpoint: str) -> ExecutionState:
-        """Take a mark away, by its label or its number, here or wherever the execution runs."""
+        """Remove a checkpoint by its label or number, here or in the process that runs the execution."""
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         running = self._watch.get(execution_id)
         if running is not None:
@@ -575,14 +575,14 @@ class Engine:
         self._watch.remove(run.id)
 
     def stop_all(self) -> int:
-        """Ask everything that runs here to stop, and say how much that is. What was done is kept."""
+        """Ask everything that runs here to stop, and return how many that is. Finished work is kept."""
         self.stopping.set()
         return self._watch.stop_all()
 
     # -- looking
 
     async def status(self, execution_id: str) -> ExecutionState:
-        """What is known of an execution, by its id or the beginning of it."""
+        """The state of an execution, by its id or the start of it. Raises `ExecutionNotFound`."""
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         running = self._watch.get(execution_id)
         if running is not None:
@@ -594,7 +594,7 @@ class Engine:
         return await asyncio.to_thread(partial(self.store.rows, limit=limit, **filters))
 
     async def interrupt(self, execution_id: str, *, cancel: bool = False) -> ExecutionState:
-        """Stop an execution, here or in another process; its state once it has stopped. `resume` goes on with it.
+        """Stop an execution, here or in another process, and return its state once it has stopped. It can be resumed.
 
         With *cancel* nobody goes on with it: it is given up, also if it has stopped before.
         """
@@ -652,7 +652,7 @@ class Engine:
         limit: BudgetLimit | None = None,
         parent: str | None = None,
     ) -> ModelReply:
-        """Ask a model through whichever runtime a task would go to; within the budget, on the account. A `ModelCaller`.
+        """Ask a model through the runtime a task would use, within the budget. Makes the engine a `ModelCaller`.
 
         What it costs is booked under *parent*, if that is given.
         """

@@ -46,7 +46,7 @@ class SandboxClosed(SandboxError, RuntimeError):
 
 
 class RunNotFound(SandboxError, KeyError):
-    """Raised when no run of that id is under way."""
+    """Raised when no run with that id is in progress."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

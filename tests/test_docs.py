@@ -25,6 +25,8 @@ from go_ent.engine.workflows.workflow import parse_workflow
 from tests.support import ROOT
 from tests.support.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, SNIPPETS, Block
 
+DECISIONS = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+
 
 def test_no_block_is_passed_over() -> None:
     """What is of no kind that is looked at here would be skipped, and nobody would know."""
@@ -176,6 +178,69 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_readme_is_a_page_that_people_read() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_site_has_every_page() -> None:
+    """`make site` fails on a page that is not in the navigation; it needs packages that tests do not."""
+    named = set(re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
+    there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert named == there | {"index.md"}
+
+
+@pytest.mark.parametrize("page", ["architecture.md", *(f"decisions/{name}" for name in DECISIONS)])
+def test_files_that_developers_are_sent_to_are_there(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for name in re.findall(r"`([\w.]+(?:/[\w.]+)+)/?`", FENCE.sub("", text)):
+        if name.startswith((".go-ent", "etc/")) or not name.endswith((".py", ".md", ".toml", "/")):
+            continue
+        places = (ROOT, ROOT / "src", ROOT / "sandbox", ROOT / "composer", ROOT / "engine", ROOT / "engine/server")
+        assert any((place / name).exists() for place in places), f"{page}: {name} is not there"
+
+
+def test_decisions_are_listed() -> None:
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    for name in DECISIONS:
+        title = (ROOT / "docs" / "decisions" / name).read_text(encoding="utf-8").splitlines()[0]
+        number, _, text = title.removeprefix("# ").partition(". ")
+        assert f"{number}. [{text}]({name})" in listed
+
+
+# What reads as if it were translated, with what to write instead.
+CLUMSY = {
+    "gone on with": "resumed",
+    "all the same": "anyway, or leave it out",
+    "may be given more than once": "repeatable",
+    "may be left out": "is optional",
+    "is not said": "pass the option",
+    "to who has": "clients need",
+    "of which nobody knows": "that may or may not",
+    "at the most": "at most",
+    "said again": "repeated",
+    "made anew": "rebuilt",
+}
+
+
+# Not those that are made by benchmarks and from tests' names, nor decisions, which are written once.
+PROSE = [page for page in PAGES if page.parent.name not in ("benchmarks", "decisions") and page.name != "attacks.md"]
+
+
+@pytest.mark.parametrize("page", [*PROSE, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda page: page.name)
+def test_pages_are_in_plain_words(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    prose = " ".join((text if page.parent.name == "reference" else FENCE.sub("", text)).lower().split())
+    for phrase, instead in CLUMSY.items():
+        assert phrase not in prose, f"{page.name}: {phrase!r}: write {instead!r}"
+
+
+def test_every_argument_and_setting_is_explained() -> None:
+    cli = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert re.findall(r"^  (?:--[a-z-]+|[A-Z]+)(?: +[A-Z.]+)*(?: +\[.*)?$", cli, re.M) == []
+    config = (ROOT / "docs" / "reference" / "config.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `.*\|  \|$", config, re.M) == []
 
 
 def test_exit_codes_are_documented() -> None:

@@ -47,6 +47,7 @@ class Grants:
         self._approve: frozenset[str] = _checked(approve)
 
     def allows(self, name: str) -> bool:
+        """Whether every layer grants the tool."""
         return all(any(matches(pattern, name) for pattern in layer) for layer in self._layers)
 
     def needs_approval(self, name: str) -> bool:

@@ -29,7 +29,7 @@ CREATE INDEX IF NOT EXISTS recent_by_name ON recent (name, id);
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What is known of a tool's use."""
+    """How a tool was used."""
 
     calls: int = 0
     failures: int = 0

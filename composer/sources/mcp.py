@@ -145,7 +145,7 @@ class McpSource:
                 again -= 1
 
     async def close(self) -> None:
-        """End the server, and whatever was under way with it. It can't be used after."""
+        """End the server and all calls in progress. It can't be used afterwards."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()

@@ -185,21 +185,20 @@ def api() -> str:
 
 
 def _entry(name: str, value: Any) -> str:
-    about = (
-        (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ")
-        if inspect.isclass(value) or callable(value)
-        else ""
-    )
+    whole = (inspect.getdoc(value) or "") if inspect.isclass(value) or callable(value) else ""
+    about = "\n\n".join(part.replace("\n", " ") for part in whole.split("\n\n"))
     if inspect.isclass(value) and issubclass(value, BaseException):
         return f"### `{name}`\n\nAn exception. {about}\n"
     if not inspect.isclass(value) and not inspect.isfunction(value):
         return f"### `{name}`\n\n{about or 'A type.'}\n"
+    if hasattr(value, "model_rebuild"):  # built when first used: till then its fields are not in its signature
+        value.model_rebuild()
     lines = [f"### `{name}{_signature(value)}`\n", f"{about}\n"]
     if inspect.isclass(value) and not hasattr(value, "model_fields"):
         for method, function in sorted(vars(value).items()):
             plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
             if not method.startswith("_") and inspect.isfunction(plain):
-                said = (inspect.getdoc(plain) or "").partition("\n")[0]
+                said = " ".join((inspect.getdoc(plain) or "").partition("\n\n")[0].split())
                 lines.append(
                     f"- `{'await ' if inspect.iscoroutinefunction(plain) else ''}{method}{_signature(plain)}` {said}"
                 )

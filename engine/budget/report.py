@@ -87,7 +87,7 @@ class OpenReservation(Model):
 
 
 class BudgetReport(Model):
-    """What is spent, held and allowed. The lists are of the month and have the dearest, a hundred at the most."""
+    """What is spent, reserved and allowed. The lists cover the month: at most the hundred most expensive entries."""
 
     version: Literal[1] = 1
     timezone: str

@@ -69,7 +69,7 @@ class NoCap(BudgetExceeded):
 
 
 class Untrusted(EngineError):
-    """Raised when a project folder wants to start programs before `go-ent trust` was said for it."""
+    """Raised when an untrusted project wants to start a program: `go-ent trust` allows it."""
 
     def __init__(self, what: str, project: str) -> None:
         super().__init__(
@@ -122,7 +122,7 @@ class LedgerError(EngineError):
 
 
 class ModelFailed(EngineError):
-    """Raised when a model gave no answer; the message says why, and `result` what it cost all the same."""
+    """Raised when a model gave no answer; the message says why, and `result` has what it cost."""
 
     def __init__(self, message: str, result: RunResult | None = None) -> None:
         super().__init__(message)

@@ -187,7 +187,7 @@ def _composed(description: str) -> tuple[str, dict[str, Any]]:
 
 
 class RunRequest(Model):
-    """What one runner is asked to do, once: everything is decided, nothing is left to look up."""
+    """One request to a runner. It is complete: the runner needs to look nothing up."""
 
     version: Literal[1] = 1
     execution_id: str
@@ -260,7 +260,7 @@ def cost_of(attempts: Iterable[Attempt]) -> tuple[float | None, Tokens | None]:
 
 
 class RunResult(Model):
-    """What one task came to on a runtime. A cost that is not known is None, never 0."""
+    """The result of one task on a runtime. An unknown cost is None, never 0."""
 
     version: Literal[1] = 1
     execution_id: str
@@ -297,13 +297,15 @@ class RunResult(Model):
 
 
 class Metrics(Model):
+    """What a result used. A cost that nobody reported is None, never 0."""
+
     tokens_used: int
     duration_ms: int
     cost_usd: float | None = None
 
 
 class TaskResult(Model):
-    """What every strategy answers; only `status` is needed. `steps` are the single runs, in a deterministic order."""
+    """The result of an execution. Only `status` is required; `steps` are its single runs, in a deterministic order."""
 
     version: Literal[1] = 1
     execution_id: str = ""  # without one it is no execution's: somebody made it by hand
@@ -324,12 +326,16 @@ class TaskResult(Model):
 
 
 class ModelOptions(Model):
+    """Options of a question to a model. With `json_schema` the answer is structured."""
+
     model: str | None = None
     max_tokens: Annotated[int, Field(gt=0)] | None = None
     json_schema: dict[str, Any] | None = None
 
 
 class ModelReply(Model):
+    """A model's answer. A cost that nobody reported is None, never 0."""
+
     text: str
     structured: Any = None
     usage: Tokens | None = None

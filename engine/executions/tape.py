@@ -43,9 +43,7 @@ SPENT = (b"Spent",)  # of calls that the limits of their own run ended
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What to do about calls of which nobody knows whether they were done: one for all, and others for some by their
-    path.
-    """
+    """What to do about calls that may or may not have been done: one for all, others for single calls by path."""
 
     others: Policy | None = None
     calls: Mapping[str, Policy] = field(default_factory=dict)
@@ -69,6 +67,7 @@ class Unfinished:
         return cls(others, calls)
 
     def of(self, path: str) -> Policy | None:
+        """What to do about the call at *path*; None if nobody said."""
         return self.calls.get(path, self.others)
 
 

@@ -45,7 +45,7 @@ MAX_PRINTED = 1 << 20
 
 
 class GuestOrder(Model):
-    """What is to be run in a guest: code, or a composed tool. All that a later resume needs to know."""
+    """Code or a composed tool to run in a guest, with everything a later resume needs."""
 
     code: str | None = None
     tool: str | None = None

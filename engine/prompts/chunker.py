@@ -50,11 +50,12 @@ class Chunk:
     tokens: int
 
     def text(self) -> str:
+        """All parts, each under its path."""
         return "".join(part.block() for part in self.parts)
 
 
 def pack(files: Iterable[tuple[str, str]], *, max_tokens: int) -> list[Chunk]:
-    """Files, as pairs of a path and a text, in chunks whose `text()` has *max_tokens* at the most.
+    """Pack files, given as pairs of path and text, into chunks of at most *max_tokens* each.
 
     Their order is kept. `BadTask` if *max_tokens* has no room for a path's heading and a little text.
     """

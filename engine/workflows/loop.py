@@ -156,7 +156,7 @@ class LoopState(Model):
 
 
 class LoopResult(Model):
-    """What a loop came to. `result` is the last execution's, of those that this run of the loop saw."""
+    """The result of a loop. `result` is that of the last execution of this run of the loop."""
 
     version: Literal[1] = 1
     loop_id: str
@@ -244,7 +244,7 @@ class Loop:
         stop: asyncio.Event | None = None,
         on_iteration: Callable[[Iteration], None] | None = None,
     ) -> LoopResult:
-        """Iterate to the end, or until *stop*: set it, then interrupt the engine, and the loop is paused.
+        """Iterate to the end, or until *stop* is set; to pause a loop, set it, then interrupt the engine.
 
         Everything is on disk before an iteration begins and after it ends. After a crash, or a stop, the execution that
         was under way is resumed, and nothing that had finished is run again. *on_iteration* is told of each that has.

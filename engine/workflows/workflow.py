@@ -233,9 +233,11 @@ class Workflows:
         return state
 
     def get(self, name: str) -> WorkflowState:
+        """The state of a workflow."""
         return self._files.load(name)
 
     def all(self) -> Listing[WorkflowState]:
+        """All workflows of the project, and what could not be read."""
         return self._files.all()
 
     def run_by(self, name: str) -> int | None:

@@ -266,7 +266,7 @@ class Sandbox:
         )
 
     def cpu_used(self, run_id: str) -> float:
-        """The seconds of CPU that a run under way has used so far; 0.0 for one that is not."""
+        """CPU seconds that a run in progress has used so far; 0.0 for any other."""
         with self._lock:
             flight = self._flights.get(run_id)
         return flight.cpu_used() if isinstance(flight, Flight) else 0.0
@@ -289,7 +289,7 @@ class Sandbox:
         flight.stop("interrupted")
 
     def end(self, run_id: str, reason: Literal["interrupted", "cpu_limit", "timeout"]) -> None:
-        """End a run, if it is under way, as one that *reason* ended: for a host with limits over several runs."""
+        """End a run in progress with the status *reason*: for a host with limits over several runs."""
         with self._lock:
             flight = self._flights.get(run_id)
         if flight is not None:

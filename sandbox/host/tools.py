@@ -188,9 +188,11 @@ class Toolset(Mapping[str, Tool]):
         return self._tools[name]
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The tool of that full name, or *default*."""
         return self._tools.get(name, default)
 
     def find(self, name: str, call_id: int) -> Tool | None:
+        """The tool for a call, or None."""
         return self._tools.get(name)
 
     def __iter__(self) -> Any:

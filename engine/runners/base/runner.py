@@ -29,7 +29,7 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a runner says while it works: text of the agent, a tool it uses, a warning, the session it opened."""
+    """What a runner reports while it works: the agent's text, a tool it uses, a warning, the session it opened."""
 
     kind: Literal["text", "tool", "warning", "session"]
     text: str = ""
@@ -41,12 +41,9 @@ Emit = Callable[[Progress], None]
 
 @runtime_checkable
 class Runner(Protocol):
-    """Runs requests on one kind of agent program.
+    """Runs requests on one kind of agent program. The engine calls it from its event loop, also concurrently.
 
-    `execute` answers with a result whatever happens: failures are data, with partial output kept. Cancelling it ends
-    all it started, then raises. `interrupt` asks one run, by its `run_id`, to stop gracefully; `execute` then answers
-    with
-    `interrupted`. It is False if there is no such run.
+    Failures are results, not exceptions. The engine owns a runner that it is given, and closes it.
     """
 
     @property
@@ -55,10 +52,20 @@ class Runner(Protocol):
     @property
     def family(self) -> str: ...
 
-    async def available(self) -> Availability: ...
+    async def available(self) -> Availability:
+        """Whether it can be used here and now; if not, why, and what to do."""
+        ...
 
-    async def execute(self, request: RunRequest, emit: Emit) -> RunResult: ...
+    async def execute(self, request: RunRequest, emit: Emit) -> RunResult:
+        """Run a request and return its result, with partial output if it fails. Cancelling this ends everything it
+        started, then raises.
+        """
+        ...
 
-    async def interrupt(self, run_id: str) -> bool: ...
+    async def interrupt(self, run_id: str) -> bool:
+        """Ask a run to stop gracefully; its `execute` then returns `interrupted`. False if there is no such run."""
+        ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """End everything it started."""
+        ...
