@@ -1,4 +1,4 @@
-"""What a run over tools needs of its record so that it can be gone on with."""
+"""What a run over tools needs of its record so that it can be resumed."""
 
 from __future__ import annotations
 

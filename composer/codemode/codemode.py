@@ -65,7 +65,7 @@ class Results:
         """
         caller = CALLER.get()
         kept = self._kept.setdefault(caller, OrderedDict())
-        self._shares.give(caller, len(kept.pop(run_id, b"")))  # a run that was gone on with has the same id
+        self._shares.give(caller, len(kept.pop(run_id, b"")))  # a resumed run keeps its id
         while kept and self._shares.room(caller) < len(value):
             self._shares.give(caller, len(kept.popitem(last=False)[1]))
         if self._shares.room(caller) < len(value):
@@ -139,7 +139,7 @@ class CodeMode:
     ) -> CodeRun:
         """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut to text, and stays a success.
 
-        With a *recording* the run can be gone on with later, in *box* if that is not the one of now; a session's runs
+        With a *recording* the run can be resumed later, in *box* if that is not the one of now; a session's runs
         can't.
 
         `cut=False` is for programs, which want the value as it is, and a failure if it is larger than the sandbox hands

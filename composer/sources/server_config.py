@@ -97,8 +97,8 @@ class SourceOptions(BaseModel):
 class ServerConfig(SourceOptions):
     """One MCP server: a command that speaks over its stdin and stdout, or an address for streamable HTTP.
 
-    Its values may hold references, never what they resolve to. `env` and `headers` are kept out of its repr all the
-    same, because people do write secrets into them. `auth = "oauth"` lets a person log in with a browser: give
+    Its values may hold references, never what they resolve to. `env` and `headers` are still kept out of its repr,
+    because people do write secrets into them. `auth = "oauth"` lets a person log in with a browser: give
     `start_timeout_s` the time that takes.
     """
 

@@ -21,7 +21,7 @@ from go_ent.engine.core.errors import BadTask, BudgetExceeded, NoCap
 from go_ent.engine.core.models import BudgetLimit, Tokens
 
 log = logging.getLogger("go_ent.engine.budget")
-Ask = Callable[[BudgetExceeded], Awaitable[bool]]  # a person or a program decides whether it goes on all the same
+Ask = Callable[[BudgetExceeded], Awaitable[bool]]  # a person or a program decides whether it runs anyway
 OUTPUT_TOKENS = 8192  # what an answer is thought to take when nobody says
 MOST_USD = 1_000_000.0  # a run that says more is not believed
 MOST_TOKENS = 10**12
@@ -265,7 +265,7 @@ class Budget:
         return limits
 
     async def _permission(self, refusal: BudgetExceeded, ask: Ask | None) -> str:
-        """Why a call that does not fit may be made all the same; raises *refusal* if it may not."""
+        """Why a call that does not fit may be made anyway; raises *refusal* if it may not."""
         if refusal.scope.startswith("client "):
             raise refusal
         if ask is None and self._mode == "mcp":

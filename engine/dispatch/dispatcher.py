@@ -352,7 +352,7 @@ class Dispatcher:
             except Stopped:
                 result = self._blank(step, run, "interrupted", "interrupted while its prompt was made")
                 settled = Attempt.of(result, name)
-            except EngineError as error:  # not allowed, or no budget for it; what was tried before is told all the same
+            except EngineError as error:  # not allowed, or no budget for it; earlier tries are still reported
                 result = failed(run.id, step.id, error)
                 settled = Attempt.of(result, name)
             attempts.append(settled)
@@ -550,7 +550,7 @@ def _session_of(run: ExecutionContext, step: Step, before: RunResult | None, run
 
 
 def _never_began(result: RunResult) -> bool:
-    """Whether a session could not be gone on with. A failure that has nothing to do with it keeps it for the next
+    """Whether a session could not be resumed. A failure that has nothing to do with it keeps it for the next
     try.
     """
     return result.failure == "task" and not result.output and not (result.tokens and result.tokens.total)

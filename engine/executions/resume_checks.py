@@ -166,7 +166,7 @@ def unfinished_steps(state: ExecutionState, work: Work, config: EngineConfig) ->
 
 
 def _may_repeat(state: ExecutionState, step: str, runtime: str, task: Task, config: EngineConfig) -> bool:
-    """Whether a step that was begun is gone on with, or done again, without a question."""
+    """Whether a step that was started is resumed, or run again, without a question."""
     if task.tool or task.code:  # what runs in a guest is on its tape: its calls are asked about, one by one
         return True
     if task.needs_model and (session := state.sessions.get(step)) is not None and session.runtime == runtime:

@@ -340,7 +340,7 @@ class Tapes:
         return [(path, call) for path, call in unknown if self.unfinished.of(path) is None]
 
     def left(self) -> list[tuple[str, TapeCall]]:
-        """Calls without an answer, of runs that will be gone on with."""
+        """Calls without an answer, of runs that will be resumed."""
         done = {step for step, result in self.held.state.results.items() if result.ok}
         current = {f"{step}#{ends + 1}" for step, ends in self.tracks.ends.items()}
         left = []

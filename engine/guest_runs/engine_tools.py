@@ -172,7 +172,7 @@ class EngineSource:
         return report if not client else {"day": report["clients"].get(client, {})}
 
     async def _execute(self, task: Task, execution: str | None, call: str | None) -> TaskResult:
-        """A task for a guest. One that was begun by the same call, before that was interrupted, is gone on with."""
+        """A task for a guest. If the same call started one before it was interrupted, that one is resumed."""
         engine, before = self._engine, None
         if execution is not None and call is not None:
             before = await asyncio.to_thread(_begun_by, engine.store, execution, call)

@@ -1,4 +1,4 @@
-"""Runs of code and of composed tools as executions: on record from their first call, interrupted and gone on with
+"""Runs of code and of composed tools as executions: on record from their first call, interrupted and resumed
 like any other.
 """
 
@@ -141,7 +141,7 @@ class Guests:
 
     async def begin(self, order: GuestOrder, composer: Composer, *, client: str = "") -> OwnedExecution:
         """An execution for an order, held by this process."""
-        composer.box.limits.narrowed(order.limits)  # what is refused is not begun, and can't be gone on with
+        composer.box.limits.narrowed(order.limits)  # refused orders are not recorded, so there is nothing to resume
         if order.tool is not None:
             source = (await composer.composed.get(order.tool)).file.digest
         else:

@@ -101,7 +101,7 @@ async def carry_out(
 
 
 async def _found(engine: Executes, execution_id: str | None) -> ExecutionState | None:
-    """An execution that can be gone on with, or that has completed."""
+    """An execution that can be resumed, or that has completed."""
     if execution_id is None:
         return None
     try:
@@ -362,7 +362,7 @@ def _with(history: ExecutionHistory, result: TaskResult, step: WorkflowStep) -> 
 
 
 def _failed(now: WorkflowState, error: str, *, under_way: str | None = None) -> WorkflowState:
-    """It waits. Approved, it is begun anew and told why it failed; with *under_way*, it is gone on with."""
+    """It waits. Approved, it starts over and is told why it failed; with *under_way*, it is resumed."""
     if now.status != "active":
         return now
     return now.changed(status="waiting", error=shortened(error, ERROR_CHARS), under_way=under_way)

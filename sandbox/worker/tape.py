@@ -1,4 +1,4 @@
-"""What a run needs of its record, so that it can be gone on with later: how it began, what it did, and what it heard.
+"""What a run needs of its record, so that it can be resumed later: how it began, what it did, and what it heard.
 
 The sandbox says what happens, in order; whoever holds the tape keeps it, and says it again when the run is replayed.
 Light: workers need a part of it.

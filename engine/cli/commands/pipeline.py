@@ -148,7 +148,7 @@ async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quie
     over.
 
     A result is written as soon as those before it are, whether or not more lines have come; a slow line holds back the
-    writing of those after it, not their running, up to a bound. A line that had failed before it was gone on with ends
+    writing of those after it, not their running, up to a bound. A line that had failed before the resume ends
     nothing.
     """
     most = _at_once(batch.order.jobs)

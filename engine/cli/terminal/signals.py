@@ -67,7 +67,7 @@ def is_main_thread() -> bool:
 def stopped_by_signals(stop: Callable[[], bool], running: Callable[[], Iterable[Going]] = tuple) -> Iterator[None]:
     """The first signal asks what runs to *stop*; if nothing does, the task is cancelled. The second leaves at once.
 
-    *running* is what can be gone on with afterwards.
+    *running* is what can be resumed afterwards.
     """
     import asyncio  # not above: help needs signals, and nothing of this
 
@@ -89,7 +89,7 @@ def stopped_by_signals(stop: Callable[[], bool], running: Callable[[], Iterable[
 
 
 def leave(running: Iterable[Going] = ()) -> NoReturn:
-    """End now, and everything that this process has started; what was recorded until now can be gone on with."""
+    """End now, and everything that this process has started; what was recorded until now can be resumed."""
     for one in running:
         say_interrupted(*one)
     with aside(), contextlib.suppress(OSError, ValueError):

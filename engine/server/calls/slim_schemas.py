@@ -11,7 +11,7 @@ from mcp_types import ListToolsRequest
 
 
 class Lean(Middleware):
-    """Lists an argument that may be left out as just that. Whoever sends null for it all the same is understood."""
+    """Lists an optional argument without its null type. null is accepted."""
 
     async def on_list_tools(
         self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
