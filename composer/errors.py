@@ -18,20 +18,6 @@ ComposerError
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
-
-def did_you_mean(names: Iterable[str]) -> str:
-    """The end of a message about a name that is not there: what may have been meant, if anything."""
-    meant = " or ".join(names)
-    return f"; did you mean {meant}?" if meant else ""
-
-
-def alike(one: str, other: str) -> float:
-    """How much two names are alike, from 0 to 1. What is longer than a name can be is like nothing."""
-    return difflib.SequenceMatcher(None, one, other).ratio() if len(one) <= 128 and len(other) <= 128 else 0.0
-
 
 class ComposerError(Exception):
     """The root of what the composer raises."""

@@ -13,11 +13,12 @@ PACKAGES = ("sandbox", "composer", "engine")
 # docs/architecture.md.
 ARROWS = """
 sandbox/guest           :
+sandbox/messages        :
 sandbox/hardening       :
 sandbox/children        :
 sandbox/worker          : hardening
 sandbox/images          : children worker
-sandbox/host            : children hardening images worker
+sandbox/host            : children hardening images messages worker
 
 composer/project        :
 composer/catalogue      : project

@@ -25,12 +25,11 @@ from go_ent.composer.errors import (
     NotGranted,
     ToolNotFound,
     Unavailable,
-    alike,
-    did_you_mean,
 )
 from go_ent.composer.project.items import apart
 from go_ent.sandbox import ApprovalRequired, Pending, ToolError
 from go_ent.sandbox.host.spans import span
+from go_ent.sandbox.messages.near_names import alike, did_you_mean
 
 log = logging.getLogger("go_ent.composer")
 Detail = Literal["brief", "stubs", "full"]

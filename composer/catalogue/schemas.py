@@ -18,8 +18,8 @@ from typing import Any
 
 import go_ent
 from go_ent.composer.catalogue.spec import Schema
-from go_ent.composer.errors import alike, did_you_mean
 from go_ent.sandbox.children.python import run_python
+from go_ent.sandbox.messages.validation import no_such
 
 log = logging.getLogger("go_ent.composer")
 MAX_PROBLEMS = 5
@@ -148,15 +148,6 @@ def of_arguments(problems: list[str], schema: Schema) -> list[str]:
         else:
             said.append(problem)
     return said
-
-
-def no_such(what: str, name: str, names: list[str]) -> str:
-    """That there is no parameter, argument or setting *name*; which may have been meant, or else what there is."""
-    near = sorted((other for other in names[:100] if alike(name, other) >= 0.6), key=lambda other: -alike(name, other))[
-        :1
-    ]
-    takes = f"; it takes {', '.join(names[:20])}{' …' if len(names) > 20 else ''}" if names else "; it takes none"
-    return f"there is no {what} {name[:MAX_TEXT]}{did_you_mean(near) if near else takes[:MAX_TEXT]}"
 
 
 def size(value: Any, most: int) -> int | None:

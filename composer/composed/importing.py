@@ -24,6 +24,7 @@ from go_ent.composer.composed.toolfile import MAX_BYTES, NAME
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.numbers import DIGITS
 from go_ent.sandbox import Sandbox
+from go_ent.sandbox.messages.validation import explain
 
 FORMAT = "go-ent-tools/1"
 MAX_IMPORT = 64 << 20
@@ -91,9 +92,8 @@ async def _older(entry: Any, box: Sandbox) -> Imported:
     try:
         older = _Older.model_validate(entry)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
         name = entry.get("name") if isinstance(entry, dict) else None
-        return Imported(str(name or "a tool")[:80], problem=f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        return Imported(str(name or "a tool")[:80], problem=explain(error, mapping="object", most=1))
     name = re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", older.name).lower()).strip("_")
     name = f"tool_{name}" if name[:1] in DIGITS else name
     if not NAME.fullmatch(name) or keyword.iskeyword(name):

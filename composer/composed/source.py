@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,9 +15,10 @@ from go_ent.composer.catalogue.spec import CallContext, ToolSpec
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.store import Found, Store, StoreScope, Version
 from go_ent.composer.composed.toolfile import ToolFile, check_name
-from go_ent.composer.errors import CallError, ComposerError, Spent, StoreError, ToolNotFound, did_you_mean
+from go_ent.composer.errors import CallError, ComposerError, Spent, StoreError, ToolNotFound
 from go_ent.composer.project.items import apart
 from go_ent.sandbox import ApprovalRequired, Limits, Run
+from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class ComposedTools:
         await self.load()
         if name in self.found:
             return self.found[name]
-        hint = did_you_mean(difflib.get_close_matches(name, self.found, 2, 0.6))
+        hint = did_you_mean(near(name, self.found, 2))
         unseen = "".join(f"; {folder} can't be looked at: {why}" for folder, why in self.problems.items())
         raise ToolNotFound(self.why_not(name) or f"there is no composed tool {name}{hint}{unseen}")
 

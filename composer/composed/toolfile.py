@@ -31,6 +31,7 @@ from go_ent.composer.catalogue.grants import check_pattern
 from go_ent.composer.catalogue.reserved import reserved_problem
 from go_ent.composer.errors import BadName, ComposeRefused
 from go_ent.sandbox import LimitError, Limits
+from go_ent.sandbox.messages import validation
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MAX_BYTES = 512 << 10
@@ -256,10 +257,9 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
         return Metadata.model_validate({**table, "examples": listed})
     except ValidationError as error:
         problems = []
-        for problem in error.errors(include_url=False, include_input=False)[:8]:
-            where = ".".join(str(part) for part in problem["loc"])
-            text = problem["msg"].removeprefix("Value error, ")
-            problems.append(f"`{where}` in its metadata: {text}" if where else text)
+        for problem in validation.problems(error)[:8]:
+            where = ".".join(str(part) for part in problem.place)
+            problems.append(f"`{where}` in its metadata: {problem.words}" if where else problem.words)
         raise ComposeRefused(called, problems) from None
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from go_ent.sandbox.messages.validation import Problem, problems
+
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
     from mcp_types import JSONRPCError, JSONRPCMessage, RequestId
 
@@ -148,9 +150,9 @@ def unreadable(request_id: RequestId, why: str) -> JSONRPCError:
 def _words(error: Exception) -> str:
     """What is wrong with an answer, without any of it: it may be long, or hold secrets."""
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
-            return str(first["msg"]).removeprefix("Invalid JSON: ")
+        first = problems(error)[0]
+        if first.kind == "json_invalid":
+            return first.words.removeprefix("Invalid JSON: ")
         return "it does not follow JSON-RPC"
     return type(error).__name__
 
@@ -200,20 +202,20 @@ class Sifted:
 
     def _fits(self, listing: dict[str, Any], tool: Any) -> bool:
         wrong = self._wrong(listing)
-        problem = next((one for one in wrong or () if one["loc"][:1] == ("tools",)), None)
+        problem = next((one for one in wrong or () if one.place[:1] == ("tools",)), None)
         if (
             problem is None
         ):  # or it is the listing itself that does not follow the protocol, which is told when it is read
             return True
         name = tool.get("name") if isinstance(tool, dict) else None
-        where = ".".join(str(part) for part in problem["loc"][2:]) or "it"
+        where = ".".join(str(part) for part in problem.place[2:]) or "it"
         self._dropped(
             name[:MAX_NAME] if isinstance(name, str) and name else "a tool without a name",
-            f"{where[:MAX_NAME]}: {problem['msg']}",
+            f"{where[:MAX_NAME]}: {problem.words}",
         )
         return False
 
-    def _wrong(self, listing: dict[str, Any]) -> list[Any] | None:
+    def _wrong(self, listing: dict[str, Any]) -> list[Problem] | None:
         """What of a listing does not follow the protocol."""
         from mcp_types import ListToolsResult
         from mcp_types.methods import validate_server_result
@@ -222,7 +224,7 @@ class Sifted:
             validate_server_result("tools/list", self._version() or "2025-11-25", listing)
             ListToolsResult.model_validate(listing, by_name=False)
         except ValidationError as error:
-            return list(error.errors(include_url=False, include_input=False, include_context=False))
+            return problems(error, mapping="object")
         except (ValueError, KeyError, RecursionError):  # a version that is not known, or what is too deep
             return []
         return None

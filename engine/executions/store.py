@@ -12,14 +12,12 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from go_ent.composer.errors import did_you_mean
 from go_ent.composer.project.files import STATE, TEMPORARY, ignore_state, read_bounded, write_whole
 from go_ent.composer.project.items import reason
 from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, TooNew, Unborn
@@ -44,6 +42,7 @@ from go_ent.engine.storage.claims import Claim, held_by
 from go_ent.engine.storage.journal import Journal
 from go_ent.engine.storage.marks import Mark, is_changed
 from go_ent.engine.storage.records import Record, Scan, fits, lost
+from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "owner"]
 
@@ -141,7 +140,7 @@ class ExecutionStore:
         if found:
             some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
             raise ExecutionNotFound(f"several executions begin with {text}: {some}; give more of the id")
-        meant = did_you_mean(get_close_matches(text, sorted(self._names(), reverse=True)[:MOST_COMPARED], 1, 0.9))
+        meant = did_you_mean(near(text, sorted(self._names(), reverse=True)[:MOST_COMPARED], 1, 0.9))
         raise ExecutionNotFound(f"there is no execution {text}{meant or f'; {LISTS}'}")
 
     def load(self, execution_id: str, *, compare: bool = True) -> ExecutionState:

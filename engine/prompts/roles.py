@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from go_ent.composer.errors import did_you_mean
 from go_ent.engine.core.config import EngineConfig, RoleConfig
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import BudgetLimit
+from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 BUILT_IN: Mapping[str, str] = {
     "architect": """\
@@ -71,7 +70,7 @@ def find_role(name: str, among: Mapping[str, Role]) -> Role:
     """The role of that name, or `BadTask` with those there are."""
     if name in among:
         return among[name]
-    hint = did_you_mean(difflib.get_close_matches(name, among, 2, 0.6))
+    hint = did_you_mean(near(name, among, 2))
     raise BadTask(f"there is no role {name!r}; the roles are {', '.join(among)}{hint}")
 
 

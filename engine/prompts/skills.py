@@ -8,7 +8,6 @@ A file is Markdown, after a front matter in YAML with `name`, `description` and 
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -19,11 +18,11 @@ from typing import Any, Literal
 
 import yaml  # type: ignore[import-untyped]
 
-from go_ent.composer.errors import did_you_mean
 from go_ent.composer.project.files import STATE, read_bounded, user_data
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.prompts.files import inside
+from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 FILE = "SKILL.md"
 NAME = re.compile(r"\w[\w-]{0,99}")
@@ -87,7 +86,7 @@ def _find(project: Path, name: str) -> Skill:
                 raise BadTask(f"the skill {name} can't be used: {skill.path}: {skill.problem}")
             return skill
     there = sorted({name for _, folder in _folders(project) for name in _names(folder)})
-    hint = did_you_mean(difflib.get_close_matches(name, there, 2, 0.6))
+    hint = did_you_mean(near(name, there, 2))
     raise BadTask(f"there is no skill {name!r}; the skills are {', '.join(there) or 'none'}{hint}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from pathlib import Path
 from go_ent.composer import Composer, ConfigError
 from go_ent.composer.composed.store import Found, Store, composed_stores, ignored_versions
 from go_ent.composer.config import Config, read_partly
-from go_ent.composer.errors import did_you_mean
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.layers import Layers, shown
 from go_ent.composer.project.problems import Setting, problem
@@ -28,6 +26,7 @@ from go_ent.engine.prompts.roles import find_role, roles
 from go_ent.engine.prompts.templating import Templates
 from go_ent.sandbox import SandboxError
 from go_ent.sandbox.children.programs import find_program
+from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 
 @dataclass(slots=True)
@@ -280,8 +279,8 @@ def _grants(project: Path, config: Config) -> list[str]:
         there = namespaces if dot else tools
         if pattern != "*" and namespace not in there:
             kind = "source" if dot else "composed tool"
-            near = did_you_mean(difflib.get_close_matches(namespace, there, 1))
-            notes.append(f"grants: {pattern}: there is no {kind} {namespace}{near}")
+            meant = did_you_mean(near(namespace, there))
+            notes.append(f"grants: {pattern}: there is no {kind} {namespace}{meant}")
     return notes
 
 

@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from go_ent.engine.core.errors import BadTask
-from go_ent.engine.core.explain import problem
+from go_ent.engine.core.explain import names
 from go_ent.engine.core.models import BudgetLimit, Model, Name, StrategyName, Task, TaskId, Threshold
 from go_ent.engine.strategies.graph import GraphNode, topological
 from go_ent.engine.strategies.references import references
+from go_ent.sandbox.messages.validation import Problem, problems
 
 MAX_BYTES = 4 << 20
 REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z0-9_][A-Za-z0-9_.-]*?)\.(?:output|structured)")
@@ -151,9 +152,9 @@ def parse_plan(data: Any) -> Plan:
     try:
         return Plan.model_validate(data)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
+        found = problems(error)
         # A list whose items are all wrong is also too short: that helps nobody.
-        wrong = [one for one in found if one["type"] != "too_short"] or found
+        wrong = [one for one in found if one.kind != "too_short"] or found
         said = [_explained(one, data) for one in wrong[:MOST_ERRORS]]
         more = len(wrong) - len(said)
         raise BadTask("; ".join(said) + (f"; and {more} more" if more else "")) from None
@@ -161,9 +162,9 @@ def parse_plan(data: Any) -> Plan:
         raise BadTask("the plan is nested too deep") from None
 
 
-def _explained(error: Any, data: Any) -> str:
-    message = problem(error)
-    where = list(error["loc"])
+def _explained(problem: Problem, data: Any) -> str:
+    message = problem.meant(names()).words
+    where: list[Any] = list(problem.place)
     said = ""
     if where[:1] == ["task"]:
         if len(where) == 1:

@@ -32,12 +32,14 @@ from go_ent.engine.core.errors import (
     NeedsApproval,
     Untrusted,
 )
+from go_ent.engine.core.explain import names
 from go_ent.engine.core.ids import ID, new_id
 from go_ent.engine.core.models import Model, Task, TaskId, TaskResult
 from go_ent.engine.core.text import shortened
 from go_ent.engine.executions.history import ExecutionHistory, records_of
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.storage.state_files import MAX_STATE, NAME, Listing, StateFiles
+from go_ent.sandbox.messages.validation import MOST, problems
 
 MAX_FILE = 1 << 20
 MAX_STEPS = 1000
@@ -429,14 +431,11 @@ def parse_workflow(table: Any, *, where: str, allow_argv: bool) -> WorkflowPlan:
 def _explain(error: ValidationError, steps: Any) -> str:
     """What is wrong, by the number and id of the step."""
     said = []
-    for one in error.errors(include_url=False, include_input=False)[:5]:
-        where = [str(part) for part in one["loc"]]
-        if where[:1] == ["step"] and len(where) > 1 and isinstance(number := one["loc"][1], int):
+    for problem in problems(error)[:MOST]:
+        where = [str(part) for part in problem.place]
+        if where[:1] == ["step"] and len(where) > 1 and isinstance(number := problem.place[1], int):
             step = steps[number] if isinstance(steps, list) and number < len(steps) else None
             name = step.get("id") if isinstance(step, dict) else None
             where = [f"step {number + 1}" + (f" ({name[:100]})" if isinstance(name, str) else ""), *where[2:3]]
-        message = (
-            "there is no such field" if one["type"] == "extra_forbidden" else one["msg"].removeprefix("Value error, ")
-        )
-        said.append(": ".join((*where, message)))
+        said.append(": ".join((*where, problem.meant(names()).words)))
     return "; ".join(said)

@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from go_ent.sandbox.errors import LimitError
+from go_ent.sandbox.messages.near_names import did_you_mean, near
+from go_ent.sandbox.messages.validation import problems
 
 MIB = 1 << 20
 MIN_MEMORY_MB = 40
@@ -85,14 +87,14 @@ class Limits(BaseModel):
 
 def _explain(error: ValidationError) -> str:
     parts = []
-    for problem in error.errors(include_url=False):
-        name = ".".join(str(part) for part in problem["loc"])
-        if problem["type"] == "extra_forbidden":
-            parts.append(f"{name}: there is no such limit; there are {', '.join(Limits.model_fields)}")
-        elif name == "memory_mb" and problem["type"] == "greater_than_equal":
-            parts.append(
-                f"memory_mb={problem['input']}: the image itself needs more; at least {MIN_MEMORY_MB} is needed"
-            )
+    for problem, given in zip(problems(error), error.errors(include_url=False), strict=True):
+        name, value = ".".join(map(str, problem.place)), given["input"]
+        if problem.unknown:
+            meant = did_you_mean(near(name, Limits.model_fields))
+            there = f"; there are {', '.join(Limits.model_fields)}"
+            parts.append(f"{name}: there is no such limit{meant or there}")
+        elif name == "memory_mb" and problem.kind == "greater_than_equal":
+            parts.append(f"memory_mb={value}: the image itself needs more; at least {MIN_MEMORY_MB} is needed")
         else:
-            parts.append(f"{name}={problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}")
+            parts.append(f"{name}={value!r}: {problem.words}")
     return "; ".join(parts)

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic_core import PydanticSerializationError, to_json
 
 from go_ent.sandbox.errors import ToolDefinitionError, ToolError
+from go_ent.sandbox.messages.validation import misfits
 from go_ent.sandbox.worker.outside import parse
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -140,14 +141,7 @@ def explain(error: ValidationError, names: list[str]) -> str:
     count = error.error_count()
     if count > MAX_PROBLEMS:  # listing them would take longer than finding them
         return f"{count} of the values are not valid"
-    phrases = []
-    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:8]:
-        first, *rest = problem["loc"] or ("arguments",)
-        if isinstance(first, int) and first < len(names):
-            first = names[first]  # given by position
-        where = ".".join(str(part)[:80] for part in (first, *rest))
-        phrases.append(f"{where}: {problem['msg'][:200]}")
-    return scrub("; ".join(phrases))
+    return scrub(misfits(error, names, most=8))
 
 
 class Toolset(Mapping[str, Tool]):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from go_ent.composer.errors import did_you_mean
 from go_ent.composer.project.files import find_project
 from go_ent.engine.cli import SETUP_ERROR, UsageError
 from go_ent.engine.cli.terminal.output import say, show, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag
 from go_ent.engine.cli.terminal.tables import table
 from go_ent.engine.settings.schema import whole
+from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
@@ -36,8 +35,8 @@ def show_command(
     if section is not None:
         chosen = [one for one in found if one.name == section or one.name.startswith(f"{section}.")]
         if not chosen and section not in whole().model_fields:
-            near = difflib.get_close_matches(section, [*whole().model_fields, *(one.name for one in found)], 1)
-            raise UsageError(f"there is no setting {section}{did_you_mean(near)}")
+            meant = did_you_mean(near(section, [*whole().model_fields, *(one.name for one in found)]))
+            raise UsageError(f"there is no setting {section}{meant}")
         found = chosen
     if json_:
         show_json([asdict(one) for one in found])

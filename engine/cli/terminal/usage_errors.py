@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 
 from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensError
+
+from go_ent.sandbox.messages.near_names import near
 
 _OPTION = re.compile(r"--?[A-Za-z]")  # neither stdin nor a negative number
 
@@ -37,8 +38,8 @@ def unknown_option(app: App, words: Sequence[str]) -> str | None:
         before = "" if is_value else word
         if is_value or name in known or not _OPTION.match(name):
             continue
-        near = difflib.get_close_matches(name, known, 1, 0.7)
-        return f"unknown option: {name}." + (f" Did you mean {near[0]}?" if near else "")
+        meant = near(name, known, 1, 0.7)
+        return f"unknown option: {name}." + (f" Did you mean {meant[0]}?" if meant else "")
     return None
 
 

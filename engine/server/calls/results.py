@@ -18,17 +18,17 @@ from pydantic import ValidationError
 
 from go_ent.composer import ComposeRefused, ComposerError
 from go_ent.composer.catalogue.catalogue import GRANT_IT
-from go_ent.composer.catalogue.schemas import no_such
 from go_ent.composer.codemode.codemode import CodeRun
 from go_ent.composer.errors import WrongStore
 from go_ent.engine.core.errors import EngineError, NotAllowed
-from go_ent.engine.core.explain import MOST, explain, problem
+from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import TaskResult
 from go_ent.engine.core.outcomes import OUTCOMES
 from go_ent.engine.executions.state import ExecutionState, Request
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.wording import for_clients
 from go_ent.sandbox import SandboxError
+from go_ent.sandbox.messages.validation import misfits
 
 log = logging.getLogger("go_ent.engine.server")
 P = ParamSpec("P")
@@ -200,24 +200,7 @@ class Arguments(Middleware):
                 else await context.fastmcp_context.fastmcp.get_tool(context.message.name)
             )
             names = [] if tool is None else list(tool.parameters.get("properties", {}))
-            return failed(f"the arguments of {context.message.name} do not fit: {_misfits(error.__cause__, names)}")
-
-
-def _misfits(error: ValidationError, names: list[str]) -> str:
-    """What is wrong with a call's arguments, of which there are those *names*."""
-    found: list[str] = []
-    for one in error.errors(include_url=False, include_input=False)[:MOST]:
-        where = ".".join(str(part) for part in one["loc"])
-        match one["type"]:
-            case "unexpected_keyword_argument":
-                found.append(no_such("argument", where, names))
-            case "missing_argument" | "missing":
-                found.append(f"{where} is required")
-            case "dict_type" | "model_type" | "model_attributes_type":
-                found.append(f"{where}: it should be an object")
-            case _:
-                found.append(f"{where}: {problem(one)}" if where else problem(one))
-    return "; ".join(found)
+            return failed(f"the arguments of {context.message.name} do not fit: {misfits(error.__cause__, names)}")
 
 
 def allow(wants: Wants | None) -> None:

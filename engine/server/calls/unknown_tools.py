@@ -8,9 +8,9 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import CallToolRequestParams
 
 from go_ent.composer import Composer, ComposerError
-from go_ent.composer.errors import alike, did_you_mean
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.results import failed
+from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 ALIKE = 0.75
 MOST_TOLD = 80
@@ -40,10 +40,8 @@ class Unknown(Middleware):
             if await self._is_for_code(inner):
                 return failed(f"{inner} is called by code: code_execute with `await {PREFIX}{inner}(...)`")
             names = [one.name for one in await server.list_tools()]
-            near = sorted(
-                (other for other in names if alike(name, other) >= ALIKE), key=lambda other: -alike(name, other)
-            )[:1]
-            return failed(f"there is no tool {name[:MOST_TOLD]}{did_you_mean(near) or f'; {FIND}'}")
+            meant = did_you_mean(near(name, names, 1, ALIKE))
+            return failed(f"there is no tool {name[:MOST_TOLD]}{meant or f'; {FIND}'}")
 
     async def _is_for_code(self, name: str) -> bool:
         if (

@@ -75,8 +75,8 @@ class TestOlderForm:
             ({"name": "class"}, "its name can't be made into one"),
             ({"name": "../../etc/passwd\0"}, None),
             ({"name": "???"}, "its name can't be made into one"),
-            ({"name": 5}, "name: Input should be a valid string"),
-            ({"code": None}, "code: Input should be a valid string"),
+            ({"name": 5}, "name: it should be text"),
+            ({"code": None}, "code: it should be text"),
             ({"usage_count": -1}, "usage_count"),
         ],
     )

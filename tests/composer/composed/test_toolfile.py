@@ -42,7 +42,7 @@ class TestMetadata:
             ("x = 1", "it has no metadata"),
             ('# /// tool\n# name = "a"\n# ///\n# /// tool\n# name = "b"\n# ///\n', "two `# /// tool` blocks"),
             ("# /// tool\n# name = \n# ///\n", "not valid TOML"),
-            ("# /// tool\n# version = 1\n# ///\n", "`name` in its metadata: Field required"),
+            ("# /// tool\n# version = 1\n# ///\n", "`name` in its metadata: it is required"),
             ('# /// tool\n# name = "a"\n# colour = "red"\n# ///\n', "`colour` in its metadata"),
             ('# /// tool\n# name = "a"\n# limits = { memory = 1 }\n# ///\n', "there is no such limit"),
             ('# /// tool\n# name = "a"\n# requires = ["a b"]\n# ///\n', "grants nothing"),

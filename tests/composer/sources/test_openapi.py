@@ -322,7 +322,7 @@ class TestTable:
     @pytest.mark.parametrize(
         ("table", "message"),
         [
-            ({}, "c.toml: openapi.x.document: it is needed, and not given"),
+            ({}, "c.toml: openapi.x.document: it is required"),
             (
                 {"document": "a", "base_url": "ftp://x"},
                 "c.toml: openapi.x.base_url: it must begin with http:// or https://",

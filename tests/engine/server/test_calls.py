@@ -276,7 +276,7 @@ def test_arguments_that_do_not_fit_are_named(project: Path, box: Sandbox, mode: 
             ("code_execute", {}, "the arguments of code_execute do not fit: code is required"),
             ("code_execute", {"code": "1", "inputs": "x"}, "inputs: it should be an object"),
             ("tool_search", {"query": "x"}, "there is no argument query; it takes words, detail, namespace, limit"),
-            ("tool_search", {"limit": 99}, "limit: Input should be less than or equal to 50"),
+            ("tool_search", {"limit": 99}, "limit: it should be less than or equal to 50"),
             ("engine_execute", {"task": "x", "acces": "read"}, "there is no argument acces; did you mean access?"),
         ):
             failed, said = await say(client, name, **arguments)

@@ -211,8 +211,8 @@ class TestMessages:
             ".go-ent/config.toml:18: budget.month: it should be a table, like { usd = … }",
             ".go-ent/config.toml:20: image.packages.0: '-r x' is not a requirement: write a name with "
             "versions, like 'attrs==25.3.0'",
-            ".go-ent/config.toml:21: commands.c.argv: it is needed, and not given",
-            ".go-ent/config.toml:22: openapi.o.document: it is needed, and not given",
+            ".go-ent/config.toml:21: commands.c.argv: it is required",
+            ".go-ent/config.toml:22: openapi.o.document: it is required",
             ".go-ent/config.toml:23: openapi.o.base_url: it should be text",
             ".go-ent/config.toml:24: colours: there is no such setting; there are "
             + ", ".join(sorted(SECTIONS | TOOL_SECTIONS)),
@@ -416,7 +416,7 @@ class TestEnvironment:
             (
                 "GO_ENT__COMMANDS__C__STDIN",
                 "true",
-                "GO_ENT__COMMANDS__C__STDIN: commands.c.argv: it is needed, and not given",
+                "GO_ENT__COMMANDS__C__STDIN: commands.c.argv: it is required",
             ),
             (
                 "GO_ENT__IMAGE__PACKAGES",

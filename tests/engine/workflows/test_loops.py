@@ -256,7 +256,7 @@ class TestIterating:
 
     @pytest.mark.parametrize("most", [0, -1, 1001])
     def test_a_number_of_iterations_that_can_not_be_is_refused(self, project: Path, most: int) -> None:
-        with pytest.raises(BadTask, match="max_iterations: Input should be"):
+        with pytest.raises(BadTask, match="max_iterations: it should be"):
             Loop.start(project, TASK, PASSES, max_iterations=most)
         assert Loop.all(project).states == ()
 
