@@ -43,6 +43,7 @@ from go_ent.composer.sources.functions import FunctionSource
 from go_ent.composer.sources.withheld import Withheld
 from go_ent.sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
 from go_ent.sandbox.images import cache_folder, find_image
+from go_ent.sandbox.messages.advice import Advice, joined
 
 log = logging.getLogger("go_ent.composer")
 
@@ -97,7 +98,7 @@ class Composer:
         self.trusted = is_trusted(project) if trusted is None else trusted
         self.config = config if config is not None else read_config(project, trusted=self.trusted)
         for line in self.config.withheld.values():
-            log.warning("%s", line)
+            log.warning("%s", joined(line, Advice("trust", str(project))))
         self.approver = approver
         self._own_box = box is None
         self._boxes: dict[tuple[str, str], Sandbox] = {}
@@ -246,7 +247,7 @@ class Composer:
                 and now.scope == "global"
                 and not (isinstance(now, Composed) and now.file.digest == file.digest)
             ):
-                raise ComposeRefused(file.name, [already_there("global")])
+                raise already_there(file.name, "global")
         outcomes = await self._examples(Composed.of(file, interface, scope, 0))
         failed = [f"example {outcome.number}: {outcome.problem}" for outcome in outcomes if outcome.problem is not None]
         if failed:

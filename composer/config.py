@@ -196,7 +196,7 @@ class _Reading:
             self._trusted = is_trusted(self._project)
         if self._trusted or self._layers.variable(path) is not None:
             return False
-        self._withheld[path] = problem(path, f"{said}: nobody has trusted this folder (go-ent trust)", self._where)
+        self._withheld[path] = problem(path, f"{said}: nobody has trusted this folder", self._where)
         return True
 
     def config(self, also: frozenset[str]) -> tuple[Config, list[str]]:

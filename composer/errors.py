@@ -1,26 +1,29 @@
 """What the composer raises.
 
-ComposerError
-├── BadName (ValueError)        a tool, server or namespace can't be called that
-├── Collision (ValueError)      two tools of one name; both origins are named
-├── ConfigError (ValueError)    `.go-ent/config.toml` or an mcpServers file can't be used
-├── NotGranted                  a call outside the grant
-├── ToolNotFound (KeyError)     no tool of that name
-├── BadArguments (ValueError)   arguments that don't fit a tool's input schema
-├── BadResult                   a result that doesn't fit a tool's output schema
-├── Unavailable                 a source (an MCP server, an API) that can't be reached now
-├── CallError                   a tool said that the call failed
-│   └── Spent                   nothing is left of a limit of the run that made it
-├── ComposeRefused (ValueError) a composed tool that can't be saved; says what to fix
-└── StoreError                  the store can't be read or written
-    └── WrongStore              the tool is in a store that may not be changed here
+ComposerError (AdvisedError)
+├── BadName (ValueError)         a tool, server or namespace can't be called that
+├── Collision (ValueError)       two tools of one name; both origins are named
+├── ConfigError (ValueError)     `.go-ent/config.toml` or an mcpServers file can't be used
+├── NotGranted                   a call outside the grant
+├── ToolNotFound (KeyError)      no tool of that name
+├── BadArguments (ValueError)    arguments that don't fit a tool's input schema
+├── BadResult                    a result that doesn't fit a tool's output schema
+├── Unavailable                  a source (an MCP server, an API) that can't be reached now
+├── CallError                    a tool said that the call failed
+│   └── Spent                    nothing is left of a limit of the run that made it
+├── ComposeRefused (ValueError)  a composed tool that can't be saved; says what to fix
+└── StoreError                   the store can't be read or written
+    └── WrongStore               the tool is in a store that may not be changed here
 """
 
 from __future__ import annotations
 
+from go_ent.sandbox.errors import AdvisedError
+from go_ent.sandbox.messages.advice import Advice
 
-class ComposerError(Exception):
-    """The root of what the composer raises."""
+
+class ComposerError(AdvisedError):
+    """Raised when the composer refuses or can't do something: the base of its errors."""
 
 
 class BadName(ComposerError, ValueError):
@@ -44,26 +47,24 @@ class ConfigError(ComposerError, ValueError):
 
     MOST = 10  # that the message tells
 
-    def __init__(self, *problems: str) -> None:
+    def __init__(self, *problems: str, advice: Advice | None = None) -> None:
         more = len(problems) - self.MOST
-        super().__init__("\n".join((*problems[: self.MOST], *([f"and {more} more"] if more > 0 else []))))
+        lines = (*problems[: self.MOST], *([f"and {more} more"] if more > 0 else []))
+        super().__init__("\n".join(lines), advice=advice)
         self.problems = problems
 
 
 class NotGranted(ComposerError):
-    """Raised when a tool exists, or may, but this caller may not call it. *advice* is what to do about it."""
+    """Raised when a tool exists, or may, but this caller may not call it. *remedy* is which setting would allow it."""
 
-    def __init__(self, name: str, advice: str = "") -> None:
+    def __init__(self, name: str, remedy: str = "") -> None:
         self.name = name
-        self.reason = f"is not granted here: {advice}" if advice else "is not granted here"
+        self.reason = f"is not granted here: {remedy}" if remedy else "is not granted here"
         super().__init__(f"{name} {self.reason}")
 
 
 class ToolNotFound(ComposerError, KeyError):
     """Raised when there is no tool of that name."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class BadArguments(ComposerError, ValueError):
@@ -83,16 +84,14 @@ class CallError(ComposerError):
 
 
 class Spent(CallError):
-    """Raised when a limit of the run that makes a call leaves nothing for it: with more of that, it may be gone on
-    with.
-    """
+    """Raised when a limit of the run that makes a call leaves nothing for it: raise the limit and resume."""
 
 
 class ComposeRefused(ComposerError, ValueError):
     """Raised when a composed tool can't be saved. Nothing was; `problems` says what to fix."""
 
-    def __init__(self, name: str, problems: list[str]) -> None:
-        super().__init__(f"{name} was not saved: " + "; ".join(problems))
+    def __init__(self, name: str, problems: list[str], *, advice: Advice | None = None) -> None:
+        super().__init__(f"{name} was not saved: " + "; ".join(problems), advice=advice)
         self.name, self.problems = name, problems
 
 

@@ -69,6 +69,7 @@ from go_ent.engine.runners.registry import Registry
 from go_ent.engine.strategies import Plan
 from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of, unpack
 from go_ent.sandbox import Run as SandboxRun
+from go_ent.sandbox.messages.advice import Advice
 
 log = logging.getLogger("go_ent.engine")
 MOST_AT_ONCE = 256
@@ -438,8 +439,8 @@ class Engine:
         if order.each:
             await asyncio.to_thread(held.release)
             raise ExecutionConflict(
-                f"execution {held.id} goes over the lines of stdin: give it the same again: go-ent resume "
-                f"{held.id} < LINES"
+                f"execution {held.id} runs a tool for each line of its input, and needs the same lines again",
+                advice=Advice("resume", held.id, "lines"),
             )
 
     async def resume_batch(

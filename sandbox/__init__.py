@@ -15,6 +15,7 @@ from go_ent.lazy import lazily
 if TYPE_CHECKING:
     from go_ent.sandbox.errors import (
         ApprovalRequired,
+        Diverged,
         ImageError,
         LimitError,
         PackageError,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from go_ent.sandbox.host.session import Session
     from go_ent.sandbox.host.tools import Tool, Toolset
     from go_ent.sandbox.images import Image
-    from go_ent.sandbox.worker.tape import Diverged, Start, Tape
+    from go_ent.sandbox.worker.tape import Start, Tape
 
 __all__ = [
     "ApprovalRequired",
@@ -66,6 +67,7 @@ HOMES = {
     "host.session": ("Session",),
     "errors": (
         "ApprovalRequired",
+        "Diverged",
         "ImageError",
         "LimitError",
         "PackageError",
@@ -79,7 +81,7 @@ HOMES = {
     "images": ("Image",),
     "host.limits": ("Limits",),
     "host.run": ("Pending", "Run", "RunError", "Status", "ToolCall", "Usage"),
-    "worker.tape": ("Diverged", "Start", "Tape"),
+    "worker.tape": ("Start", "Tape"),
     "host.tools": ("Tool", "Toolset"),
 }
 if not TYPE_CHECKING:  # a name that is not there is an error for type checkers

@@ -47,7 +47,7 @@ engine/workflows        : budget core executions processes storage
 engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base strategies workflows
 engine/settings         : budget core prompts runners runners/base
 engine/setup            : engine budget core executions prompts runners/base settings
-engine/server/calls     : engine context core executions guest_runs processes strategies
+engine/server/calls     : engine core executions guest_runs processes strategies
 engine/server/tools     : engine context core executions guest_runs processes prompts server/calls strategies
 engine/server/http      : engine budget core executions server/calls server/tools
 engine/server           : engine guest_runs server/calls server/http server/tools

@@ -56,7 +56,7 @@ os._exit(0)
 
 
 class BadSchema(ValueError):
-    """Raised when a schema is not one."""
+    """Internal: raised when a schema is not one. Who has asked for the check says whose it is."""
 
 
 class Checker:

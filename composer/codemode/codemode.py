@@ -24,6 +24,7 @@ from go_ent.composer.errors import BadName
 from go_ent.sandbox import Limits, Run, Sandbox, SandboxClosed, Session
 from go_ent.sandbox.errors import ToolError
 from go_ent.sandbox.host.sharing import CALLER, Shares
+from go_ent.sandbox.messages.advice import Advice
 
 MAX_RESULT_CHARS = 20_000
 MAX_KEPT_BYTES = 64 << 20
@@ -169,7 +170,7 @@ class CodeMode:
             and run.error is not None
             and run.error.message.endswith("is not in the sandbox's image")
         ):
-            run.error.hint = self._packages_hint
+            run.error.advise(Advice("trust"), self._packages_hint)
         if self._journal is not None:
             entry = record(
                 "code",

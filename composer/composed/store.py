@@ -21,6 +21,7 @@ from go_ent.composer.composed.toolfile import MAX_BYTES, NAME, ToolFile, check_n
 from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.composer.project.files import STATE, TEMPORARY, locked, read_bounded, sync_folder, user_data, write_whole
 from go_ent.composer.project.items import apart
+from go_ent.sandbox.messages.advice import Advice
 
 StoreScope = Literal["project", "global"]
 VERSION_FILE = re.compile(r"([0-9]{6,9})-([0-9a-f]{16})\.py")
@@ -30,13 +31,10 @@ MOST_LOST = (
 LAST = 999_999_999
 
 
-def already_there(scope: StoreScope) -> str:
+def already_there(name: str, scope: StoreScope) -> ComposeRefused:
     """Why a tool is not saved that was not to replace another."""
     whose = "this project" if scope == "project" else "the user's own store"
-    return (
-        f"{whose} has another tool of that name: rename one of them, or replace it (--replace; replace=True in a "
-        "program)"
-    )
+    return ComposeRefused(name, [f"{whose} has another tool of that name"], advice=Advice("replace", name, "replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,7 @@ class Store:
             except ComposeRefused:
                 now = None
             if not replace and self.find(file.name) is not None and (now is None or now.digest != file.digest):
-                raise ComposeRefused(file.name, [already_there(self.scope)])
+                raise already_there(file.name, self.scope)
             if now is not None and now.digest == file.digest:
                 same = [version for version in history.versions if version.digest == file.digest[:16]]
                 if same:

@@ -31,7 +31,7 @@ Names = Mapping[str, Iterable[str]]  # by section: what may be named in it, besi
 
 
 class UnreadableSettings(Exception):
-    """Raised when a file or a variable can't be read at all: nothing is known of any setting then."""
+    """Internal: raised when a file or a variable can't be read at all. It becomes ConfigError or PackageError."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from go_ent.composer.errors import StoreError
 from go_ent.composer.project.files import locked, read_bounded, user_data, write_whole
+from go_ent.sandbox.messages.advice import Advice
 
 log = logging.getLogger("go_ent.composer")
 MAX_BYTES = 4 << 20
@@ -73,7 +74,8 @@ def _key() -> bytes:
             if len(key) >= 32 and path.stat().st_uid == os.getuid():
                 return key
             raise StoreError(
-                f"{path} is not the user's key any more: remove it; executions that were begun before need go-ent trust"
+                f"{path} is not the user's key any more: remove it; then executions that were begun before need trust",
+                advice=Advice("trust"),
             )
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -103,7 +105,7 @@ def _read() -> dict[str, float]:
     known = {name: float(since) for name, since in projects if isinstance(since, int | float) and abs(since) < 1e18}
     for name in [name for name, _ in projects if name not in known]:
         log.warning(
-            "%s: what it says of %s can't be read, so that folder is not trusted: say go-ent trust there again",
+            "%s: what it says of %s can't be read, so that folder is not trusted: run go-ent trust there again",
             file,
             name[:200],
         )

@@ -30,11 +30,11 @@ Connector = Callable[["ServerLink"], "contextlib.AbstractAsyncContextManager[Cli
 
 
 class Lost(Exception):
-    """The connection broke: nobody knows whether the request was carried out."""
+    """Internal: raised when the connection broke: nobody knows whether the request was carried out."""
 
 
 class CallRefused(Exception):
-    """The server answered, and the answer is an error of the protocol."""
+    """Internal: raised when the server's answer is an error of the protocol."""
 
 
 class ServerLink:

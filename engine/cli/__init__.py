@@ -177,7 +177,7 @@ for _group, _module, _about, _commands in (
 
 
 class UsageError(Exception):
-    """Raised when the arguments make no sense together; the message says what to write."""
+    """Internal: raised when the arguments make no sense together; the message says what to write."""
 
 
 class _Log(logging.StreamHandler[TextIO]):
@@ -239,16 +239,18 @@ def _explained(error: Exception) -> tuple[str, int] | None:
     """What to say of an error, and the exit code; None for one that nobody has foreseen, whose traceback is wanted."""
     from pydantic import ValidationError
 
-    from go_ent.engine.core.errors import EngineError
+    from go_ent.engine.cli.terminal.advice import in_commands
     from go_ent.engine.core.explain import explain
+    from go_ent.sandbox.errors import AdvisedError
 
     if isinstance(error, ValidationError):
         return explain(error), USAGE_ERROR
     if isinstance(error, UsageError):
         return str(error), USAGE_ERROR
-    if isinstance(error, EngineError) or type(error).__module__.startswith("go_ent."):
+    if isinstance(error, AdvisedError) or type(error).__module__.startswith("go_ent."):
         is_usage = isinstance(error, ValueError | KeyError) and type(error).__name__ != "ConfigError"
-        return str(error), USAGE_ERROR if is_usage else SETUP_ERROR
+        said = error.told(in_commands, "\n") if isinstance(error, AdvisedError) else str(error)
+        return said, USAGE_ERROR if is_usage else SETUP_ERROR
     return (_of_system(error), SETUP_ERROR) if isinstance(error, OSError) else None
 
 

@@ -75,16 +75,6 @@ class Summarizer(Protocol):
         """Raises `SummaryFailed`; any other exception is taken for that, too."""
 
 
-class SummaryFailed(Exception):
-    """Raised when a summariser can't make a summary now; the message says why. `cost_usd` is what the try cost all
-    the same.
-    """
-
-    def __init__(self, message: str, cost_usd: float | None = None) -> None:
-        super().__init__(message)
-        self.cost_usd = cost_usd
-
-
 class SummaryLink(Model):
     """One link of the chain: a summary, what it replaced, and how it came to be. The originals are kept beside it."""
 

@@ -15,7 +15,8 @@ from typing import Any
 from go_ent.engine.budget.known_models import with_slash
 from go_ent.engine.budget.prices import Prices
 from go_ent.engine.context.counting import Counter
-from go_ent.engine.context.models import Message, Summarizer, Summary, SummaryFailed, SummaryRequest
+from go_ent.engine.context.models import Message, Summarizer, Summary, SummaryRequest
+from go_ent.engine.core.errors import SummaryFailed
 from go_ent.engine.core.models import ModelCaller, ModelOptions, ModelReply, Tokens
 from go_ent.engine.prompts.fences import label, one_line, printable, quoted, squeezed
 from go_ent.engine.prompts.templating import Templates

@@ -33,7 +33,7 @@ async def to_the_end(work: Callable[..., T], *arguments: Any, undo: Callable[[T]
 
 
 class Stopped(Exception):
-    """Raised when what was waited for was cancelled, since it was asked to stop."""
+    """Internal: raised when what was waited for was cancelled, since it was asked to stop."""
 
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:

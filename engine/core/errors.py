@@ -1,6 +1,6 @@
 """What the engine raises.
 
-EngineError
+EngineError (AdvisedError)
 ├── BadTask (ValueError)          a task, plan or option that can't be used; says what is valid
 ├── BadServerName (ValueError)    a name that an MCP client would not accept
 ├── NoRuntime                     nothing that could run the task is there; says what was looked for
@@ -20,18 +20,24 @@ EngineError
 └── BadState                      a state on disk can't be read
     ├── TooNew                    it was written by a newer go-ent
     └── Unborn                    it ended before its first record
+BadAddress (ConfigError)          what the server is to listen on is no address
+SummaryFailed                     for summarisers to raise: there is no summary now
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from go_ent.composer.errors import ConfigError
+from go_ent.sandbox.errors import AdvisedError
+from go_ent.sandbox.messages.advice import Advice
+
 if TYPE_CHECKING:
     from go_ent.engine.core.models import RunResult
 
 
-class EngineError(Exception):
-    """The root of what the engine raises."""
+class EngineError(AdvisedError):
+    """Raised when the engine refuses or can't do something: the base of its errors."""
 
 
 class BadTask(EngineError, ValueError):
@@ -43,7 +49,7 @@ class NoRuntime(EngineError):
 
 
 class BudgetExceeded(EngineError):
-    """Raised before a call that does not fit the budget. Nothing was spent by it."""
+    """Raised when a call does not fit the budget. It was not made, and nothing was spent by it."""
 
     def __init__(self, scope: str, spent: str, estimate: str, limit: str) -> None:
         self.scope, self.spent, self.estimate, self.limit = scope, spent, estimate, limit
@@ -55,8 +61,9 @@ class BudgetExceeded(EngineError):
 
 
 class NoCap(BudgetExceeded):
-    """Raised before a command that a limit in dollars can't hold: nothing stops it at a price, and nobody declared
-    its most.
+    """Raised when a limit in dollars can't hold a command: nothing stops it at a price, and nobody declared its most.
+
+    It was not started.
     """
 
     def __init__(self, scope: str, problem: str, limit: str) -> None:
@@ -69,12 +76,11 @@ class NoCap(BudgetExceeded):
 
 
 class Untrusted(EngineError):
-    """Raised when an untrusted project wants to start a program: `go-ent trust` allows it."""
+    """Raised when a project folder wants to start programs before anybody has trusted it."""
 
     def __init__(self, what: str, project: str) -> None:
         super().__init__(
-            f"{what} would start what {project} names: look at its .go-ent/config.toml and the like, then say "
-            "go-ent trust there"
+            f"{what} would start what {project} names, and nobody has trusted it", advice=Advice("trust", project)
         )
 
 
@@ -85,9 +91,6 @@ class NeedsApproval(EngineError):
 class ExecutionNotFound(EngineError, KeyError):
     """Raised when there is no execution of that id, or a prefix fits several."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
 
 class StorageFailed(EngineError):
     """Raised when an execution can't be recorded any more: the disk is full, or can't be written."""
@@ -96,7 +99,7 @@ class StorageFailed(EngineError):
     def begun(cls, error: OSError) -> StorageFailed:
         """For one that could not even be begun."""
         where = "" if error.filename is None else f" in {error.filename}"
-        return cls(f"the execution can't be recorded{where}: {error.strerror or error}; go-ent doctor says more")
+        return cls(f"the execution can't be recorded{where}: {error.strerror or error}", advice=Advice("diagnose"))
 
 
 class ExecutionConflict(EngineError):
@@ -112,7 +115,7 @@ class TooNew(BadState):
 
 
 class Unborn(BadState):
-    """Raised for an execution that was ended before its first record: nothing was done."""
+    """Raised when an execution was ended before its first record: nothing was done."""
 
 
 class LedgerError(EngineError):
@@ -149,7 +152,7 @@ class PromptTooLarge(EngineError):
 
 
 class BadServerName(EngineError, ValueError):
-    """Raised for a name that a client would not take."""
+    """Raised when a client would not take a name."""
 
 
 class CannotInstall(EngineError):
@@ -162,3 +165,17 @@ class CannotInstall(EngineError):
 
 class NotAllowed(EngineError):
     """Raised when a client with a token asks for what its token does not allow."""
+
+
+class BadAddress(ConfigError):
+    """Raised when what is to be listened on is no address: the command was used wrongly, no file is at fault."""
+
+
+class SummaryFailed(Exception):
+    """Raised when a summariser can't make a summary now; the message says why. `cost_usd` is what the try cost all
+    the same.
+    """
+
+    def __init__(self, message: str, cost_usd: float | None = None) -> None:
+        super().__init__(message)
+        self.cost_usd = cost_usd

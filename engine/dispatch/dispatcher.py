@@ -36,6 +36,7 @@ from go_ent.engine.runners.registry import Registry
 from go_ent.engine.storage.crash_points import point
 from go_ent.engine.strategies.results import failed
 from go_ent.sandbox.host.spans import span
+from go_ent.sandbox.messages.advice import Advice
 
 FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
 GO_ON = "{why} What you did before still stands: look at where it is, and go on with the task."
@@ -162,8 +163,8 @@ class Dispatcher:
         if isinstance(task.command, tuple) and not may_start:
             raise NeedsApproval(
                 f"{task.title!r:.120} would start a program of the caller's choice: name it under "
-                "[commands.NAME] in .go-ent/config.toml "
-                "and use that name, or have a person run it with go-ent run"
+                "[commands.NAME] in .go-ent/config.toml and use that name",
+                advice=Advice("run_command"),
             )
         if isinstance(task.command, str) and task.command not in self._config.commands:
             there = ", ".join(sorted(self._config.commands)) or "none"

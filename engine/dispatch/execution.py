@@ -22,8 +22,8 @@ from go_ent.engine.guest_runs.runs import UNDER_WAY, Guests
 from go_ent.engine.prompts import Prompt
 from go_ent.engine.strategies import Plan, aggregate, multi, parallel, single
 from go_ent.engine.strategies.work import Chosen, Work, as_tasks
+from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.host.spans import span
-from go_ent.sandbox.worker.tape import Diverged
 
 
 class Carrier:

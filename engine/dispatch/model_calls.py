@@ -17,10 +17,10 @@ from go_ent.engine.budget import Budget, Prices, Settled, spender
 from go_ent.engine.budget.known_models import with_slash
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.deterministic import Deterministic
-from go_ent.engine.context.models import Purse, Summarizer, SummaryFailed
+from go_ent.engine.context.models import Purse, Summarizer
 from go_ent.engine.context.summarizers import ModelSummarizer, Sample, SamplingSummarizer, pydantic_ai
 from go_ent.engine.core.config import EngineConfig
-from go_ent.engine.core.errors import BadTask, BudgetExceeded, ModelFailed
+from go_ent.engine.core.errors import BadTask, BudgetExceeded, ModelFailed, SummaryFailed
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import ModelOptions, ModelReply, RunResult, Task
 from go_ent.engine.dispatch.payment import never_asked

@@ -17,6 +17,7 @@ from go_ent.engine.core.errors import BadTask, NoRuntime
 from go_ent.engine.core.models import Task
 from go_ent.engine.prompts.roles import Role
 from go_ent.engine.runners.registry import Registry
+from go_ent.sandbox.messages.advice import Advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +56,5 @@ async def choose_runtime(
             return Choice(name, "it is the first that is available")
         reasons.append(f"{name}: {found.reason}")
     raise NoRuntime(
-        f"no runtime is available for a task with a prompt (go-ent doctor says what to do): {'; '.join(reasons)}"
+        f"no runtime is available for a task with a prompt: {'; '.join(reasons)}", advice=Advice("diagnose")
     )

@@ -24,7 +24,7 @@ File = tuple[int, int, bool]
 
 
 class Damaged(Exception):
-    """Raised when the file is no database of ours, or one of another version."""
+    """Internal: raised when the file is no database of ours, or one of another version. It is made anew."""
 
 
 class IndexFile:

@@ -24,6 +24,7 @@ from go_ent.engine.strategies.work import Work, task_of
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.host.broker import CHECKPOINT
 from go_ent.sandbox.images import find_image, note_project
+from go_ent.sandbox.messages.advice import Advice
 
 UNKNOWN = "it was begun before the execution was interrupted, and nobody knows whether it was done"
 MOST_SHOWN, MOST_TOLD = 200, 20
@@ -239,17 +240,13 @@ def refuse(state: ExecutionState, found: list[Changed], *, anyway: bool) -> None
     against = [one for one in found if one.weight == "impossible" or (one.weight == "refused" and not anyway)]
     if not against:
         return
-    hints = []
+    advice = None
     if against == unknown:
-        hints.append(
-            "look whether it was done; then --unfinished retry makes it again, skip takes it as done, fail "
-            "lets it fail; "
-            "NAME=skip is for one call or step"
-        )
+        advice = Advice("resume", state.id, "unfinished")
     elif all(one.weight == "refused" for one in against):
-        hints.append("resume with --anyway to go on all the same")
+        advice = Advice("resume", state.id, "anyway")
     said = "; ".join(one.text for one in against[:MOST_TOLD]) + (
         f"; and {more} more" if (more := len(against) - MOST_TOLD) > 0 else ""
     )
     how = "can't be resumed" if against != unknown else "can't be resumed without a decision"
-    raise ExecutionConflict(f"execution {state.id} {how}: {said}" + (f"\n{hints[0]}" if hints else ""))
+    raise ExecutionConflict(f"execution {state.id} {how}: {said}", advice=advice)

@@ -42,6 +42,7 @@ from go_ent.engine.storage.claims import Claim, held_by
 from go_ent.engine.storage.journal import Journal
 from go_ent.engine.storage.marks import Mark, is_changed
 from go_ent.engine.storage.records import Record, Scan, fits, lost
+from go_ent.sandbox.messages.advice import Advice
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "owner"]
@@ -49,7 +50,7 @@ __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "Executi
 MAX_STATE = 64 << 20
 MOST_DESCRIPTORS = 1 << 16
 MOST_COMPARED = 200  # ids, the newest, that one may have meant
-LISTS = "go-ent ps lists those there are"
+LISTS = Advice("list_executions")
 PATIENCE_S = 10.0  # that another process has to answer
 MOST_READ, MOST_BYTES = 10_000, 4 << 20  # records, and their bytes, at once of one who follows a journal
 ALIVE: tuple[ExecutionStatus, ...] = ("running", "pending")  # what these say is true only of an execution with an owner
@@ -131,7 +132,7 @@ class ExecutionStore:
             return text
         if not PREFIX.fullmatch(text):
             raise ExecutionNotFound(
-                f"{text[:80]!r} is no id of an execution, nor four characters of its beginning; {LISTS}"
+                f"{text[:80]!r} is not the id of an execution, nor the first four characters of one", advice=LISTS
             )
         found = [name for name in self.index.find(text) if (self.folder / name).is_dir()]
         found = found or [name for name in self._names() if name.startswith(text)]  # the index may not know it yet
@@ -141,7 +142,7 @@ class ExecutionStore:
             some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
             raise ExecutionNotFound(f"several executions begin with {text}: {some}; give more of the id")
         meant = did_you_mean(near(text, sorted(self._names(), reverse=True)[:MOST_COMPARED], 1, 0.9))
-        raise ExecutionNotFound(f"there is no execution {text}{meant or f'; {LISTS}'}")
+        raise ExecutionNotFound(f"there is no execution {text}{meant}", advice=None if meant else LISTS)
 
     def load(self, execution_id: str, *, compare: bool = True) -> ExecutionState:
         """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking.
@@ -333,7 +334,7 @@ class ExecutionStore:
                 return held.state
         if owner(folder) is None:
             raise ExecutionConflict(
-                f"execution {execution_id} is not running: it is {state.status}; go-ent resume {execution_id} goes on"
+                f"execution {execution_id} is not running: it is {state.status}", advice=Advice("resume", execution_id)
             )
         os.close(
             os.open(

@@ -27,9 +27,10 @@ from go_ent.engine.executions.history import CallTotals
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.totals import MOST_TOOLS
 from go_ent.engine.storage.crash_points import point
+from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.host.broker import CHECKPOINT
 from go_ent.sandbox.worker.seam import SEED_BYTES
-from go_ent.sandbox.worker.tape import Diverged, Start
+from go_ent.sandbox.worker.tape import Start
 
 Policy = Literal["retry", "skip", "fail"]
 MAX_SHOWN = 4 << 10  # bytes of arguments that are kept to be shown

@@ -21,7 +21,7 @@ from go_ent.engine.executions.state import ExecutionStatus
 from go_ent.engine.executions.tape import Tapes, Unfinished
 from go_ent.engine.guest_runs.runs import GuestOrder, Guests, guest_run
 from go_ent.sandbox import Run, RunError, Sandbox
-from go_ent.sandbox.worker.tape import Diverged
+from go_ent.sandbox.errors import Diverged
 
 GOES_ON = ("interrupted", "paused", "crashed", "timeout")  # such a line is run again
 

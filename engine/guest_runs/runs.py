@@ -33,8 +33,9 @@ from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import NOT_SAID, Tapes, Unfinished, read_tapes
 from go_ent.engine.strategies import aggregate
 from go_ent.sandbox import Run, RunError, Sandbox, SandboxError
+from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.host.spans import span
-from go_ent.sandbox.worker.tape import Diverged
+from go_ent.sandbox.messages.advice import Advice
 
 UNDER_WAY: ContextVar[str | None] = ContextVar(
     "UNDER_WAY", default=None
@@ -280,9 +281,9 @@ class Guests:
             run.error.hint = "a run in a session can't wait for approval: make such calls outside of one"
         elif run.error is not None and tapes.open and status == "interrupted":
             tools = ", ".join(list(tapes.open.values())[:3])
-            run.error.hint = (
-                f"calls of {tools} were under way, and nobody knows whether they were done: "
-                "look, then resume with --unfinished retry, skip or fail"
+            run.error.advise(
+                Advice("resume", held.id, "unfinished"),
+                f"calls of {tools} were under way, and nobody knows whether they were done",
             )
         whole = aggregate(held.id, "single", REASON, (result,), duration_ms=result.duration_ms)
         short = whole.model_copy(

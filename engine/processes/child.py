@@ -67,7 +67,7 @@ class Ended:
 
 
 class NotStarted(Exception):
-    """Raised when there is no child: no such program, not executable, no such folder, arguments the kernel refuses.
+    """Internal: raised when no child can be started: no such program or folder, arguments the kernel refuses.
 
     `missing` says that the program is not there, or can't be executed.
     """

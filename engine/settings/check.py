@@ -26,6 +26,7 @@ from go_ent.engine.prompts.roles import find_role, roles
 from go_ent.engine.prompts.templating import Templates
 from go_ent.sandbox import SandboxError
 from go_ent.sandbox.children.programs import find_program
+from go_ent.sandbox.messages.advice import Advice, joined
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 
@@ -75,7 +76,9 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
         checked.problems += tools.unusable.values()
         checked.problems += _servers(tools, layers, project)
         checked.problems += _apis(tools, layers)
-        checked.notes += [*tools.withheld.values(), *_others_secrets(tools, layers)]
+        trust = Advice("trust", str(project))
+        checked.notes += [joined(line, trust) for line in tools.withheld.values()]
+        checked.notes += _others_secrets(tools, layers)
     except ConfigError as error:
         checked.problems += error.problems
     try:
@@ -92,7 +95,7 @@ def _settings(project: Path, checked: Checked) -> tuple[Config, EngineConfig | N
     )
     if starts and not is_trusted(project):
         checked.notes.append(
-            "nobody has trusted this folder: nothing that it names is started until go-ent trust is said"
+            "nobody has trusted this folder: nothing that it names is started before you run go-ent trust"
         )
     return tools, engine
 

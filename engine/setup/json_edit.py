@@ -18,7 +18,7 @@ BOM = "\ufeff"
 
 
 class NotEditable(Exception):
-    """Raised when a text can't be edited without a risk to what is in it; the message says why."""
+    """Internal: raised when a text can't be edited without a risk to what is in it. It becomes CannotInstall."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ MOST_SHOWN = 20
 
 
 class Cycle(ValueError):
-    """Raised when tasks depend on each other in a circle; `path` begins and ends with the same task."""
+    """Internal: raised when tasks depend on each other in a circle; `path` begins and ends with the same task."""
 
     def __init__(self, path: Sequence[str]) -> None:
         shown = list(path) if len(path) <= MOST_SHOWN else [*path[: MOST_SHOWN // 2], "…", *path[-MOST_SHOWN // 2 :]]

@@ -40,7 +40,7 @@ PATTERN = "|".join(
 
 
 class RanksDamaged(Exception):
-    """Raised when the shipped ranks are not what they should be."""
+    """Internal: raised when the shipped ranks are not what they should be. Tokens are estimated then."""
 
 
 def encoding() -> tiktoken.Encoding:

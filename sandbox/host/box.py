@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from go_ent.sandbox.errors import LimitError, RunNotFound, SandboxClosed
+from go_ent.sandbox.errors import Diverged, LimitError, RunNotFound, SandboxClosed
 from go_ent.sandbox.hardening.wall import WALLS, Wall
 from go_ent.sandbox.host import outcome
 from go_ent.sandbox.host.background import BackgroundLoop
@@ -30,7 +30,7 @@ from go_ent.sandbox.host.tools import Granted, Tool, Toolset
 from go_ent.sandbox.images import Image, ensure_image
 from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.seam import SEED_BYTES
-from go_ent.sandbox.worker.tape import Diverged, Start, Tape, Taped
+from go_ent.sandbox.worker.tape import Start, Tape, Taped
 from go_ent.sandbox.worker.wire import MAX_TAPE
 
 if TYPE_CHECKING:

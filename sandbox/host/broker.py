@@ -14,13 +14,13 @@ from typing import Any
 
 from pydantic_core import to_json, to_jsonable_python
 
-from go_ent.sandbox.errors import ApprovalRequired
+from go_ent.sandbox.errors import ApprovalRequired, Diverged
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.run import Pending, ToolCall
 from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.tools import CallFailed, Granted, HostTool, encode_result, failure
 from go_ent.sandbox.worker.outside import holds_at_most, parse
-from go_ent.sandbox.worker.tape import Diverged, Tape
+from go_ent.sandbox.worker.tape import Tape
 from go_ent.sandbox.worker.wire import message_room
 
 MAX_CALLS = 1024  # in one message

@@ -12,6 +12,7 @@ from go_ent.sandbox.host.flight import Job, Landing
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.run import Run, RunError, Status, Usage
 from go_ent.sandbox.images import Image
+from go_ent.sandbox.messages.advice import Advice
 from go_ent.sandbox.worker.names import FILE_NAME, MAX_FILES, MAX_NAME
 from go_ent.sandbox.worker.outside import holds_at_most, parse, parse_gently
 from go_ent.sandbox.worker.wire import ANSWER_HEAD, ANSWER_INDEX, answer_room
@@ -210,27 +211,23 @@ def _is_name(name: Any) -> bool:
 
 def _explain(run: Run, landing: Landing, limits: Limits) -> RunError:
     status, end = run.status, landing.end
-    messages: dict[str, tuple[str, str | None]] = {
-        "timeout": (f"the run took longer than timeout_s={limits.timeout_s}", "do less, or raise timeout_s"),
-        "cpu_limit": (
-            f"the run used more CPU than cpu_s={limits.cpu_s}",
-            "look for an endless loop, do less, or raise cpu_s",
-        ),
-        "fuel_limit": (f"the run used up fuel={limits.fuel}", "do less, or raise fuel"),
-        "memory_limit": (
-            f"the run needed more memory than memory_mb={limits.memory_mb}",
-            "work in smaller pieces, or raise memory_mb",
-        ),
-        "call_limit": (
-            landing.problem or f"the run made more tool calls than max_tool_calls={limits.max_tool_calls}",
-            "make fewer" if landing.problem else "make fewer calls, or raise max_tool_calls",
-        ),
-        "paused": ("the run waits for approval", None),
-        "interrupted": ("the run was interrupted", None),
+    spent = {
+        "timeout": ("timeout_s", "the run took longer than", "do less"),
+        "cpu_limit": ("cpu_s", "the run used more CPU than", "look for an endless loop, do less"),
+        "fuel_limit": ("fuel", "the run used up", "do less"),
+        "memory_limit": ("memory_mb", "the run needed more memory than", "work in smaller pieces"),
+        "call_limit": ("max_tool_calls", "the run made more tool calls than", "make fewer calls"),
     }
-    if status in messages:
-        message, hint = messages[status]
-        return RunError(kind=status, message=message, hint=hint)
+    if status == "call_limit" and landing.problem:
+        return RunError(kind=status, message=landing.problem, hint="make fewer")
+    if status in spent:
+        limit, message, hint = spent[status]
+        error = RunError(kind=status, message=f"{message} {limit}={getattr(limits, limit)}")
+        return error.advise(Advice("raise_limit", limit), hint)
+    if status == "paused":
+        return RunError(kind=status, message="the run waits for approval")
+    if status == "interrupted":
+        return RunError(kind=status, message="the run was interrupted")
     if end.reason == "diverged":
         return RunError(
             kind="Diverged",

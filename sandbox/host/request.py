@@ -31,7 +31,7 @@ class Way:
 
 
 class BadRequest(Exception):
-    """A source, input or file that can't be run: the run ends before a guest is needed."""
+    """Internal: raised when a source, input or file can't be run. It is the run's error; no guest is needed."""
 
     def __init__(
         self, kind: str, message: str, status: Literal["error", "refused"] = "error", hint: str | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr
+
+from go_ent.sandbox.messages.advice import Advice, Words, joined
 
 Status = Literal[
     "completed",
@@ -36,6 +38,22 @@ class RunError(_Model):
     source_line: str | None = None
     traceback: str | None = None
     hint: str | None = None
+    _advised: tuple[str, Advice] | None = PrivateAttr(None)
+
+    @property
+    def advice(self) -> Advice | None:
+        """What the caller can do about it. It is not recorded: the words of `hint` are."""
+        return self._advised[1] if self._advised is not None else None
+
+    def advise(self, advice: Advice, hint: str = "") -> RunError:
+        """Say what to do: *hint*, then the advice. `hint` has it in the words of the library."""
+        self._advised = hint, advice
+        self.hint = joined(hint, advice)
+        return self
+
+    def hint_in(self, words: Words) -> str | None:
+        """The hint, with the advice in the words of a front end."""
+        return self.hint if self._advised is None else joined(*self._advised, words)
 
     def __str__(self) -> str:
         where = f" (line {self.line})" if self.line is not None else ""

@@ -22,7 +22,7 @@ MAX_PROBLEMS = 100
 
 
 class CallFailed(Exception):
-    """A tool call that did not work, in the words that may reach the guest."""
+    """Internal: raised when a tool call did not work, in the words that may reach the guest as its ToolError."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(_encodable(message))

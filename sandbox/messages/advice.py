@@ -11,7 +11,6 @@ from typing import Literal
 Action = Literal[
     "resume",  # the execution `subject`; `argument` is what to resume it with
     "list_executions",
-    "approve",  # the calls that the execution `subject` waits with
     "trust",  # the folder `subject`
     "diagnose",  # the machine and the project
     "replace",  # the tool `subject`
@@ -44,17 +43,13 @@ Words = Callable[[Advice], str]  # a front end's
 # All that can be advised. What is recorded has these words: they must be true for whoever reads them later.
 PYTHON: dict[tuple[Action, str], str] = {
     ("resume", ""): "resume it to continue",
-    (
-        "resume",
-        "unfinished",
-    ): 'check whether it was done, then resume with unfinished="retry" to do it again, "skip" to take it as done, or '
-    '"fail" to let it fail',
+    ("resume", "unfinished"): "check whether it was done; then resume with unfinished=Unfinished('retry') to make it "
+    "again, 'skip' to take it as done, or 'fail' to let it fail",
     ("resume", "anyway"): "resume with anyway=True to continue all the same",
-    ("resume", "lines"): "resume_batch() continues with the same lines (go-ent resume {} < LINES)",
-    ("list_executions", ""): "executions() lists them",
-    ("approve", ""): "a person must decide; then resume it",
-    ("trust", ""): "look at its .go-ent/config.toml, then run go-ent trust in {}",
-    ("diagnose", ""): "run go-ent doctor to find out what to do",
+    ("resume", "lines"): "continue with resume_batch, or go-ent resume {} < LINES",
+    ("list_executions", ""): "executions() lists those there are",
+    ("trust", ""): "look at its .go-ent/config.toml, then run go-ent trust there",
+    ("diagnose", ""): "go-ent doctor says what to do",
     ("replace", "replace"): "rename one of them, or pass replace=True",
     ("raise_limit", ""): "or raise {}",
     ("run_command", ""): "or have a person run it with go-ent run",

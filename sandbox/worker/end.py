@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class Stop(BaseException):
-    """Raised by a host function to end the guest: it becomes a trap, which guest code can't catch."""
+    """Internal: raised by a host function to end the guest. It becomes a trap, which guest code can't catch."""
 
 
 @dataclass(frozen=True, slots=True)

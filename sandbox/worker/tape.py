@@ -29,10 +29,6 @@ class Taped:
     heard: bytes | None  # None: it runs for the first time
 
 
-class Diverged(Exception):
-    """Raised when a replayed run does something else than the recorded one; the message shows both sides."""
-
-
 class Tape(Protocol):
     """The record of one run. Its methods may be called from any thread, and may raise OSError if nothing can be
     kept.

@@ -26,7 +26,7 @@ HELLO, READY, EXCHANGE, KEEP, DONE, FAILED = 11, 12, 13, 14, 15, 16
 
 
 class Closed(Exception):
-    """The other side is gone."""
+    """Internal: raised when the other side of the wire is gone. The run ends as `crashed`."""
 
 
 def frame(kind: int, payload: bytes = b"") -> bytes:

@@ -358,7 +358,7 @@ class TestWhoMayStartWhat:
         }
 
         async with engine_of(project, Scripted("claude-code"), config=config, trusted=False) as engine:
-            with pytest.raises(Untrusted, match="say go-ent trust there"):
+            with pytest.raises(Untrusted, match="run go-ent trust there"):
                 await engine.execute(Task(command="own"))
             for runtime in ("claude-code", "cli"):
                 result = await engine.execute(one(runtime=runtime))

@@ -166,7 +166,8 @@ class TestSettings:
             ({"fuel": 0}, "fuel=0"),
             ({"fuel": True}, "fuel: a number is needed, not True"),
             ({"cpu_s": "many"}, "cpu_s='many'"),
-            ({"memory": 5}, "memory: there is no such limit; there are memory_mb, cpu_s"),
+            ({"memory": 5}, "memory: there is no such limit; did you mean memory_mb?"),
+            ({"speed": 5}, "speed: there is no such limit; there are memory_mb, cpu_s"),
         ],
     )
     def test_wrong_values_are_refused(self, values: dict[str, float], message: str) -> None:

@@ -18,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from go_ent.sandbox import ApprovalRequired, Run, Sandbox, ToolError
+from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.host import broker
 from go_ent.sandbox.host.tools import Toolset
 from go_ent.sandbox.worker import wire
 from go_ent.sandbox.worker.seam import MAX_GRAIN_NS, TapedSeam
-from go_ent.sandbox.worker.tape import Diverged, Start, Taped
+from go_ent.sandbox.worker.tape import Start, Taped
 
 Record = tuple[Any, ...]
 EVERYTHING = """

@@ -247,7 +247,7 @@ class TestImporting:
         done = go_ent("tool", "import", "i.json", cwd=project)
         assert done.returncode == 1
         assert b"t was not saved" in done.stderr
-        assert b"has another tool of that name: rename one of them, or replace it (--replace" in done.stderr
+        assert b"has another tool of that name; rename one of them, or replace it with --replace" in done.stderr
         assert there(project.parent) == before
         done = go_ent("tool", "import", "i.json", "--replace", cwd=project)
         assert (done.returncode, done.stdout[:17]) == (0, b"t: version 1 (pro" if whose else b"t: version 2 (pro")

@@ -35,6 +35,7 @@ from tests.security.corpus import attack
 from tests.support.shell import Done, go_ent
 
 PACKAGES = '[image]\npackages = ["attrs==25.3.0"]\n'
+TRUST = "look at its .go-ent/config.toml, then run go-ent trust there"
 WIDE = "[limits]\nmemory_mb = 1024\ncpu_s = 5\ntimeout_s = 600\nfuel = 1000000\n"
 
 
@@ -68,7 +69,7 @@ class TestPackages:
             assert done.returncode == 0, done.stderr
         done = go_ent("exec", "-c", "1")
         assert (
-            b"image.packages: attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)"
+            f"image.packages: attrs==25.3.0 are not in the sandbox: nobody has trusted this folder; {TRUST}".encode()
             in done.stderr
         )
 
@@ -77,14 +78,14 @@ class TestPackages:
         run = json.loads(go_ent("exec", "--json", "-c", "import attr").stdout)
         assert (run["status"], run["error"]["message"]) == ("refused", "module 'attr' is not in the sandbox's image")
         assert run["error"]["hint"].endswith(
-            "attrs==25.3.0 are not in the sandbox: nobody has trusted this folder (go-ent trust)"
+            f"attrs==25.3.0 are not in the sandbox: nobody has trusted this folder; {TRUST}"
         )
 
     def test_building_them_says_what_to_do(self, folder: Path) -> None:
         write(folder, PACKAGES)
         done = go_ent("image", "build")
         assert (done.returncode, done.stdout) == (2, b"")
-        assert f"nobody has trusted {folder}, so attrs==25.3.0 can't be downloaded: say go-ent trust there" in said(
+        assert f"nobody has trusted {folder}, so attrs==25.3.0 can't be downloaded: run go-ent trust there" in said(
             done
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from go_ent.engine.cli import UsageError, app
+from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.ask import Person, approve_all, at_terminal
 from go_ent.engine.cli.terminal.output import aside, plain, say, show_json, tty
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag, image_ready
@@ -187,6 +188,8 @@ def print_run(
     """
     recorded = project is not None
     if whole:
+        if run.error is not None:
+            run.error.hint = run.error.hint_in(in_commands)
         show_json(run.model_dump_json())
     else:
         _print_result(run, is_tool=is_tool)
@@ -252,5 +255,5 @@ def _say_error(run: Run, file: str | None) -> None:
         say(traceback or f"{error.kind}: {error.message}", err=True)
         if run.status not in ("error", error.kind):
             say(f"status: {run.status}" + (f", line {error.line}" if error.line is not None else ""), err=True)
-    if error.hint:
-        say(f"hint: {error.hint}", err=True)
+    if hint := error.hint_in(in_commands):
+        say(f"hint: {hint}", err=True)

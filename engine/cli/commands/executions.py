@@ -303,7 +303,7 @@ async def _resume(
 
         if sys.stdin.isatty():
             raise UsageError(
-                "this execution went over the lines of stdin: give it the same again: go-ent resume "
+                "this execution runs a tool for each line of stdin, and needs the same lines again: go-ent resume "
                 f"{execution} < LINES"
             )
         batch, changes = await engine.resume_batch(execution, **options)

@@ -101,7 +101,7 @@ def build_command(*, quiet: QuietFlag = False, json_: Json = False) -> int:
     project = find_project()
     if named := set(project_packages(project)) - set(project_packages(project, trusted=is_trusted(project))):
         raise UsageError(
-            f"nobody has trusted {project}, so {', '.join(sorted(named))} can't be downloaded: say go-ent trust there"
+            f"nobody has trusted {project}, so {', '.join(sorted(named))} can't be downloaded: run go-ent trust there"
         )
     image = image_ready(project, quiet=quiet or json_, kinds=("plain",))
     if json_:

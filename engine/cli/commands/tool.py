@@ -23,6 +23,7 @@ from go_ent.composer.project.items import reason
 from go_ent.engine.cli import SETUP_ERROR, UsageError, app
 from go_ent.engine.cli.commands.exec import interrupted_by_signals, print_run, read_inputs
 from go_ent.engine.cli.commands.recorded import guests_for
+from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.ask import Person, approve_all, at_terminal
 from go_ent.engine.cli.terminal.completion_values import ToolName
 from go_ent.engine.cli.terminal.output import STYLES, is_rich, plain, say, show, show_json, tty
@@ -583,7 +584,7 @@ def import_command(
                     rows.append({"file": file, "name": item.name, "saved": False, "problems": [item.problem]})
                     code = 1
             for _, refusal in await save_all([item for item in found if item.problem is None], save):
-                say(f"{file}: {refusal}", err=True)
+                say(f"{file}: {refusal.told(in_commands)}", err=True)
                 rows.append({"file": file, "name": refusal.name, "saved": False, "problems": list(refusal.problems)})
                 code = 1
         if json_:

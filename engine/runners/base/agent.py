@@ -23,7 +23,7 @@ TAIL_CHARS = 300
 
 
 class RunRefused(Exception):
-    """Raised when a request can't be run here, and nothing was started."""
+    """Internal: raised when a request can't be run here, and nothing was started. It is the run's result."""
 
     def __init__(self, failure: FailureKind, message: str, *, replan: bool = False) -> None:
         super().__init__(message)

@@ -34,7 +34,7 @@ Fields = dict[str, Any]
 
 
 class NoAgent(Exception):
-    """Raised when this way can't be gone: no such server, no such tool, no such model. Nothing was asked."""
+    """Internal: raised when there is no such server, tool or model. Nothing was asked; another way is tried."""
 
 
 class AgentServer:

@@ -45,15 +45,15 @@ Json: TypeAlias = dict[str, Any]
 
 
 class NoServer(Exception):
-    """Raised when there is no server to ask: it did not start, has ended, or lets anybody in."""
+    """Internal: raised when there is no server to ask: it did not start, has ended, or lets anybody in."""
 
 
 class Dropped(NoServer):
-    """Raised when the server ended what it should have gone on with: it is dying, or no good."""
+    """Internal: raised when the server broke off what it should have continued: it is dying, or no good."""
 
 
 class Failed(Exception):
-    """Raised when the server works, and says that this run can't."""
+    """Internal: raised when the server works, and says that this run can't."""
 
     def __init__(self, trouble: OpencodeTrouble) -> None:
         super().__init__(trouble.message)
@@ -61,7 +61,7 @@ class Failed(Exception):
 
 
 class TooMuch(Exception):
-    """Raised when the server says more than is read."""
+    """Internal: raised when the server says more than is read."""
 
 
 @dataclass(frozen=True, slots=True)

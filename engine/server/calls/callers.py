@@ -13,6 +13,7 @@ from go_ent.engine.engine import Engine
 from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.sandbox.host.sharing import CALLER
+from go_ent.sandbox.messages.advice import Advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Caller:
             state = None
         if state is None or not self.owns(state):
             raise ExecutionNotFound(
-                f"there is no execution {execution_id[:80]} of yours; engine_status lists those there are"
+                f"there is no execution {execution_id[:80]} of yours", advice=Advice("list_executions")
             )
         return state
 

@@ -16,18 +16,19 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import CallToolRequestParams
 from pydantic import ValidationError
 
-from go_ent.composer import ComposeRefused, ComposerError
+from go_ent.composer import ComposeRefused
 from go_ent.composer.catalogue.catalogue import GRANT_IT
 from go_ent.composer.codemode.codemode import CodeRun
 from go_ent.composer.errors import WrongStore
-from go_ent.engine.core.errors import EngineError, NotAllowed
+from go_ent.engine.core.errors import NotAllowed
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import TaskResult
 from go_ent.engine.core.outcomes import OUTCOMES
 from go_ent.engine.executions.state import ExecutionState, Request
+from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.callers import current
-from go_ent.engine.server.calls.wording import for_clients
-from go_ent.sandbox import SandboxError
+from go_ent.sandbox.errors import AdvisedError
+from go_ent.sandbox.messages.advice import Advice, joined
 from go_ent.sandbox.messages.validation import misfits
 
 log = logging.getLogger("go_ent.engine.server")
@@ -151,25 +152,20 @@ def answering(
                 allow(wants)
                 return await tool(*args, **kwargs)
             except ComposeRefused as error:
-                return failed(
-                    f"{error.name} was not saved:\n" + "\n".join(f"- {problem}" for problem in error.problems)
-                )
-            except EngineError as error:
-                return failed(for_clients(str(error)))
+                lines = [f"{error.name} was not saved:", *(f"- {problem}" for problem in error.problems)]
+                return failed(joined("\n".join(lines), error.advice, in_tools))
             except WrongStore as error:
                 return failed(
                     f"{error}: over HTTP only this project's tools can be changed; their owner does it with go-ent tool"
                 )
-            except (ComposerError, SandboxError) as error:
-                return failed(str(error))
+            except AdvisedError as error:
+                return failed(error.told(in_tools))
             except ValidationError as error:
                 return failed(explain(error))
             except OSError as error:  # a full disk, a read-only one: the path is the log's business
                 log.warning("%s could not be done: %s", tool.__name__, error)
-                return failed(
-                    f"{error.strerror or type(error).__name__}: this could not be done, or not be recorded; "
-                    "go-ent doctor says more"
-                )
+                said = f"{error.strerror or type(error).__name__}: this could not be done, or not be recorded"
+                return failed(joined(said, Advice("diagnose"), in_tools))
             except Exception:
                 if not current().name:
                     raise
@@ -225,7 +221,7 @@ def _hint(run: CodeRun) -> str | None:
         kind, _, message = failed_call.partition(": ")
         if kind in ("NotGranted", "UnknownTool") and message in run.error.message:
             return GRANT_IT if GRANT_IT in message else "tool_search finds the tools that are granted"
-    return run.error.hint
+    return run.error.hint_in(in_tools)
 
 
 def of_run(run: CodeRun) -> ToolResult:
@@ -238,7 +234,7 @@ def of_run(run: CodeRun) -> ToolResult:
     if run.error is not None:
         made["error"] = cut((run.error.traceback or f"{run.error.kind}: {run.error.message}").strip())
         if hint := _hint(run):
-            made["hint"] = cut(for_clients(hint))
+            made["hint"] = cut(hint)
     if run.pending:
         made["pending"] = [
             {**one.model_dump(mode="json"), "arguments": short(one.arguments)} for one in run.pending[:20]

@@ -23,7 +23,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from go_ent.engine.context.models import SummaryFailed
+from go_ent.engine.core.errors import SummaryFailed
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import ModelReply
 from go_ent.engine.server.calls.callers import current

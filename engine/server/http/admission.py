@@ -32,7 +32,7 @@ ALONE = 4  # requests that begin at once while no other client is active: the fi
 
 
 class Busy(Exception):
-    """Raised when a client has no room left for a request; says what to do."""
+    """Internal: raised when a client has no room left for a request; says what to do. It becomes HTTP 429."""
 
 
 @dataclass(eq=False, slots=True)

@@ -39,7 +39,7 @@ WAIT_S = 60.0
 
 
 class ConnectionRefused(Exception):
-    """Raised when a request is not let in: the status, and what is wrong."""
+    """Internal: raised when a request is not let in. It becomes a reply of that status."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)

@@ -27,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from go_ent.composer.errors import ConfigError
 from go_ent.engine.core.config import ServeConfig
+from go_ent.engine.core.errors import BadAddress
 from go_ent.engine.server.calls.callers import NOBODY, become
 from go_ent.engine.server.calls.long_calls import end_calls
 from go_ent.engine.server.http.admission import Admission
@@ -67,10 +68,6 @@ class Address:
         found = ipaddress.ip_address(self.host)
         mapped = getattr(found, "ipv4_mapped", None)
         return (mapped or found).is_loopback
-
-
-class BadAddress(ConfigError):
-    """Raised when what is to be listened on is no address: the command was used wrongly, no file is at fault."""
 
 
 def parse_address(text: str) -> Address:

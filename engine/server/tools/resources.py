@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastmcp.exceptions import ResourceError
 
-from go_ent.composer import Composer, ComposerError, ToolSpec
+from go_ent.composer import Composer, ToolSpec
 from go_ent.composer.catalogue.catalogue import show
-from go_ent.engine.core.errors import EngineError
 from go_ent.engine.engine import Engine
 from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.callers import current
-from go_ent.engine.server.calls.wording import for_clients
+from go_ent.sandbox.errors import AdvisedError
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -69,8 +69,10 @@ async def said(work: Awaitable[T]) -> T:
     """What it comes to; what goes wrong is told in its own words."""
     try:
         return await work
-    except (ComposerError, EngineError, OSError) as error:
-        raise ResourceError(for_clients(str(error))) from None
+    except AdvisedError as error:
+        raise ResourceError(error.told(in_tools)) from None
+    except OSError as error:
+        raise ResourceError(str(error)) from None
 
 
 async def granted_stubs(composer: Composer, most: int, namespace: str | None = None) -> str:

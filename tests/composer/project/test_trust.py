@@ -44,7 +44,7 @@ def test_its_servers_wait_and_its_tools_run(hostile: Path, open_composer: Open) 
             assert run.status == "error"
             assert run.error is not None
             assert (
-                "nobody has trusted this folder; look at its .go-ent/config.toml, then say go-ent trust there"
+                "nobody has trusted this folder; look at its .go-ent/config.toml, then run go-ent trust there"
                 in run.error.message
             )
             assert await composer.catalogue.search("one", composer.grants) == []

@@ -18,8 +18,8 @@ from mcp_types import CreateMessageResult, ImageContent
 from go_ent.composer import Composer
 from go_ent.engine.cli.commands.context import bar, threshold_of
 from go_ent.engine.context.chain import Chain
-from go_ent.engine.context.models import SummaryFailed
 from go_ent.engine.core.config import EngineConfig
+from go_ent.engine.core.errors import SummaryFailed
 from go_ent.engine.executions.state import Fill
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.server import make_server

@@ -96,7 +96,7 @@ class TestRun:
 
     def test_a_command_needs_trust_once(self, shell: Shell) -> None:
         (shell.folder / ".go-ent" / "config.toml").write_text(ECHO)
-        assert "say go-ent trust there" in shell.error("run", "hello", "--command", "echo", code=12)
+        assert "run go-ent trust there" in shell.error("run", "hello", "--command", "echo", code=12)
         assert "command echo: echo said: {prompt}" in shell.text("trust", "--yes")
         assert "said:" in shell.text("run", "hello", "--command", "echo")
         assert "hello" in shell.text("run", "hello")

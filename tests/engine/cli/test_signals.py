@@ -204,7 +204,7 @@ def test_why_a_step_has_failed_is_told_once_on_a_terminal_and_whole_in_a_pipe(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no agent program is
-    why = b"no runtime is available for a task with a prompt (go-ent doctor says what to do)"
+    why = b"no runtime is available for a task with a prompt: "
     with terminal(shell, "run", "hello") as shown:
         assert shown.end() == 1
     assert (shown.said.count(why), b"\nfailed: task failed\r\n" in shown.said) == (1, True)

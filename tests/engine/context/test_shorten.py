@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from go_ent.engine.context.chain import Chain
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.deterministic import Deterministic
-from go_ent.engine.context.models import Message, Speaker, Summarizer, Summary, SummaryFailed, SummaryRequest
+from go_ent.engine.context.models import Message, Speaker, Summarizer, Summary, SummaryRequest
 from go_ent.engine.context.shorten import Condensed, summarize_context
 from go_ent.engine.context.split import pieces
 from go_ent.engine.context.summarizers import ModelSummarizer
-from go_ent.engine.core.errors import ContextTooLarge
+from go_ent.engine.core.errors import ContextTooLarge, SummaryFailed
 from go_ent.engine.core.models import ModelOptions, ModelReply
 from go_ent.engine.prompts.templating import Templates
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from go_ent.engine.budget import Prices
-from go_ent.engine.context.models import Message, Speaker, Summarizer, Summary, SummaryFailed, SummaryRequest
+from go_ent.engine.context.models import Message, Speaker, Summarizer, Summary, SummaryRequest
 from go_ent.engine.context.summarizers import ModelSummarizer, SamplingSummarizer, first_that_works, pydantic_ai
-from go_ent.engine.core.errors import BudgetExceeded
+from go_ent.engine.core.errors import BudgetExceeded, SummaryFailed
 from go_ent.engine.core.models import ModelOptions, ModelReply, Tokens
 from go_ent.engine.prompts.templating import Templates
 

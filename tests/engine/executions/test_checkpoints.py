@@ -70,7 +70,7 @@ class TestCode:
         before = records(project, whole.id)
         said = (
             r'call run/5, w\.put with {"text": "third"}, was made after checkpoint half, and may be made '
-            r"again\nresume with --anyway"
+            r"again; resume with anyway=True"
         )
         with pytest.raises(ExecutionConflict, match=said):
             back(project, box, world, whole.id, "half")

@@ -604,7 +604,7 @@ def test_what_outlived_a_killed_owner_is_ended_before_its_task_is_tried_again(
     (row,) = json.loads(ps.stdout)
     assert (row["status"], row["resumable"]) == ("interrupted", True)
     with pytest.raises(
-        ExecutionConflict, match=r"step a, sh -c .* nobody knows whether it was done\n.*--unfinished retry"
+        ExecutionConflict, match=r"step a, sh -c .* nobody knows whether it was done; check .*Unfinished\('retry'\)"
     ):
         work.live(world.project, box, work.resume(row["id"]))
     done = work.live(world.project, box, work.resume(row["id"], ["a=retry"]))

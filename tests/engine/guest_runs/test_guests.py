@@ -217,7 +217,7 @@ class TestReplay:
         for unfinished, result, done in (("retry", ["X", "y"], ["x", "again y"]), ("skip", [None, "y"], ["again y"])):
             cut_to(project, whole.id, lines[:begun])
             with pytest.raises(
-                ExecutionConflict, match=r"call run/1, w\.put .* nobody knows whether it was done\n.*--unfinished retry"
+                ExecutionConflict, match=r"call run/1, w\.put .* nobody knows .* was done; .*Unfinished\('retry'\)"
             ):
                 go_on(project, box, World(), whole.id)
             world = World()

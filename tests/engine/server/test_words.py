@@ -19,8 +19,8 @@ from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.executions.resume_checks import Changed, refuse
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls import callers
+from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.results import answering
-from go_ent.engine.server.calls.wording import for_clients
 from go_ent.sandbox import Limits, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.server.test_calls import Slow, serve
@@ -70,7 +70,7 @@ async def interrupted(
 def test_what_to_do_about_a_call_that_nobody_knows_of(project: Path, box: Sandbox) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         found, said = await interrupted(client, engine, slow, "code_execute", code="await tools.slow(n=1)")
-        assert 'engine_resume with unfinished ["retry"], ["skip"] or ["fail"]' in said["hint"]
+        assert 'engine_resume with unfinished ["retry"] makes it again' in said["hint"]
         no_commands(said)
         failed, text = await say(client, "engine_resume", execution_id=found)
         assert failed
@@ -122,11 +122,9 @@ def test_a_command_that_is_not_there_is_no_invitation_to_name_a_program(project:
 def test_what_to_do_where_something_has_changed_that_may_not_matter(project: Path, box: Sandbox) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         found, _ = await interrupted(client, engine, slow, "code_execute", code="await tools.slow(n=1)")
-        with pytest.raises(ExecutionConflict, match="--anyway") as refused:
+        with pytest.raises(ExecutionConflict, match="anyway=True") as refused:
             refuse(await engine.status(found), [Changed("slow is not granted any more", "refused")], anyway=False)
-        assert no_commands(for_clients(str(refused.value))).endswith(
-            "engine_resume with anyway true goes on all the same"
-        )
+        assert no_commands(refused.value.told(in_tools)).endswith("engine_resume with anyway true goes on all the same")
 
     serve(project, box, work)
 

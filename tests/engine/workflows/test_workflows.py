@@ -745,7 +745,10 @@ class TestDefinition:
                 "[[step]]\nid = 'a'\nprompt = 'x'\ntimeout_s = 0",
                 r"step 1 \(a\): timeout_s: it should be greater than 0",
             ),
-            ("[[step]]\nid = 'a'\nprompt = 'x'\nwiat = 'y'", r"step 1 \(a\): wiat: there is no such setting; did you mean wait"),
+            (
+                "[[step]]\nid = 'a'\nprompt = 'x'\nwiat = 'y'",
+                "wiat: there is no such setting; did you mean wait",
+            ),
             ("[[step]]\nid = 'a'\nprompt = 'x'\n[[step]]\nid = 'a'\nprompt = 'y'", "two steps are called a"),
             ("[[step]]\nid = '../a'\nprompt = 'x'", r"step 1 \(../a\): id: it should match"),
             ("[[step]]\nid = 'a'\nprompt = 'x'\nwait = ''", r"step 1 \(a\): wait: it should have at least 1"),
