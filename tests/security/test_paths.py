@@ -570,5 +570,5 @@ class TestFilesOfTheUsersOwn:
     @attack("paths", "the id of an execution in capitals")
     def test_an_id_has_one_spelling(self, project: Path) -> None:
         store = ExecutionStore(project)
-        with pytest.raises(ExecutionNotFound, match="is no id of an execution"):
+        with pytest.raises(ExecutionNotFound, match="is not the id of an execution"):
             store.find(new_id().upper())

@@ -268,7 +268,7 @@ class TestOverMcp:
             assert (listed_summary["number"], listed_summary["by"], listed_summary["cost_usd"]) == (1, "runner", 0.25)
             failed, said = await say(client, "engine_summarize", execution_id="../x")
             assert failed
-            assert "is no id of an execution" in str(said)
+            assert "is not the id of an execution" in str(said)
             failed, said = await say(client, "engine_summarize", execution_id=execution, model="--x")
             assert failed
 

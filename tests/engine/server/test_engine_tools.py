@@ -121,7 +121,7 @@ def test_failures_are_errors_that_say_why(project: Path, box: Sandbox) -> None:
         for name in ("engine_status", "engine_interrupt", "engine_resume"):
             failed, said = await say(client, name, execution_id="../x")
             assert failed
-            assert "is no id of an execution" in str(said)
+            assert "is not the id of an execution" in str(said)
 
     talk(project, box, work, Scripted("claude-code", fails("task", "it broke")))
 
