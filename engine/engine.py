@@ -17,12 +17,10 @@ from typing import Any, Self
 
 from go_ent.composer import Approver, Composer
 from go_ent.composer.project.files import find_project, user_data
-from go_ent.composer.project.process_identity import VARIABLE as OWNER
 from go_ent.composer.project.trust import is_sealed, is_trusted, seal
 from go_ent.engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
 from go_ent.engine.context.counting import Counter
-from go_ent.engine.context.execution_summaries import told_later
-from go_ent.engine.context.keeper import Keeper, RecordedContext
+from go_ent.engine.context.keeper import Keeper
 from go_ent.engine.context.models import Purse, SummaryLink
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import EngineConfig, Mode, read_engine_config
@@ -36,45 +34,37 @@ from go_ent.engine.core.errors import (
 )
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
-from go_ent.engine.dispatch.dispatcher import Dispatcher, ExecutionContext
+from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution import Carrier, first_event, with_steps
+from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
 from go_ent.engine.executions.finish import Ending
 from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.resume_checks import (
     Changed,
-    changes,
-    damages,
-    environment,
-    go_back,
-    refuse,
-    unfinished_calls,
-    unfinished_steps,
-    version_changes,
 )
 from go_ent.engine.executions.running import Watch
-from go_ent.engine.executions.state import FINISHED, Environment, ExecutionState, digest_of, sealed_text
+from go_ent.engine.executions.state import ExecutionState, digest_of, sealed_text
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import NOT_SAID, Tapes, Unfinished
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.engine.guest_runs.engine_tools import EngineSource, offer_summaries
-from go_ent.engine.guest_runs.runs import GuestOrder, Guests, guest_order, make_tapes
-from go_ent.engine.processes.trees import TAG, reap, reap_now
+from go_ent.engine.guest_runs.runs import Guests, guest_order
+from go_ent.engine.processes.trees import TAG
 from go_ent.engine.prompts import Prompt, Prompts, roles
 from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.resumption import Resumption
 from go_ent.engine.runners.base.runner import Availability, Runner
 from go_ent.engine.runners.base.surroundings import Surroundings
 from go_ent.engine.runners.registry import Registry
-from go_ent.engine.strategies import Plan
-from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of, unpack
+from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of
+from go_ent.engine.summaries import Summaries
 from go_ent.sandbox import Run as SandboxRun
-from go_ent.sandbox.messages.advice import Advice
 
 log = logging.getLogger("go_ent.engine")
 MOST_AT_ONCE = 256
 TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
-MOST_REAPED = 100  # tries of a step whose processes are looked for
 PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 
 
@@ -173,10 +163,21 @@ class Engine:
         self.listeners: list[Callable[[Event], None]] = []  # told of everything that happens in this engine
         self.stopping = asyncio.Event()  # set by `stop_all`: for what runs several executions, one after the other
         self._running: dict[str, _Running] = {}
-        self._shortening: dict[str, RecordedContext] = {}  # contexts of guests that have had texts summarised
         self._watch = Watch()
         self._ending = Ending(self.store, lambda: self.config.executions)
         self.guests = Guests(self.store, self._open_composer, self._watch, self._ending)
+        self._resumption = Resumption(
+            project,
+            self.config,
+            self.store,
+            self.dispatcher,
+            self.registry,
+            self.guests,
+            self._open_composer,
+            approver,
+            self._check_owner,
+        )
+        self._summaries = Summaries(self.store, self.keeper, self._watch, self._check_owner)
         self._carrier = Carrier(self.dispatcher, self.config, self.guests, self._over)
 
     @classmethod
@@ -292,7 +293,7 @@ class Engine:
             work=packed,
             work_digest=digest_of(packed),
             adjustments=tuple(adjustments),
-            environment=await asyncio.to_thread(self._environment, plan),
+            environment=await asyncio.to_thread(self._resumption.environment, plan),
             created=now,
             updated=now,
         )
@@ -366,51 +367,22 @@ class Engine:
         although something has changed since. *from_checkpoint*, a label or a number, undoes what came after it, also of
         one that has completed; what had effects there is done again only *anyway*.
         """
-        held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
-        execution_id = held.id
-        if (order := guest_order(held.state)) is not None:
-            await self._check_one(held, order)
-            grants = self.dispatcher.grants_of(held.state.client)
-            await self.guests.resume(held, approver=self._approver, unfinished=unfinished, anyway=anyway, grants=grants)
+        held, back = await self._resumption.take(execution_id, from_checkpoint, anyway=anyway)
+        if guest_order(held.state) is not None:
+            await self._resumption.guest(held, unfinished=unfinished, anyway=anyway)
             assert held.state.result is not None
             return with_steps(held.state, held.state.result)
         try:
-            state = held.state
-            work, concurrency = unpack(state.work)
-            plan = as_plan(work)
-            for task in plan if isinstance(plan, tuple) else plan.task:
-                self.check(task, may_start=may_start)
-            refuse(state, damages(state), anyway=anyway)
-            tapes = await asyncio.to_thread(make_tapes, held, unfinished)
-            runners = {
-                name: (await self.registry.available(name)).version or ""
-                for name in state.environment.runners
-                if name in self.registry.names
-            }
-            now = await asyncio.to_thread(self._environment, plan, runners)
-            open_steps = unfinished_steps(state, work, self.config)
-            decided = {step: policy for step in open_steps if (policy := unfinished.of(step)) is not None}
-            found = changes(state, now) + await version_changes(self._open_composer, tapes, work)
-            found += unfinished_calls(tapes) + [open_steps[step] for step in open_steps if step not in decided]
-            refuse(state, found, anyway=anyway)
-            for step, policy in decided.items():
-                held.append("unfinished", {"step": step, "decided": policy})
-            for step, tries in state.tries.items():
-                if (
-                    step not in state.results or not state.results[step].ok
-                ):  # a child of a process that was killed may live on
-                    for number in range(max(1, tries - MOST_REAPED), tries + 1):
-                        await reap(f"{execution_id}/{step}/{number}")
-            run = self._begin(
-                held, tapes, work, Chosen(state.strategy, state.strategy_reason), concurrency, may_start, on_event, ask
-            )
-            run.decided = decided
-            for one in back + found:
-                run.say("warning", text=one.text)
+            ready = await self._resumption.task(held, may_start=may_start, unfinished=unfinished, anyway=anyway)
+            chosen = Chosen(held.state.strategy, held.state.strategy_reason)
+            run = self._begin(held, ready.tapes, ready.work, chosen, ready.concurrency, may_start, on_event, ask)
+            run.decided = ready.decided
+            for change in back + ready.changes:
+                run.say("warning", text=change.text)
         except BaseException:
             held.release()
             raise
-        return await self.wait(execution_id)
+        return await self.wait(held.id)
 
     async def resume_run(
         self,
@@ -422,26 +394,9 @@ class Engine:
         from_checkpoint: str | None = None,
     ) -> tuple[SandboxRun, list[Changed]]:
         """`resume`, of a run of code or of a composed tool: the run itself, and what has changed since it was begun."""
-        held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
-        order = guest_order(held.state)
-        if order is None:
-            await asyncio.to_thread(held.release)
-            raise ExecutionConflict(f"execution {held.id} is no run of code or of a tool: it is a {held.state.kind}")
-        await self._check_one(held, order)
-        grants = self.dispatcher.grants_of(held.state.client)
-        run, found = await self.guests.resume(
-            held, approver=self._approver, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s, grants=grants
-        )
-        return run, back + found
-
-    @staticmethod
-    async def _check_one(held: OwnedExecution, order: GuestOrder) -> None:
-        if order.each:
-            await asyncio.to_thread(held.release)
-            raise ExecutionConflict(
-                f"execution {held.id} runs a tool for each line of its input, and needs the same lines again",
-                advice=Advice("resume", held.id, "lines"),
-            )
+        held, back = await self._resumption.take(execution_id, from_checkpoint, anyway=anyway)
+        run, changed = await self._resumption.guest(held, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s)
+        return run, back + changed
 
     async def resume_batch(
         self,
@@ -452,38 +407,9 @@ class Engine:
         from_checkpoint: str | None = None,
     ) -> tuple[Batch, list[Changed]]:
         """A tool over many lines, to be given the same lines again; what has changed since it was begun."""
-        held, back = await self._take(execution_id, from_checkpoint, anyway=anyway)
-        batch, found = await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
-        return batch, back + found
-
-    async def _take(
-        self, execution_id: str, checkpoint: str | None, *, anyway: bool
-    ) -> tuple[OwnedExecution, list[Changed]]:
-        """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder.
-
-        From a checkpoint: and what is done again.
-        """
-        execution_id = await asyncio.to_thread(self.store.find, execution_id)
-        held = await to_the_end(self.store.hold, execution_id, undo=OwnedExecution.release)
-        try:
-            state = held.state
-            if state.status in FINISHED and (checkpoint is None or state.status == "cancelled"):
-                raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
-            if digest_of(state.work) != state.work_digest:
-                raise ExecutionConflict(f"execution {execution_id} can't be resumed: its work is not what it was")
-            await asyncio.to_thread(self._check_owner, state)
-            if held.before is not None:  # the servers that a killed process had started may still be at its calls
-                await asyncio.to_thread(partial(reap_now, held.before, variable=OWNER))
-            if state.status == "running":
-                await asyncio.to_thread(held.move, "interrupted")
-            back = []
-            if checkpoint is not None:
-                work = None if "guest" in state.work else unpack(state.work)[0]
-                back = await asyncio.to_thread(partial(go_back, held, checkpoint, work, self.config, anyway=anyway))
-        except BaseException:
-            held.release()
-            raise
-        return held, back
+        held, back = await self._resumption.take(execution_id, from_checkpoint, anyway=anyway)
+        batch, changed = await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
+        return batch, back + changed
 
     async def _client_of(self, execution_id: str) -> str:
         """Who began an execution; "": the project's own user."""
@@ -669,50 +595,15 @@ class Engine:
         if not self.config.context.enabled:
             raise BadTask("summaries are switched off here: enabled is false in [context] of the configuration")
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
-        running = self._watch.get(execution_id)
-        held = (
-            running.held
-            if running is not None
-            else await to_the_end(self.store.hold, execution_id, undo=OwnedExecution.release)
-        )
-        try:
-            if running is None:
-                await asyncio.to_thread(self._check_owner, held.state)
-            mine = self._running.get(execution_id)
-            if mine is not None and mine.run.context is None:
-                mine.run.context = RecordedContext(held)
-            context = (mine.run.context if mine is not None else None) or RecordedContext(held)
-            purse = Purse(execution_id=execution_id, execution_limit=mine.run.limit if mine is not None else None)
-            made = [
-                await self.keeper.summarize(context, messages, purpose=held.state.title, purse=purse, model=model)
-                for messages in told_later(held.state)
-            ]
-            if running is None:
-                await asyncio.to_thread(held.write)
-            return [link for link in made if link is not None]
-        finally:
-            if running is None:
-                await asyncio.to_thread(held.release)
+        mine = self._running.get(execution_id)
+        return await self._summaries.summarize(execution_id, mine.run if mine is not None else None, model=model)
 
     async def shorten(self, text: str, max_tokens: int, *, parent: str | None = None) -> str:
         """A text in at most so many tokens: as it is, or a summary, on record in the execution *parent*, which this
         engine runs.
         """
-        running = self._watch.get(parent) if parent is not None else None
-        if running is None:
-            raise ExecutionConflict("a text is summarised for an execution that is running here")
-        self._shortening = {
-            one: context for one, context in self._shortening.items() if self._watch.get(one) is not None
-        }
-        context = self._shortening.setdefault(running.held.id, RecordedContext(running.held))
-        return await self.keeper.shorten(context, text, max_tokens, Purse(execution_id=running.held.id))
+        return await self._summaries.shorten(text, max_tokens, parent)
 
     async def dry_run(self, work: Work, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
         """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
         return await self._carrier.rehearse(work, choose_for(work, self.config.engine.strategy), adjustments)
-
-    def _environment(self, plan: tuple[Task, ...] | Plan, runners: dict[str, str] | None = None) -> Environment:
-        """What runs an execution; with the image, if any of it runs in a guest."""
-        tasks = plan if isinstance(plan, tuple) else plan.task
-        box = self._open_composer().box if any(task.tool or task.code for task in tasks) else None
-        return environment(self.project, box, runners)

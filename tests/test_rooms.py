@@ -138,3 +138,12 @@ def test_nothing_is_imported_by_a_bare_name() -> None:
         for path in (ROOT / folder).rglob("*.py"):
             if not {"corpus", "everyday", "guest"} & set(path.parts):
                 assert not {name for name in modules(path) if name.partition(".")[0] in PACKAGES}, path
+
+
+def test_no_module_is_long() -> None:
+    lines = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+    }
+    assert {name: count for name, count in lines.items() if count > 600} == {}

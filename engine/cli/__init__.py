@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from cyclopts import App, CycloptsError, Parameter
 
+from go_ent.engine.cli.command_table import register
 from go_ent.engine.cli.terminal.output import aside, is_rich, not_strict, say
 from go_ent.engine.cli.terminal.signals import all_are_interrupts
 from go_ent.engine.core.logs import keep_plain
@@ -58,122 +59,7 @@ app = App(
         show_default=lambda value: None if value is None or value is False else value, negative_iterable=()
     ),
 )
-app.command(
-    "go_ent.engine.cli.commands.init:init_command",
-    name="init",
-    help="Create a project in a folder: settings and a first tool.",
-)
-app.command("go_ent.engine.cli.commands.exec:exec_code", name="exec", help="Run Python code in the sandbox.")
-app.command(
-    "go_ent.engine.cli.commands.serve:serve_command",
-    name="serve",
-    help="Serve this project to MCP clients over stdio or HTTP.",
-)
-app.command(
-    "go_ent.engine.cli.commands.install:install_command",
-    name="install",
-    help="Add this project's server to an MCP client.",
-)
-for _name, _module, _help in (
-    ("run", "run", "Run a task, or a plan of tasks, with an agent, a command or the sandbox."),
-    ("ps", "executions", "List this project's executions, newest first."),
-    ("status", "executions", "Show one execution: status, steps and cost."),
-    ("interrupt", "executions", "Stop an execution, even in another process."),
-    ("resume", "executions", "Resume an interrupted, paused or failed execution."),
-    ("logs", "executions", "Show an execution's journal."),
-    ("approve", "executions", "Approve calls that wait for approval."),
-    ("reject", "executions", "Reject calls that wait for approval."),
-    ("checkpoint", "executions", "Add a checkpoint to an execution."),
-    ("context", "context", "Show how full an execution's context is, and its summaries."),
-    ("summarize", "context", "Summarise an execution's results so far."),
-    ("loop", "loops", "Repeat a task until a check passes."),
-    ("budget", "project", "Show what was spent, and the limits."),
-    ("trust", "project", "Allow a project to start the programs its configuration names."),
-    ("doctor", "project", "Check this machine and this project for problems."),
-):
-    app.command(f"go_ent.engine.cli.commands.{_module}:{_name}_command", name=_name, help=_help)
-for _group, _module, _about, _commands in (
-    (
-        "workflow",
-        "workflows",
-        "Run named workflows: steps with wait points and a history.",
-        (
-            ("start", "Start a workflow from its file."),
-            ("status", "Show the status of workflows."),
-            ("approve", "Continue after a wait point, or retry the failed step."),
-            ("cancel", "Cancel a workflow."),
-        ),
-    ),
-    (
-        "executions",
-        "records",
-        "Manage the record of all executions.",
-        (
-            ("reindex", "Rebuild the index from the executions' folders."),
-            ("prune", "Remove old executions that can't be resumed."),
-            ("totals", "Show totals by runtime, model, role, strategy, tool or day."),
-        ),
-    ),
-    (
-        "config",
-        "settings",
-        "Show and check this project's settings.",
-        (
-            ("show", "Show the settings in force, and where each comes from."),
-            ("check", "Report every problem in this project's settings and files."),
-            ("schema", "Print the JSON schema of the settings, for editors."),
-        ),
-    ),
-    (
-        "completion",
-        "completion",
-        "Set up shell completion for bash, zsh or fish.",
-        (
-            ("install", "Install completion for a shell."),
-            ("show", "Print the completion script."),
-        ),
-    ),
-    (
-        "image",
-        "image",
-        "Manage guest images: the Python that runs in the sandbox.",
-        (
-            ("list", "List the images in the cache, newest first."),
-            ("info", "Show one image."),
-            ("build", "Build this folder's image now."),
-            ("prune", "Remove unused images."),
-        ),
-    ),
-    (
-        "tool",
-        "tool",
-        "Write, test, run and share composed tools.",
-        (
-            ("list", "List the composed tools of this project and of your user."),
-            ("show", "Show a tool's interface or source."),
-            ("add", "Check a tool's file, run its examples, and save it."),
-            ("run", "Run a tool once, per line of stdin, or over all of stdin."),
-            ("test", "Run the tools' examples."),
-            ("history", "List a tool's versions."),
-            ("rollback", "Restore an earlier version."),
-            ("rm", "Remove a tool; its versions stay in the history."),
-            ("export", "Write tools to stdout as one JSON document."),
-            ("import", "Add tools from an export, or from JSON files of the older form."),
-            ("suggest", "Propose tools from code that was run repeatedly."),
-            ("learn", "Learn a tool's output schema from past results."),
-            ("search", "Search the tools this project grants."),
-        ),
-    ),
-):
-    _app = App(name=_group, help=_about)
-    app.command(_app)
-    for _name, _help in _commands:
-        # A function called test_… would be one of pytest's.
-        _app.command(
-            f"go_ent.engine.cli.commands.{_module}:{'examples' if _name == 'test' else _name}_command",
-            name=_name,
-            help=_help,
-        )
+register(app)
 
 
 class UsageError(Exception):

@@ -8,27 +8,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from go_ent.engine.budget import Ask, Budget, Reservation, tighter
-from go_ent.engine.context.keeper import LEAST, Fitted, Keeper, RecordedContext, Room
-from go_ent.engine.context.models import Purse
-from go_ent.engine.core.concurrency import Stopped, to_the_end, unless
+from go_ent.engine.budget import Budget, Reservation
+from go_ent.engine.context.keeper import Keeper
+from go_ent.engine.core.concurrency import Stopped, unless
 from go_ent.engine.core.config import EngineConfig
-from go_ent.engine.core.errors import BadTask, EngineError, NeedsApproval, PromptTooLarge, Untrusted
-from go_ent.engine.core.models import Attempt, BudgetLimit, Event, RunRequest, RunResult, RunStatus, Task, cost_of
+from go_ent.engine.core.errors import BadTask, EngineError, NeedsApproval, Untrusted
+from go_ent.engine.core.models import Attempt, RunRequest, RunResult, RunStatus, Task, cost_of
 from go_ent.engine.core.step import Step
+from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.payment import Paying
 from go_ent.engine.dispatch.runtime_choice import Choice, choose_runtime
-from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.dispatch.step_prompts import StepPrompts
 from go_ent.engine.executions.resume_checks import assumed
 from go_ent.engine.executions.state import AgentSession
-from go_ent.engine.executions.tape import Policy, Tapes
-from go_ent.engine.prompts import Prompt, Prompts, Role, Skill, find_role, find_skills, read_files
+from go_ent.engine.prompts import Prompt, Prompts, Role
 from go_ent.engine.runners.base.agent_files import obeyed
 from go_ent.engine.runners.base.runner import SURVIVABLE, Progress, Runner
 from go_ent.engine.runners.breaker import Breaker
@@ -41,81 +40,6 @@ from go_ent.sandbox.messages.advice import Advice
 FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
 GO_ON = "{why} What you did before still stands: look at where it is, and go on with the task."
 MAX_WHY = 2000
-FOR_SUMMARY = 0.5  # of a step's own limit, at the most: the rest is the step's
-BEFORE_STEPS = 0.75  # of an execution's limit: what is left beyond that is for its steps
-MOST_READ = 250_000  # tokens of the files of a task: what can't be shown is summarised
-MAX_NOTED = 4000
-
-
-@dataclass(slots=True)
-class ExecutionContext:
-    """One execution as its steps see it."""
-
-    held: OwnedExecution
-    emit: Callable[[Event], None]
-    tapes: Tapes  # of its steps that run in a guest
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    limit: BudgetLimit | None = None
-    may_start: bool = True  # whether whoever asked may start programs by argv
-    ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
-    adjustments: tuple[str, ...] = ()
-    decided: dict[str, Policy] = field(
-        default_factory=dict
-    )  # by step, of those of which nobody knows whether they were done
-    warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
-    spending: set[str] = field(default_factory=set)  # the tries for which money is held now
-    context: RecordedContext | None = None
-    broken: str | None = None  # why nothing more can be recorded
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
-    queue: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = field(default_factory=list)  # what waits to be written
-    writer: asyncio.Task[None] | None = None
-
-    @property
-    def id(self) -> str:
-        return self.held.id
-
-    def say(self, kind: Any, step: str | None = None, text: str = "", **data: Any) -> None:
-        self.emit(Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data))
-
-    def note(self, step: str, progress: Progress) -> None:
-        """An agent's turn, or its use of a tool, on record."""
-        text = progress.text or str(progress.data.get("name", ""))
-        try:
-            self.held.append("progress", {"step": step, "what": progress.kind, "text": text[:MAX_NOTED]})
-        except OSError as error:
-            self.broken = self.broken or f"{self.held.folder} can't be written: {error.strerror or error}"
-            self.stop.set()
-
-    def warn(self, step: str, text: str) -> None:
-        self.warnings.setdefault(step, []).append(text)
-        self.say("warning", step, text)
-
-    async def write(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Do something to the execution's files, in a thread: what several steps want at once is written, and synced,
-        at once.
-
-        Who is cancelled meanwhile waits for it.
-        """
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.queue.append((partial(work, *arguments), done))
-        if self.writer is None or self.writer.done():
-            self.writer = asyncio.create_task(self._drain())
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            await asyncio.wait([done])
-            raise
-
-    async def _drain(self) -> None:
-        while self.queue:
-            batch, self.queue = self.queue, []
-            outcomes = await to_the_end(self.held.together, [work for work, _ in batch])
-            for (_, done), outcome in zip(batch, outcomes, strict=True):
-                if isinstance(outcome, Exception):
-                    done.set_exception(outcome)
-                else:
-                    done.set_result(outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +70,16 @@ class Dispatcher:
         self._keeper = keeper
         self._config = config
         self._registry = registry
-        self._prompts = prompts
-        self._roles = roles
+        self._prompts = StepPrompts(project, config, prompts, roles, keeper=keeper, trusted=trusted)
         self._paying = Paying(config, budget)
         self._trusted = trusted
         self.breaker = Breaker()
-
-    def _role(self, task: Task) -> Role | None:
-        return None if task.role is None else find_role(task.role, self._roles)
 
     def check(self, task: Task, *, may_start: bool) -> None:
         """Refuse what can't run before anything does: unknown names, and programs that this caller may not start."""
         if task.runtime is not None:
             self._registry.get(task.runtime)
-        self._role(task)
+        self._prompts.role(task)
         if isinstance(task.command, tuple) and not may_start:
             raise NeedsApproval(
                 f"{task.title!r:.120} would start a program of the caller's choice: name it under "
@@ -189,7 +109,7 @@ class Dispatcher:
         """What an agent would be sent, within the same room; but what is too long is cut here, where it would be
         summarised.
         """
-        role = self._role(step.task)
+        role = self._prompts.role(step.task)
         runtime = (
             step.task.runtime
             or (role.runtime if role is not None else None)
@@ -197,89 +117,7 @@ class Dispatcher:
             or "claude-code"
         )
         model = self._model(step.task, role, runtime, runtime)
-        step, room, notes = await self._light(step, role, model)
-        files = await asyncio.to_thread(read_files, self._project, step.task.files, budget_tokens=room.material)
-        prompt = await asyncio.to_thread(self._prompt, Fitted(step, adjustments, files=tuple(files)), room.material)
-        self._check_size(prompt, room, model)
-        return replace(prompt, notes=(*notes, *prompt.notes))
-
-    def _skills(self, task: Task, role: Role | None) -> Sequence[Skill]:
-        skills = find_skills(self._project, dict.fromkeys((*(role.skills if role is not None else ()), *task.skills)))
-        if not self._trusted and (theirs := [skill.name for skill in skills if skill.scope == "project"]):
-            raise Untrusted(f"an agent with the skill {theirs[0]}", str(self._project))
-        return skills
-
-    def _prompt(self, fitted: Fitted, room: int) -> Prompt:
-        task = fitted.step.task
-        role = self._role(task)
-        return self._prompts.render(
-            fitted.step,
-            role=role,
-            skills=self._skills(task, role),
-            files=fitted.files,
-            budget_tokens=room,
-            adjustments=fitted.adjustments,
-            summary=fitted.summary,
-        )
-
-    async def _room(self, step: Step, role: Role | None, model: str | None) -> Room:
-        """What the material of a step may take beside what must be said."""
-        bare = replace(step, previous=(), dependencies=(), task=step.task.model_copy(update={"files": ()}))
-        alone = (await asyncio.to_thread(self._prompt, Fitted(bare, ()), LEAST)).tokens
-        config = self._config.roles.get(role.name) if role is not None else None
-        room = self._keeper.room(
-            model, alone, step.task.threshold or (config.threshold if config is not None else None)
-        )
-        return replace(room, material=min(room.material, self._config.engine.prompt_tokens))
-
-    async def _light(
-        self,
-        step: Step,
-        role: Role | None,
-        model: str | None,
-        context: RecordedContext | None = None,
-        purse: Purse | None = None,
-    ) -> tuple[Step, Room, list[str]]:
-        """The step with what it brings along in short, if it is too much; the room that is left; and what was done."""
-        room = await self._room(step, role, model)
-        if not room.over:
-            return step, room, []
-        step, notes = await self._keeper.lighten(context, step, room, purse)
-        return step, await self._room(step, role, model), notes
-
-    async def _prompt_within(self, step: Step, run: ExecutionContext, role: Role | None, model: str | None) -> Prompt:
-        """The prompt of a step, within the window of the model that it goes to: what would not fit is summarised
-        first.
-        """
-        run.context = run.context or RecordedContext(run.held)
-        limit = tighter(step.task.budget, role.budget if role is not None else None)
-        purse = Purse(
-            execution_id=run.id,
-            task_id=step.id,
-            task_limit=limit and limit.part(FOR_SUMMARY),
-            execution_limit=run.limit and run.limit.part(BEFORE_STEPS),
-            warn=lambda text: run.warn(step.id, f"a summary for it: {text}"),
-        )
-        step, room, notes = await self._light(step, role, model, run.context, purse)
-        files = await asyncio.to_thread(
-            read_files, self._project, step.task.files, budget_tokens=max(room.material, MOST_READ)
-        )
-        fitted = await self._keeper.fit(run.context, step, run.adjustments, room, purse=purse, files=files)
-        for note in (*notes, *fitted.notes):
-            run.warn(step.id, note)
-        prompt = await asyncio.to_thread(self._prompt, fitted, room.material)
-        for note in prompt.notes:
-            run.warn(step.id, note)
-        self._check_size(prompt, room, model)
-        await run.write(
-            run.held.append, "context", self._keeper.fill(step.id, model, self._keeper.counted(prompt.tokens, model))
-        )
-        return prompt
-
-    def _check_size(self, prompt: Prompt, room: Room, model: str | None) -> None:
-        if prompt.tokens > room.window:
-            tokens, reserve = (self._keeper.counted(number, model) for number in (prompt.tokens, room.reserve))
-            raise PromptTooLarge(tokens, self._keeper.windows.window(model).tokens, reserve, model)
+        return await self._prompts.rehearsed(step, role, model, adjustments)
 
     async def run(self, step: Step, run: ExecutionContext) -> RunResult:
         """One step, to its result. What is finished already, from before an interruption, is not run again."""
@@ -324,7 +162,7 @@ class Dispatcher:
     async def _tries(self, step: Step, run: ExecutionContext, before: RunResult | None) -> RunResult:
         task = step.task
         self.check(task, may_start=run.may_start)
-        role = self._role(task)
+        role = self._prompts.role(task)
         choice = await choose_runtime(
             task, role, self._config.engine.runtime, self._config.engine.command, self._registry
         )
@@ -342,7 +180,9 @@ class Dispatcher:
             try:
                 if model not in prompts:
                     prompts[model] = (
-                        await unless(run.stop, self._prompt_within(step, run, role, model)) if task.has_prompt else None
+                        await unless(run.stop, self._prompts.within(step, run, role, model))
+                        if task.has_prompt
+                        else None
                     )
                 prompt = prompts[model]
                 result, settled = await self._try(step, run, name, role, model, prompt, session)

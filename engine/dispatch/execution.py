@@ -16,7 +16,8 @@ from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import EngineError, ExecutionConflict, StorageFailed
 from go_ent.engine.core.models import Event, RunResult, Task, TaskResult
 from go_ent.engine.core.step import Output, RunStep, Step
-from go_ent.engine.dispatch.dispatcher import Dispatcher, ExecutionContext
+from go_ent.engine.dispatch.dispatcher import Dispatcher
+from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.guest_runs.runs import UNDER_WAY, Guests
 from go_ent.engine.prompts import Prompt

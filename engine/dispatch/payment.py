@@ -5,17 +5,14 @@ has left.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from go_ent.engine.budget import Budget, Reservation, Spender, spender, tighter
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import BudgetExceeded, LedgerError
 from go_ent.engine.core.models import BudgetLimit, RunResult, Task
 from go_ent.engine.core.step import Step
+from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.prompts import Prompt, Role
-
-if TYPE_CHECKING:
-    from go_ent.engine.dispatch.dispatcher import ExecutionContext
 
 
 class Paying:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from go_ent.sandbox import Limits, Run, Sandbox
 
 
-def exec_code(
+def exec_command(
     file: Annotated[str | None, Parameter(help="A Python file, or - for stdin.", allow_leading_hyphen=True)] = None,
     /,
     *,

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from go_ent.composer import Composer
 from go_ent.composer.catalogue.spec import Hints
-from go_ent.composer.catalogue.stubs import clean
+from go_ent.composer.catalogue.stub_names import clean
 from go_ent.composer.composed.source import Composed
 
 MAX_DESCRIPTION = 400

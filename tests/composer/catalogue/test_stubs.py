@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from go_ent.composer.catalogue.spec import ANYTHING, Hints, ToolSpec
-from go_ent.composer.catalogue.stubs import MAX_BYTES, clean, parameters, signature, stub, stubs
+from go_ent.composer.catalogue.stub_names import clean
+from go_ent.composer.catalogue.stubs import MAX_BYTES, parameters, signature, stub, stubs
 
 HOSTILE = [
     '"""\nimport os\nos.system("x")\n"""',
