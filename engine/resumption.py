@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from go_ent.composer import Approver, Composer
-from go_ent.composer.project.process_identity import VARIABLE as OWNER
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import ExecutionConflict
@@ -36,6 +35,7 @@ from go_ent.engine.runners.registry import Registry
 from go_ent.engine.strategies import Plan
 from go_ent.engine.strategies.work import Work, as_plan, unpack
 from go_ent.sandbox import Run as SandboxRun
+from go_ent.sandbox.children.proc import OWNER
 from go_ent.sandbox.messages.advice import Advice
 
 MOST_REAPED = 100  # tries of a step whose processes are looked for

@@ -67,6 +67,15 @@ def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
             assert not (isinstance(node, ast.Attribute) and node.attr in DIGIT_METHODS), f"{name}:{node.lineno}"
 
 
+def test_processes_are_read_of_in_one_place() -> None:
+    """What `/proc/<pid>` says of a process, and who it is, is in `sandbox.children.proc` alone."""
+    reads = re.compile(r"/proc/\{[^}]*\}/(?:stat|environ|task)\b")
+    for package in MAY_IMPORT:
+        for path in (ROOT / package).rglob("*.py"):
+            if path != ROOT / "sandbox" / "children" / "proc.py":
+                assert not reads.search(path.read_text(encoding="utf-8")), path
+
+
 def test_workers_do_not_pay_for_pydantic() -> None:
     heavy = ("pydantic", "asyncio", "fastmcp", "cyclopts")
     code = f"import sys, go_ent.sandbox.worker.zygote; print([name for name in {heavy} if name in sys.modules])"

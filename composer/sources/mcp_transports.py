@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from go_ent.composer.project.process_identity import VARIABLE, own_identity
 from go_ent.composer.sources.fastmcp_loading import load_fastmcp
 from go_ent.composer.sources.mcp_link import GRACE_S, Connector, ServerLink, session_class, statuses_met
 from go_ent.composer.sources.replies import Awaited, as_answer
@@ -26,6 +25,7 @@ from go_ent.composer.sources.server_config import (
     referred,
     resolve,
 )
+from go_ent.sandbox.children.proc import OWNER, own_identity
 from go_ent.sandbox.children.programs import program_to_start, with_safe_path
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
@@ -194,7 +194,7 @@ async def _over_stdio(
     texts = [config.command, *config.args, config.cwd or "", *config.env.values()]
     link.scrub, link.hide = Scrubber(referred(texts, environ) | written), kept_back(texts, environ)
 
-    env = {**child_environment(environ, own), VARIABLE: own_identity()}
+    env = {**child_environment(environ, own), OWNER: own_identity()}
     child = await asyncio.create_subprocess_exec(
         program_to_start(command[0], env.get("PATH"), Path(cwd or ".")),
         *command[1:],

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from go_ent.composer.project.files import STATE, check_database, check_folder, ignore_state, locked, sync_folder
-from go_ent.engine.budget.owners import this_process
 from go_ent.engine.core.errors import BadTask, EngineError, LedgerError
+from go_ent.sandbox.children.proc import own_identity
 
 Scope = Literal["task", "execution", "client", "day", "month"]
 FILE = "budget.db"
@@ -213,7 +213,7 @@ class Ledger:
                     forced = True
                     continue
                 usd, tokens = None if usd is None else fit_usd, int(fit_tokens)
-            row = (call.key, call.execution_id, call.task_id, usd, tokens, forced, this_process(), at, call.client)
+            row = (call.key, call.execution_id, call.task_id, usd, tokens, forced, own_identity(), at, call.client)
             database.execute("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             return HeldAmount(usd, tokens)
 

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from go_ent.composer.project.items import apart
 from go_ent.engine.budget.calendar import BudgetWindow, bounds
 from go_ent.engine.budget.ledger import Ledger
-from go_ent.engine.budget.owners import is_alive
 from go_ent.engine.core.config import BudgetConfig
 from go_ent.engine.core.models import BudgetLimit, Model
+from go_ent.sandbox.children.proc import is_dead
 
 MOST_ROWS = 100
 
@@ -123,7 +123,7 @@ def read_report(
     clients: Mapping[str, BudgetLimit] = MappingProxyType({}),
 ) -> BudgetReport:
     """All of it, as of one moment."""
-    within, alive = bounds(now, zone), cache(is_alive)
+    within, dead = bounds(now, zone), cache(is_dead)
     with ledger.reading() as database:
         owners = database.execute("SELECT owner, count(*) FROM reservations GROUP BY owner").fetchall()
         oldest = database.execute(
@@ -136,28 +136,28 @@ def read_report(
             hard=config.hard,
             task=config.task,
             execution=config.execution,
-            day=_window(database, within.day, config.day, config.usual_usd, zone, alive),
-            month=_window(database, within.month, config.month, config.usual_usd, zone, alive),
+            day=_window(database, within.day, config.day, config.usual_usd, zone, dead),
+            month=_window(database, within.month, config.month, config.usual_usd, zone, dead),
             clients={
-                name: _window(database, within.day, clients.get(name), config.usual_usd, zone, alive, client=name)
+                name: _window(database, within.day, clients.get(name), config.usual_usd, zone, dead, client=name)
                 for name in names
             },
             runtimes=_totals(database, BY_RUNTIME, within.month),
             models=_totals(database, BY_MODEL, within.month),
-            open_reservations=sum(count for owner, count in owners if alive(owner)),
-            lost_reservations=sum(count for owner, count in owners if not alive(owner)),
-            reservations=tuple(_reservations(oldest, zone, alive)),
+            open_reservations=sum(count for owner, count in owners if not dead(owner)),
+            lost_reservations=sum(count for owner, count in owners if dead(owner)),
+            reservations=tuple(_reservations(oldest, zone, dead)),
         )
 
 
 def _reservations(
-    rows: Iterable[tuple[Any, ...]], zone: ZoneInfo, alive: Callable[[str], bool]
+    rows: Iterable[tuple[Any, ...]], zone: ZoneInfo, dead: Callable[[str], bool]
 ) -> Iterator[OpenReservation]:
     for key, usd, tokens, at, owner in rows:
         shown = None
         with apart(f"the reservation {str(key)[:80]}", {}):
             shown = OpenReservation(
-                key=key, usd=usd, tokens=tokens, at=datetime.fromtimestamp(at, zone), lost=not alive(owner)
+                key=key, usd=usd, tokens=tokens, at=datetime.fromtimestamp(at, zone), lost=dead(owner)
             )
         if shown is not None:
             yield shown
@@ -165,13 +165,13 @@ def _reservations(
 
 def read_spent(ledger: Ledger, execution_id: str) -> Spent:
     """What an execution has spent, and what its dead processes held."""
-    alive = cache(is_alive)
+    dead = cache(is_dead)
     with ledger.reading() as database:
         usd, estimated, tokens, unknown = database.execute(OF_EXECUTION, (execution_id,)).fetchone()
         for owner, held, held_tokens in database.execute(
             "SELECT owner, usd, tokens FROM reservations WHERE execution_id = ?", (execution_id,)
         ):
-            if not alive(owner):
+            if dead(owner):
                 usd, estimated, tokens, unknown = (
                     usd + (held or 0.0),
                     estimated + (held or 0.0),
@@ -187,7 +187,7 @@ def _window(
     limit: BudgetLimit | None,
     default_usd: float,
     zone: ZoneInfo,
-    alive: Callable[[str], bool],
+    dead: Callable[[str], bool],
     client: str | None = None,
 ) -> WindowReport:
     limit = limit or BudgetLimit()
@@ -204,7 +204,7 @@ def _window(
     reserved_usd, reserved_tokens = 0.0, 0
     for owner, count, held_usd, held_tokens, held_forced in database.execute(HELD, values):
         forced += held_forced
-        if alive(owner):
+        if not dead(owner):
             reserved_usd, reserved_tokens = reserved_usd + held_usd, reserved_tokens + held_tokens
             continue
         runs, unknown = runs + count, unknown + count

@@ -19,9 +19,8 @@ from typing import IO, Literal, TypeVar
 
 import anyio
 
-from go_ent.composer.project.process_identity import VARIABLE as OWNER
-from go_ent.composer.project.process_identity import own_identity
 from go_ent.engine.processes import trees
+from go_ent.sandbox.children.proc import OWNER, own_identity
 from go_ent.sandbox.children.programs import program_to_start, with_safe_path
 
 CHUNK = 64 << 10

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from go_ent.composer.project.numbers import whole
+from go_ent.sandbox.children.proc import has_variable, pids, read_stat, shows_environment
 
 TAG = "GO_ENT_RUN"
 HUNT_S = 1.0  # for those who start others faster than they can be looked at
 GLANCE_S = 0.1  # the same, where nobody is stopped meanwhile
 PATIENCE_S = 5.0  # for those whom SIGKILL does not end: in the kernel, or of another user
-ENVIRON_BYTES = 8 << 20  # the kernel allows 6 MiB of arguments and environment
 KERNEL_THREAD = 0x200000
 
 
@@ -98,7 +97,7 @@ class _Watch:
         child perhaps.
         """
         before, missed = len(self.members), False
-        there = _pids()
+        there = pids()
         self._table = {pid: self._table[pid] for pid in self._table.keys() & there}
         for pid in sorted(there - self._table.keys(), reverse=True):  # the youngest are the first to be gone
             one = _look(pid)
@@ -119,7 +118,7 @@ class _Watch:
     def _belongs(self, one: Process) -> bool:
         if one in self._known or (self._pgid and self._pgid in {one.pid, one.group, one.session}):
             return True
-        return one.started >= self._since and _carries(one.pid, self._mark)
+        return one.started >= self._since and has_variable(one.pid, self._mark)
 
     def _add(self, one: Process) -> None:
         if not one.dead and one.pid not in self._spared and one not in self.members:
@@ -147,53 +146,18 @@ def _above(pid: int) -> set[int]:
     return chain
 
 
-def _pids() -> set[int]:
-    with suppress(OSError):
-        return {pid for name in os.listdir("/proc") if (pid := whole(name)) is not None}
-    return set()
-
-
 def _look(pid: int) -> Process | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            said = file.read(4096)
-    except OSError:
+    stat = read_stat(pid)
+    if stat is None:
         return None
-    # The name in brackets is the process's own choice, brackets and spaces included.
-    fields = said.rpartition(b")")[2].split()
-    if len(fields) < 49:
-        return None
-    parent, group, session, flags, started, environ_end = (int(fields[index]) for index in (1, 2, 3, 6, 19, 48))
-    dead = fields[0] in {b"Z", b"X"}
-    unready = not (dead or environ_end or flags & KERNEL_THREAD)
-    return Process(pid, started, parent, group, session, dead, unready and _shown(pid))
-
-
-def _shown(pid: int) -> bool:
-    """Whether the kernel shows us this process: of others it gives no addresses, and they would seem unready for
-    ever.
-    """
-    try:
-        os.close(os.open(f"/proc/{pid}/environ", os.O_RDONLY))
-    except OSError:
-        return False
-    return True
+    # Of processes that the kernel does not show us it gives no addresses: they would seem unready for ever.
+    unready = not (stat.dead or stat.environ_end or stat.flags & KERNEL_THREAD) and shows_environment(pid)
+    return Process(pid, stat.started, stat.parent, stat.group, stat.session, stat.dead, unready)
 
 
 def _runs(process: Process) -> bool:
     now = _look(process.pid)
     return now == process and not now.dead
-
-
-def _carries(pid: int, mark: bytes) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            said = b""
-            while len(said) < ENVIRON_BYTES and (more := file.read(64 << 10)):
-                said += more
-    except OSError:
-        return False
-    return mark in said.split(b"\0")
 
 
 def _send(process: Process, number: signal.Signals) -> None:

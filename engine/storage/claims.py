@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-from go_ent.composer.project.process_identity import is_dead, own_identity, pid_of
 from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.sandbox.children.proc import is_dead, own_identity, pid_of
 
 GLANCE_S = 0.1
 DEAD_S = 1.0  # that what a dead process has forked may take to run a program of its own

@@ -1,1 +1,1 @@
-"""Starting other programs: Python children that obey no folder, and programs found on an absolute PATH."""
+"""Other programs: Python children that obey no folder, programs on an absolute PATH, and what `/proc` says of them."""

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Collection
 from functools import lru_cache
 
+from go_ent.sandbox.children.proc import read_stat, threads_of
 from go_ent.sandbox.children.python import start_python
 from go_ent.sandbox.errors import SandboxClosed
 from go_ent.sandbox.hardening.wall import WALLS, Wall, read
@@ -294,9 +295,8 @@ class WorkerProcess:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
             return  # gone already
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            parent = int(file.read(4096).rpartition(b")")[2].split()[1])
-        if parent != self.zygote.pid:
+        stat = read_stat(pid)
+        if stat is None or stat.parent != self.zygote.pid:
             os.close(pidfd)
             raise wire.Closed("not a worker of ours")
         self.pid, self._pidfd = pid, pidfd
@@ -350,8 +350,8 @@ class WorkerProcess:
         nice = min(LAST, os.getpriority(os.PRIO_PROCESS, 0) + NICER * rank)
         if self.pid is not None and nice != self._nice:
             try:
-                for thread in os.listdir(f"/proc/{self.pid}/task"):  # the kernel means one of them by a process
-                    os.setpriority(os.PRIO_PROCESS, int(thread), nice)
+                for thread in threads_of(self.pid):  # the kernel means one of them by a process
+                    os.setpriority(os.PRIO_PROCESS, thread, nice)
             except PermissionError:  # only some may go back to the front
                 return False
             except OSError:  # it is gone, as whoever uses it will notice

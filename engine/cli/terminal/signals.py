@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -101,13 +100,13 @@ def leave(running: Iterable[Going] = ()) -> NoReturn:
 
 
 def _descendants(pid: int) -> list[int]:
+    from go_ent.sandbox.children.proc import children_of
+
     found, todo = list[int](), [pid]
     while todo and len(found) < MOST_CHILDREN:
-        for path in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
-            with contextlib.suppress(OSError, ValueError):
-                children = [int(word) for word in path.read_text().split()]
-                found += children
-                todo += children
+        children = children_of(todo.pop())
+        found += children
+        todo += children
     return found
 
 

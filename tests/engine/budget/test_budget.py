@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -24,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from go_ent.composer.errors import ConfigError
+from go_ent.composer.project.files import STATE
 from go_ent.engine.budget import (
     Ask,
     Budget,
@@ -40,6 +42,7 @@ from go_ent.engine.budget import (
 from go_ent.engine.core.config import BudgetConfig, EngineConfig, Mode, PriceConfig
 from go_ent.engine.core.errors import BadTask, BudgetExceeded, LedgerError
 from go_ent.engine.core.models import BudgetLimit, Tokens
+from go_ent.sandbox.children.proc import own_identity
 from tests.support import ROOT
 
 MEMORY = Path("/dev/shm")  # where it is there, many small transactions don't wait for a disk
@@ -586,6 +589,18 @@ time.sleep(60)
         database.close()
         assert len({key for key, _ in rows}) == 100
         assert sum(usd for _, usd in rows) == pytest.approx(1.0)
+
+    def test_what_a_process_of_another_container_holds_is_not_lost(self, project: Path) -> None:
+        """Its number means nothing here: it may live, though no process here has that number."""
+        mine = Purse(Budget(project, BudgetConfig(), Prices(), mode="library"))
+        mine.reserve(0.4)
+        with contextlib.closing(sqlite3.connect(project / STATE / ledger.FILE)) as database, database:
+            namespace = own_identity().rpartition("-")[2]
+            database.execute("UPDATE reservations SET owner = ?", (f"{2**22 + 1}-1-{int(namespace) + 1}",))
+        assert (mine.report.open_reservations, mine.report.lost_reservations) == (1, 0)
+        with contextlib.closing(sqlite3.connect(project / STATE / ledger.FILE)) as database, database:
+            database.execute("UPDATE reservations SET owner = ?", (f"{2**22 + 1}-1-{namespace}",))
+        assert (mine.report.open_reservations, mine.report.lost_reservations) == (0, 1)
 
     def test_what_a_killed_process_held_still_counts_until_it_is_settled(self, project: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from go_ent.composer.project.process_identity import own_identity
 from go_ent.engine.processes import trees
 from go_ent.engine.processes.child import ChildLimits, Command, Ended, NotStarted, _Lines, run_child
+from go_ent.sandbox.children.proc import own_identity
 from tests.support import ROOT
 
 ENV = {"PATH": os.environ["PATH"]}

@@ -14,12 +14,12 @@ import pytest
 
 from go_ent.composer import Composer
 from go_ent.composer.config import Config
-from go_ent.composer.project.process_identity import VARIABLE, identity, is_dead, own_identity
 from go_ent.composer.sources.server_config import ServerConfig
 from go_ent.engine import ExecutionConflict
 from go_ent.engine.executions.store import LOCK_FILE
 from go_ent.engine.storage.claims import Claim, held_by
 from go_ent.sandbox import Sandbox
+from go_ent.sandbox.children.proc import OWNER, identity, is_dead, own_identity
 from tests.support.crashers import work
 from tests.support.crashers.forking import Forker
 from tests.support.crashers.world import World
@@ -110,7 +110,7 @@ class TestWhoHadIt:
 def test_a_server_knows_whose_it_is(tmp_path: Path, box: Sandbox) -> None:
     (tmp_path / ".go-ent").mkdir()
     told = tmp_path / "told"
-    server = ServerConfig(command="sh", args=["-c", f'echo "${VARIABLE}" >{told}'])
+    server = ServerConfig(command="sh", args=["-c", f'echo "${OWNER}" >{told}'])
 
     async def main() -> None:
         async with Composer(
@@ -137,8 +137,8 @@ def test_what_a_killed_process_has_started_is_ended_before_its_execution_goes_on
     assert is_dead(name)
     (world.project / work.GATE).touch()
     with (
-        subprocess.Popen(["sleep", "600"], env={**os.environ, VARIABLE: name}) as theirs,
-        subprocess.Popen(["sleep", "600"], env={**os.environ, VARIABLE: own_identity()}) as mine,
+        subprocess.Popen(["sleep", "600"], env={**os.environ, OWNER: name}) as theirs,
+        subprocess.Popen(["sleep", "600"], env={**os.environ, OWNER: own_identity()}) as mine,
     ):
         try:
             assert work.live(world.project, box, work.resume(row.id))["status"] == "completed"
