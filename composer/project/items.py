@@ -12,7 +12,6 @@ from go_ent.composer.errors import ComposeRefused
 
 log = logging.getLogger("go_ent.composer")
 MAX_REASON = 1000
-OURS = "go_ent."
 
 
 @contextlib.contextmanager
@@ -30,7 +29,7 @@ def reason(error: Exception, name: str) -> str:
         text = "; ".join(error.problems)
     elif isinstance(error, OSError):
         text = error.strerror or str(error)
-    elif type(error).__module__.startswith(OURS):
+    elif type(error).__module__.startswith("go_ent."):
         text = str(error)
     else:
         log.warning("%s failed in a way that nobody foresaw", name, exc_info=error)
