@@ -35,7 +35,7 @@ from go_ent.engine.core.errors import (
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
 from go_ent.engine.dispatch.dispatcher import Dispatcher
-from go_ent.engine.dispatch.execution import Carrier, first_event, with_steps
+from go_ent.engine.dispatch.execution import Carrier, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
 from go_ent.engine.executions.finish import Ending
@@ -61,6 +61,7 @@ from go_ent.engine.runners.registry import Registry
 from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of
 from go_ent.engine.summaries import Summaries
 from go_ent.sandbox import Run as SandboxRun
+from go_ent.waiting import first_of
 
 log = logging.getLogger("go_ent.engine")
 MOST_AT_ONCE = 256
@@ -332,11 +333,12 @@ class Engine:
         running = self._running.get(execution_id)
         try:
             while True:
-                event = (
-                    await first_event(events.get(), running.task)
-                    if running is not None and events.empty()
-                    else await events.get()
-                )
+                heard = asyncio.ensure_future(events.get())
+                try:
+                    await first_of(heard, *((running.task,) if running is not None and events.empty() else ()))
+                    event = heard.result() if heard.done() else None
+                finally:
+                    heard.cancel()
                 if event is None:  # it ended without a result: whatever was wrong is raised
                     assert running is not None
                     await running.task

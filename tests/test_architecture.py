@@ -76,6 +76,13 @@ def test_processes_are_read_of_in_one_place() -> None:
                 assert not reads.search(path.read_text(encoding="utf-8")), path
 
 
+def test_the_first_of_several_is_waited_for_in_one_place() -> None:
+    """`go_ent.waiting` cancels what it made, whatever happens to the caller."""
+    for package in MAY_IMPORT:
+        for path in (ROOT / package).rglob("*.py"):
+            assert "FIRST_COMPLETED" not in path.read_text(encoding="utf-8"), path
+
+
 def test_workers_do_not_pay_for_pydantic() -> None:
     heavy = ("pydantic", "asyncio", "fastmcp", "cyclopts")
     code = f"import sys, go_ent.sandbox.worker.zygote; print([name for name in {heavy} if name in sys.modules])"

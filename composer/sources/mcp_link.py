@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from go_ent.composer.errors import ConfigError
 from go_ent.composer.sources.replies import Sifted
 from go_ent.composer.sources.server_config import Scrubber
+from go_ent.waiting import first_of
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
     from mcp import ClientSession
@@ -67,9 +68,8 @@ class ServerLink:
 
     async def open(self, timeout_s: float) -> None:
         self.task = asyncio.create_task(self._hold(), context=Context())
-        ready = asyncio.create_task(self._ready.wait())
         try:
-            await asyncio.wait({self.task, ready}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(self.task, self._ready, timeout_s=timeout_s)
             if not self.opened:
                 late = not self.task.done()
                 await self.close()
@@ -80,8 +80,6 @@ class ServerLink:
         except asyncio.CancelledError:
             await self.close()
             raise
-        finally:
-            ready.cancel()
 
     async def ask(self, ask: Callable[[ClientSession], Coroutine[Any, Any, T]], timeout_s: float) -> T:
         """A request's answer. Given up when the caller is cancelled or the time is over, which the server is told.
@@ -93,7 +91,7 @@ class ServerLink:
         context.run(statuses_met.set, statuses)
         request = asyncio.create_task(ask(self.session), context=context)
         try:
-            await asyncio.wait({request, self.task}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(request, self.task, timeout_s=timeout_s)
             if request.done() and not request.cancelled():
                 return request.result()
             if request.done() or self.task.done():
@@ -136,12 +134,7 @@ class ServerLink:
                 await _handshake(session)
                 self.session = session
                 self._ready.set()
-                waits = [asyncio.create_task(event.wait()) for event in (self._stop, self.gone)]
-                try:
-                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for wait in waits:
-                        wait.cancel()
+                await first_of(self._stop, self.gone)
         except Exception as error:
             self._failed = error
         except asyncio.CancelledError as error:

@@ -1,4 +1,4 @@
-"""Blocking work off the event loop."""
+"""Blocking work off the event loop, and work that can be stopped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+from go_ent.waiting import ended, first_of
 
 log = logging.getLogger("go_ent.engine")
 T = TypeVar("T")
@@ -39,14 +41,10 @@ class Stopped(Exception):
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
     """What *work* comes to, unless *stop* is set before: then it is cancelled, and `Stopped` raised."""
     working: asyncio.Task[T] = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await first_of(working, stop)
         if working.done():
             return working.result()
         raise Stopped
     finally:
-        stopping.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.wait([working])
+        await ended(working)

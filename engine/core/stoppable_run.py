@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from go_ent.sandbox import Run, Sandbox
+from go_ent.waiting import ended, first_of
 
 GRACE_S = 2.0
 
@@ -16,18 +17,12 @@ async def drive(box: Sandbox, run_id: str, running: Coroutine[Any, Any, Run], st
     too.
     """
     task = asyncio.ensure_future(running)
-    stopping = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await first_of(task, stop)
         if not task.done():
             box.end(run_id, "interrupted")
             await asyncio.wait([task], timeout=GRACE_S)
-        if not task.done():  # it waits for something on the host
-            task.cancel()
-            await asyncio.wait([task])
+        await ended(task)  # where it waits for something on the host
         return None if task.cancelled() else task.result()
     finally:
-        stopping.cancel()
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task])
+        await ended(task)

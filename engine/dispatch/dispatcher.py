@@ -36,6 +36,7 @@ from go_ent.engine.storage.crash_points import point
 from go_ent.engine.strategies.results import failed
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.messages.advice import Advice
+from go_ent.waiting import ended, first_of
 
 FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
 GO_ON = "{why} What you did before still stands: look at where it is, and go on with the task."
@@ -337,16 +338,13 @@ class Dispatcher:
             run.say(progress.kind, step.id, progress.text, **progress.data)
 
         running = asyncio.ensure_future(runner.execute(request, emit))
-        stopping = asyncio.ensure_future(run.stop.wait())
         try:
-            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+            await first_of(running, run.stop)
             if not running.done():
                 with contextlib.suppress(Exception):
                     await runner.interrupt(request.run_id)
                 await asyncio.wait([running], timeout=FORCE_S)
-            if not running.done():
-                running.cancel()
-                await asyncio.wait([running])
+            await ended(running)
             if running.cancelled():
                 return self._blank(step, run, "interrupted", f"{runner.name} did not stop by itself, and was ended")
             answer = running.result()
@@ -359,10 +357,7 @@ class Dispatcher:
             said = f"the runner {runner.name} failed in a way that it should not: {type(error).__name__}: {error}"
             return self._blank(step, run, "failed", said).model_copy(update={"failure": "crash"})
         finally:
-            stopping.cancel()
-            if not running.done():
-                running.cancel()
-                await asyncio.wait([running])
+            await ended(running)
             await asyncio.gather(*sessions, return_exceptions=True)
 
     def _blank(self, step: Step, run: ExecutionContext, status: RunStatus, error: str) -> RunResult:

@@ -7,14 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from go_ent.engine.context.execution_summaries import with_summaries
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import EngineError, ExecutionConflict, StorageFailed
-from go_ent.engine.core.models import Event, RunResult, Task, TaskResult
+from go_ent.engine.core.models import RunResult, Task, TaskResult
 from go_ent.engine.core.step import Output, RunStep, Step
 from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution_context import ExecutionContext
@@ -169,13 +169,3 @@ def _named(step: RunResult) -> RunResult:
 def with_steps(state: ExecutionState, result: TaskResult) -> TaskResult:
     """A result as it was, with all that the state has of its steps."""
     return result.model_copy(update={"steps": tuple(state.results.get(step.task_id, step) for step in result.steps)})
-
-
-async def first_event(next_event: Coroutine[Any, Any, Event], task: asyncio.Task[TaskResult]) -> Event | None:
-    """The next event, or None if the execution ended without one."""
-    waiting = asyncio.ensure_future(next_event)
-    try:
-        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-        return waiting.result() if waiting.done() else None
-    finally:
-        waiting.cancel()

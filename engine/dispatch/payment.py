@@ -13,6 +13,7 @@ from go_ent.engine.core.models import BudgetLimit, RunResult, Task
 from go_ent.engine.core.step import Step
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.prompts import Prompt, Role
+from go_ent.waiting import first_of
 
 
 class Paying:
@@ -71,12 +72,7 @@ class Paying:
                     if not others or run.stop.is_set():
                         raise
             # What is held for another step may turn out to be more than it costs.
-            waits = [asyncio.ensure_future(event.wait()) for event in (settled, run.stop)]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await first_of(settled, run.stop)
         if reservation.warning:
             run.warn(step.id, reservation.warning)
         return reservation

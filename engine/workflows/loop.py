@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from pydantic_core import to_json
 from go_ent.composer.project.files import STATE
 from go_ent.composer.project.trust import is_sealed, is_trusted, seal
 from go_ent.engine.budget import Spent, tighter
-from go_ent.engine.core.concurrency import to_the_end
+from go_ent.engine.core.concurrency import Stopped, to_the_end, unless
 from go_ent.engine.core.errors import BadTask, EngineError, ExecutionConflict, Untrusted
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.ids import ID, new_id
@@ -329,8 +329,9 @@ class Loop:
         checking = Checking(
             self.project, engine, self.id, state.task, last.output, last.files_modified, execute, left(state)
         )
-        outcome = await _unless(stop, state.check.run(checking))
-        if outcome is None:
+        try:
+            outcome = await unless(stop, state.check.run(checking))
+        except Stopped:
             return await self._change(_paused)
         checked = last.model_copy(update={"check": outcome})
 
@@ -508,20 +509,6 @@ def _result(state: LoopState, result: TaskResult | None) -> LoopResult:
         warnings=warnings,
         result=result,
     )
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """What *work* gives, or None if it was stopped, which ends it."""
-    running, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-        return running.result() if running.done() else None
-    finally:
-        for task in (running, stopping):
-            task.cancel()
-        await asyncio.wait([running, stopping])
-        if not running.cancelled():
-            running.exception()  # of work that failed while it was being ended: nobody need hear of it
 
 
 def _check_program(check: CommandCheck) -> None:

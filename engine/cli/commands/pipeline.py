@@ -24,6 +24,7 @@ from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.executions.state import ExecutionStatus
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.sandbox import Run, Status
+from go_ent.waiting import first_of
 
 MAX_LINE = 32 << 20
 MAX_SLURPED = 256 << 20
@@ -159,11 +160,10 @@ async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quie
     window: deque[tuple[int, asyncio.Task[Run]]] = deque()
     running: set[asyncio.Task[Run]] = set()
     piped = Piped()
-    stopping = asyncio.ensure_future(batch.stopping.wait())
     try:
         with ProgressLine("", quiet=whole or quiet) as progress:
             while reading is not None or lines or window:
-                if stopping.done():  # what runs ends by itself, soon
+                if batch.stopping.is_set():  # what runs ends by itself, soon
                     piped.interrupted, reading, lines = True, None, deque()
                 while lines and len(running) < most and len(window) < MOST_AHEAD:
                     number, line = lines.popleft()
@@ -191,11 +191,8 @@ async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quie
                 ready = lines and len(running) < most and len(window) < MOST_AHEAD
                 if coming and not ready:
                     sys.stdout.flush()
-                    await asyncio.wait(
-                        coming if stopping.done() else {*coming, stopping}, return_when=asyncio.FIRST_COMPLETED
-                    )
+                    await first_of(*coming, *(() if batch.stopping.is_set() else (batch.stopping,)))
     finally:
-        stopping.cancel()
         await _cancel(window)
         sys.stdout.flush()
     return piped

@@ -22,6 +22,7 @@ from go_ent.engine.cli.terminal.output import say
 from go_ent.engine.cli.terminal.signals import on_signals
 from go_ent.engine.core.logs import take_over
 from go_ent.sandbox import SandboxError
+from go_ent.waiting import first_of
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -63,13 +64,11 @@ async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -
     server = _server(composer, engine)
     _settle()
     serving = asyncio.create_task(server.run_async("stdio", show_banner=False))
-    stopping = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await first_of(serving, stop)
         if not serving.done():
             await end_calls(engine)
     finally:
-        stopping.cancel()
         if not serving.done():
             serving.cancel()
     if not stop.is_set():

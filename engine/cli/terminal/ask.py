@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from go_ent.engine.cli.terminal.output import plain, say, screen, short
+from go_ent.waiting import ended, first_of
 
 if TYPE_CHECKING:
     from go_ent.composer import ToolSpec
@@ -78,23 +79,21 @@ class Person:
                 return None
             say(about, err=True)
             say(question, err=True, end="")
-            answer, stopped = asyncio.ensure_future(_line()), asyncio.ensure_future(self.stopping.wait())
+            answer = asyncio.ensure_future(_line())
             try:
-                done, _ = await asyncio.wait([answer, stopped], timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
+                await first_of(answer, self.stopping, timeout_s=patience_s)
+                if self.stopping.is_set():
+                    return None
+                if not answer.done():
                     say("no answer, so it waits", err=True)
                     return None
-                if not stopped.done():
-                    said = answer.result()
-                    if not said.endswith("\n"):  # the end of the input, in the middle of a line
-                        say("", err=True)
-                    return said
-                return None
+                line = answer.result()
+                if not line.endswith("\n"):  # the end of the input, in the middle of a line
+                    say("", err=True)
+                return line
             finally:
                 screen.open = False
-                answer.cancel()
-                stopped.cancel()
-                await asyncio.wait([answer, stopped])
+                await ended(answer)
 
 
 async def _line() -> str:

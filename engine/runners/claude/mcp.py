@@ -21,6 +21,7 @@ from go_ent.engine.core.models import RunRequest, Tokens
 from go_ent.engine.processes.trees import TAG, reap
 from go_ent.engine.runners.base.runner import Emit, Progress
 from go_ent.engine.runners.claude.stream import EDITS, MAX_OUTPUT, MAX_SAID, api_failure, tokens_of
+from go_ent.waiting import ended, first_of
 
 AGENT = "claude.Agent"
 START_S = 30.0
@@ -98,9 +99,9 @@ async def run_agent(
     limit, quiet = left, False
     if request.silence_s is not None and (limit is None or request.silence_s < limit):
         limit, quiet = request.silence_s, True
-    asking, stopping = asyncio.ensure_future(server.ask(request)), asyncio.ensure_future(stop.wait())
+    asking = asyncio.ensure_future(server.ask(request))
     try:
-        await asyncio.wait([asking, stopping], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(asking, stop, timeout_s=limit)
         if asking.done():
             fields = _answered(asking.result(), request)
         elif stop.is_set():
@@ -124,9 +125,7 @@ async def run_agent(
     except ComposerError as error:
         fields = {"status": "failed", "failure": "crash", "error": f"claude ended without an answer: {error}"}
     finally:
-        asking.cancel()
-        stopping.cancel()
-        await asyncio.wait([asking, stopping])
+        await ended(asking)
     fields["output"] = scrub(fields.get("output", ""))
     fields["error"] = fields.get("error") and scrub(fields["error"])[:MAX_SAID]
     if fields["output"]:

@@ -29,6 +29,7 @@ from go_ent.engine.runners.opencode.events import MAX_OUTPUT, OpencodeTranscript
 from go_ent.engine.runners.opencode.plugin import Plugin
 from go_ent.engine.runners.opencode.request import Way
 from go_ent.engine.runners.opencode.serve import PASSWORD, NoServer, PermissionQuestion, Server
+from go_ent.waiting import ended, first_of
 
 QUIET = tuple(f"OPENCODE_DISABLE_{what}" for what in ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"))
 AGAIN_S = 60.0  # before a server that could not be started is tried again
@@ -176,16 +177,11 @@ class OpenCodeRunner(AgentProgram):
     async def _server_unless(self, live: Live, request: RunRequest, tools: bool) -> Server | None:
         """The server, or None if the run was stopped or its time was up before it was there."""
         starting = asyncio.create_task(self._server(request, tools))
-        stopping = asyncio.create_task(live.stop.wait())
         try:
-            await asyncio.wait(
-                [starting, stopping], timeout=_limits(live, request).timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            await first_of(starting, live.stop, timeout_s=_limits(live, request).timeout_s)
             return starting.result() if starting.done() else None
         finally:
-            starting.cancel()
-            stopping.cancel()
-            await asyncio.wait([starting, stopping])
+            await ended(starting)
 
     async def _server(self, request: RunRequest, tools: bool) -> Server:
         """The server for that configuration, started anew if it is not there any more."""

@@ -22,6 +22,7 @@ from pydantic_core import from_json
 
 from go_ent.engine.processes.child import ChildLimits, Command, Ended, EndedBy, NotStarted, run_child
 from go_ent.engine.runners.opencode.events import MAX_SAID, OpencodeTranscript, OpencodeTrouble, trouble
+from go_ent.waiting import first_of
 
 USER = "opencode"
 PASSWORD = "OPENCODE_SERVER_PASSWORD"  # noqa: S105 - the name of the variable
@@ -186,24 +187,18 @@ class Server:
         """Until the talk is over, or has to be."""
         loop = asyncio.get_running_loop()
         end = None if limits.timeout_s is None else loop.time() + limits.timeout_s
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            while True:
-                quiet = None if limits.silence_s is None else run.heard_at + limits.silence_s
-                until = min((at for at in (end, quiet) if at is not None), default=None)
-                wait_s = None if until is None else max(0.0, until - loop.time())
-                done, _ = await asyncio.wait([talking, stopping], timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-                if talking in done:
-                    return "exit"
-                if stopping in done:
-                    return "interrupted"
-                if end is not None and loop.time() >= end:
-                    return "timeout"
-                if limits.silence_s is not None and loop.time() >= run.heard_at + limits.silence_s:
-                    return "silence"
-        finally:
-            stopping.cancel()
-            await asyncio.wait([stopping])
+        while True:
+            quiet = None if limits.silence_s is None else run.heard_at + limits.silence_s
+            until = min((at for at in (end, quiet) if at is not None), default=None)
+            await first_of(talking, stop, timeout_s=None if until is None else max(0.0, until - loop.time()))
+            if talking.done():
+                return "exit"
+            if stop.is_set():
+                return "interrupted"
+            if end is not None and loop.time() >= end:
+                return "timeout"
+            if limits.silence_s is not None and loop.time() >= run.heard_at + limits.silence_s:
+                return "silence"
 
     async def _talk(self, run: _ServedRun) -> None:
         question = run.question
@@ -214,13 +209,11 @@ class Server:
         listening = asyncio.create_task(self._listen(run))
         sending: asyncio.Task[tuple[int, Any]] | None = None
         try:
-            ready = asyncio.create_task(run.listening.wait())
-            await asyncio.wait([ready, listening], timeout=ASK_S, return_when=asyncio.FIRST_COMPLETED)
-            ready.cancel()
+            await first_of(run.listening, listening, timeout_s=ASK_S)
             self._still(listening, there=run.listening.is_set())
             path = f"/session/{_id(session_id)}/message"
             sending = asyncio.create_task(self._ask("POST", path, question.directory, question.message, timeout_s=None))
-            await asyncio.wait([sending, listening], return_when=asyncio.FIRST_COMPLETED)
+            await first_of(sending, listening)
             self._still(listening, there=sending.done())
             status, body = sending.result()
             with suppress(TimeoutError):  # events may come after the answer that they lead to
@@ -372,8 +365,7 @@ class Server:
 
     async def _wait_for_port(self) -> int:
         assert self._child is not None
-        waited: list[asyncio.Future[Any]] = [self._port, self._child]
-        await asyncio.wait(waited, timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(self._port, self._child, timeout_s=START_S)
         if self._port.done():
             return self._port.result()
         raise NoServer(await self._why(NoServer(f"it was not ready after {START_S:g} s")))

@@ -27,6 +27,7 @@ from go_ent.engine.server.http.connections import Lobby
 from go_ent.engine.server.http.metrics import CONTENT_TYPE, Metrics
 from go_ent.engine.server.http.peers import is_own
 from go_ent.engine.server.http.tokens import Tokens
+from go_ent.waiting import first_of
 
 log = logging.getLogger("go_ent.engine.server")
 MCP = "/mcp"
@@ -322,9 +323,8 @@ def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
 async def _wait(turn: asyncio.Future[None], receive: Receive) -> None:
     """Wait for a request's turn as long as whoever has sent it, all of it, is still there."""
     gone: asyncio.Future[Any] = asyncio.ensure_future(receive())
-    either: list[asyncio.Future[Any]] = [turn, gone]
     try:
-        await asyncio.wait(either, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(turn, gone, timeout_s=WAIT_S)
         if gone.done() and not turn.done():
             raise ConnectionRefused(400, "the request was cut off")
         if not turn.done():

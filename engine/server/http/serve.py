@@ -36,6 +36,7 @@ from go_ent.engine.server.http.gate import MCP, Gate, Rules
 from go_ent.engine.server.http.metrics import Metrics
 from go_ent.engine.server.http.tokens import Tokens, names_of, read_tokens
 from go_ent.sandbox.host.sharing import Shares
+from go_ent.waiting import first_of
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -216,13 +217,11 @@ async def serve(
     asyncio.get_running_loop().set_exception_handler(_accepting)
     async with manager.run():
         serving = asyncio.create_task(web.serve(sockets=[made]))
-        stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+            await first_of(serving, stop)
             if web.started and not serving.done():
                 await _end(web, gate, engine)
         finally:
-            stopping.cancel()
             web.should_exit = True
             await asyncio.wait([serving], timeout=LAST_S)
             if serving.done():
