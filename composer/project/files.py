@@ -1,22 +1,34 @@
-"""Where a project keeps its state, and how files are written so that a crash loses nothing."""
+"""Where a project keeps its state, and what of it may be opened."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
+from go_ent.files import TEMPORARY, locked, open_ordinary, read_bounded, sync_folder, write_new, write_whole
 from go_ent.sandbox.worker.paths import users_folder
 
+__all__ = [
+    "IGNORED",
+    "STATE",
+    "TEMPORARY",
+    "check_database",
+    "check_folder",
+    "find_project",
+    "ignore_state",
+    "locked",
+    "open_ordinary",
+    "read_bounded",
+    "sync_folder",
+    "user_data",
+    "write_new",
+    "write_whole",
+]
+
 STATE = ".go-ent"
-TEMPORARY = ".tmp-"
 
 
 def find_project(start: Path | str = ".") -> Path:
@@ -75,74 +87,3 @@ def check_folder(folder: Path) -> None:
     """
     if folder.is_symlink() or folder.parent.is_symlink():
         raise OSError(errno.ELOOP, f"{folder} is a link, or in one, and state is written only where it is")
-
-
-def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write a file so that it is there wholly or not at all, and stays there: temp file, sync, rename, sync."""
-    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextlib.contextmanager
-def locked(path: Path, *, patience_s: float | None = None) -> Iterator[None]:
-    """Alone, among all processes that lock the same file. A process that dies lets go. `OSError` when *patience_s*
-    have passed.
-    """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        if patience_s is None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        else:
-            _lock_within(handle, path, patience_s)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _lock_within(handle: int, path: Path, seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise OSError(errno.EBUSY, f"{path} is locked by another process") from None
-            time.sleep(0.005)
-
-
-def read_bounded(path: Path, most: int, *, links: bool = False) -> bytes:
-    """A file's bytes, *most* + 1 of them at the most, and only if it is an ordinary file. A link is one only with
-    *links*.
-    """
-    with open_ordinary(path, links=links) as file:
-        return file.read(most + 1)
-
-
-def open_ordinary(path: Path, *, links: bool = False) -> BinaryIO:
-    """A file, open for reading, if it is an ordinary one: the end of a pipe or a device may never come."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
-    file = os.fdopen(handle, "rb")
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        file.close()
-        raise OSError(f"{path.name} is not an ordinary file")
-    return file

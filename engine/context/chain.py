@@ -7,13 +7,11 @@ call them in a thread.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,7 +19,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from go_ent.composer.project.files import TEMPORARY, locked, read_bounded, sync_folder
+from go_ent.composer.project.files import locked, read_bounded, write_new
 from go_ent.composer.project.items import apart
 from go_ent.engine.context.models import Message, SummaryLink
 from go_ent.engine.core.errors import BadState, BadTask, StorageFailed
@@ -80,8 +78,8 @@ class Chain:
                 if len(data) > MAX_LINK:
                     raise StorageFailed(f"a summary is too large to be kept: {len(data)} bytes, and {MAX_LINK} may be")
                 # The link comes last: one that is there has its messages.
-                _write_new(self._originals(link.number), messages)
-                _write_new(self._link(link.number), data)
+                write_new(self._originals(link.number), messages, mode=0o600)
+                write_new(self._link(link.number), data, mode=0o600)
         except (OSError, BadState) as error:
             raise StorageFailed(f"a summary can't be kept in {self.folder}: {error}") from None
         return link
@@ -235,18 +233,3 @@ def _read(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise BadState(f"{path.name} is larger than {most} bytes")
     return data
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    """Write a file for its owner alone, wholly or not at all; one that is there is an error, not written over."""
-    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)  # it makes it 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-    sync_folder(path.parent)

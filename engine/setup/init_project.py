@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from go_ent.composer import Composer, ComposerError
 from go_ent.composer.composed.store import Store
 from go_ent.composer.errors import StoreError
-from go_ent.composer.project.files import IGNORED, STATE, TEMPORARY, find_project, ignore_state, locked, read_bounded
+from go_ent.composer.project.files import IGNORED, STATE, find_project, ignore_state, locked, read_bounded, write_new
 from go_ent.engine.settings.schema import SCHEMA_FILE, schema
 from go_ent.engine.settings.template import first_config
 from go_ent.sandbox import SandboxError
@@ -170,19 +169,11 @@ def _add_ignored(path: Path, begun: Begun) -> None:
 def _create(path: Path, data: bytes, begun: Begun) -> None:
     """Write a file wholly, and only if nothing is there, not even a link that leads nowhere."""
     name = f"{STATE}/{path.name}"
-    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.link(temporary, path, follow_symlinks=False)
+        write_new(path, data)
         begun.made.append(name)
     except FileExistsError:
         begun.kept.append(name)
-    finally:
-        os.unlink(temporary)
 
 
 def _differs(path: Path) -> bool:

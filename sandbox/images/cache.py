@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from go_ent.files import write_whole
 from go_ent.sandbox.images.seals import (
     foreign,
     fresh_folder,
@@ -30,7 +31,6 @@ from go_ent.sandbox.images.seals import (
     read_record,
     seal,
     sealed,
-    write_atomically,
 )
 from go_ent.sandbox.worker.paths import installed_version, users_folder
 
@@ -151,7 +151,7 @@ def note_project(image: Image, project: Path) -> None:
         if known is not None and project.absolute() not in known:
             there = [one for one in known if one.is_dir()]  # those that are gone make room
             lines = "".join(f"{json.dumps(str(one))}\n" for one in [*there, Path(name)])
-            write_atomically(image.folder / "projects", lines[: MAX_PROJECTS + 1].encode())
+            write_whole(image.folder / "projects", lines[: MAX_PROJECTS + 1].encode(), mode=0o600)
     _noted.add((image.digest, name))
 
 

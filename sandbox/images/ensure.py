@@ -16,11 +16,12 @@ import zlib
 from functools import cache
 from pathlib import Path
 
+from go_ent.files import write_whole
 from go_ent.sandbox.children.python import run_python
 from go_ent.sandbox.errors import ImageError
 from go_ent.sandbox.images.cache import KINDS, BuildProgress, Image, images_folder, scratch_folder
 from go_ent.sandbox.images.immortal import make_immortal
-from go_ent.sandbox.images.seals import digest_of, fresh_folder, lock, log, seal, write_atomically
+from go_ent.sandbox.images.seals import digest_of, fresh_folder, lock, log, seal
 from go_ent.sandbox.worker.paths import installed_version, package_folder, worker_path
 
 GUEST = Path(__file__).parent.parent / "guest"
@@ -104,7 +105,7 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
         "memory_bytes": _memory_of(artefact),
         "built": built,
     }
-    write_atomically(folder / "image.json", json.dumps(record, indent=1).encode())
+    write_whole(folder / "image.json", json.dumps(record, indent=1).encode(), mode=0o600)
     progress(f"built the {what} in {time.monotonic() - started:.0f} s.")
     log.info("built image %s", digest)
     loaded = Image.load(folder)

@@ -7,18 +7,17 @@ made, or could have changed, is not read.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from go_ent.files import locked, write_whole
 from go_ent.sandbox.errors import ImageError
 
 log = logging.getLogger("go_ent.sandbox.images")
@@ -91,33 +90,17 @@ def read_record(path: Path) -> Any:
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Held by one process at a time; ends with it."""
+    """Held by one process at a time; ends with it. Its folder is made if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locked(path):
         yield
-    finally:
-        os.close(file)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
 
 
 def seal(path: Path, extra: dict[str, Any]) -> None:
     """Record what the file at *path* is, so that it can be recognised."""
     with own_file(path) as file:
         record = {**extra, **_marks(os.fstat(file)), "sha256": _digest(file)}
-    write_atomically(_seal_of(path), json.dumps(record, indent=1).encode())
+    write_whole(_seal_of(path), json.dumps(record, indent=1).encode(), mode=0o600)
 
 
 def _marks(status: os.stat_result) -> dict[str, int]:

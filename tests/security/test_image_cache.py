@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from go_ent.files import write_whole
 from go_ent.sandbox import Image, ImageError
 from go_ent.sandbox.images import cache_folder
 from go_ent.sandbox.images.cache import images_folder, target
@@ -23,7 +24,6 @@ from go_ent.sandbox.images.seals import (
     read_record,
     seal,
     sealed,
-    write_atomically,
 )
 from tests.security.corpus import attack
 
@@ -41,11 +41,11 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cache = tmp_path_factory.mktemp("pristine") / "cache"
     folder = fresh_folder(private_folder(cache / "images") / KEY)
     component = folder / "component.wasm"
-    write_atomically(component, EMPTY)
+    write_whole(component, EMPTY, mode=0o600)
     digest = digest_of(component)
     seal(component, {"image": digest})
     record = {"key": KEY, "digest": digest, "packages": [], "memory_bytes": 0, "built": "2026-01-01T00:00:00+00:00"}
-    write_atomically(folder / "image.json", json.dumps(record).encode())
+    write_whole(folder / "image.json", json.dumps(record).encode(), mode=0o600)
     image = Image.load(folder)
     assert image is not None
     image.artefact("plain")
