@@ -105,13 +105,13 @@ def read_rules(
         raise ConfigError(
             f"the clients of [serve.clients] are not let in, for nobody has trusted {engine.project}: look at "
             "its .go-ent/config.toml, "
-            "then say go-ent trust there; or give a token of your own with --token-env VARIABLE"
+            "then run go-ent trust there; or give a token of your own with --token-env VARIABLE"
         )
     tokens = read_tokens(config.clients if trusted else {}, engine.project, environ, everything_env=token_env)
     if not tokens and not address.is_loopback:
         raise ConfigError(
-            f"{address.name} can be reached from other machines, so whoever calls needs a token: put one into "
-            "a variable and say "
+            f"{address.name} can be reached from other machines, so clients need a token: put one into "
+            "a variable and pass "
             "--token-env VARIABLE, or name clients under [serve.clients.NAME] in .go-ent/config.toml; or "
             "listen on 127.0.0.1"
         )
