@@ -9,11 +9,9 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from go_ent.composer import Approver, Composer
 from go_ent.composer.project.files import find_project, user_data
@@ -69,8 +67,7 @@ TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
 PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(NamedTuple):
     run: ExecutionContext
     task: asyncio.Task[TaskResult]
 
@@ -125,13 +122,8 @@ class Engine:
             for source in self._for_guests:
                 composer.catalogue.add(source)
             offer_summaries(self, composer)
-        surroundings = Surroundings(
-            project,
-            self.config,
-            self._open_composer,
-            self.trusted,
-            dict(environment if environment is not None else os.environ),
-        )
+        variables = dict(os.environ if environment is None else environment)
+        surroundings = Surroundings(project, self.config, self._open_composer, self.trusted, variables)
         self.registry = Registry(surroundings, runners)
         self.roles = roles(self.config if self.trusted else EngineConfig())
         self.prompts = Prompts(project, trusted=self.trusted)
@@ -208,9 +200,7 @@ class Engine:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # -- running
@@ -447,9 +437,7 @@ class Engine:
         def check(state: ExecutionState) -> None:
             self._check_owner(state)
             if digest is not None and (call not in state.requests or state.requests[call].digest != digest):
-                raise ExecutionConflict(
-                    f"call {call} of execution {state.id} is not what was shown any more: nothing was decided"
-                )
+                raise ExecutionConflict(f"call {call} of execution {state.id} has changed: nothing was decided")
 
         execution_id = await asyncio.to_thread(self.store.find, execution_id)
         return await asyncio.to_thread(self.store.decide, execution_id, call, approved, check)

@@ -308,7 +308,7 @@ def test_an_agent_that_go_ent_has_started_is_not_asked(
 def test_a_decision_is_about_the_arguments_that_were_shown(project: Path, box: Sandbox) -> None:
     async def work(client: Client[Any], engine: Engine, dropped: list[str]) -> None:
         _, said = await say(client, "code_execute", code=CODE)
-        with pytest.raises(ExecutionConflict, match="not what was shown any more"):
+        with pytest.raises(ExecutionConflict, match="has changed: nothing was decided"):
             await engine.decide(said["execution_id"], "run/1", approved=True, digest="0" * 64)
         assert list((await engine.status(said["execution_id"])).requests) == ["run/1"]
 
