@@ -27,6 +27,7 @@ composer/codemode       : catalogue project
 composer/composed       : catalogue codemode project
 composer                : catalogue codemode composed project sources
 
+engine/adapters         :
 engine/tokens           :
 engine/core             :
 engine/processes        :
@@ -48,8 +49,8 @@ engine                  : budget context core dispatch executions guest_runs pro
 engine/settings         : budget core prompts runners runners/base
 engine/setup            : engine budget core executions prompts runners/base settings
 engine/server/calls     : engine core executions guest_runs processes strategies
-engine/server/tools     : engine context core executions guest_runs processes prompts server/calls strategies
-engine/server/http      : engine budget core executions server/calls server/tools
+engine/server/tools     : engine adapters context core executions guest_runs processes prompts server/calls strategies
+engine/server/http      : engine adapters budget core executions server/calls server/tools
 engine/server           : engine guest_runs server/calls server/http server/tools
 engine/cli/terminal     :
 engine/cli              : cli/terminal core

@@ -6,13 +6,12 @@ import re
 from typing import Protocol
 
 from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
-from wasmtime import _bindings as c
 from wasmtime import component as wc
 
-from go_ent.sandbox.worker.binding import Functions, TextFunction
 from go_ent.sandbox.worker.end import End, Stop
 from go_ent.sandbox.worker.memory import MemoryMeter, own_map
 from go_ent.sandbox.worker.seam import Seam
+from go_ent.sandbox.worker.wasmtime_adapter import Functions, TextFunction, set_stacks
 
 STACK_BYTES = 16 << 20
 THREAD_STACK_BYTES = 64 << 20
@@ -29,11 +28,7 @@ def configuration(*, fuel: bool, epochs: bool) -> Config:
     config.epoch_interruption = epochs
     # Large enough that CPython notices by itself that its own stack, of 1 MiB in linear memory, is exhausted:
     # then it raises. Guests run in threads whose stack is larger still.
-    # wasmtime insists that its other kind of stack, which is never made here, be larger still.
-    c.wasmtime_config_async_stack_size_set(config.ptr(), 2 * STACK_BYTES)
-    config.max_wasm_stack = STACK_BYTES
-    # Without it every call runs on a stack of its own, made and thrown away for each guest.
-    c.wasmtime_config_concurrency_support_set(config.ptr(), False)
+    set_stacks(config, STACK_BYTES)
     return config
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from go_ent.engine.adapters.uvicorn_adapter import HttpProtocol
 
 ROOM = 64  # connections that rest, beside all that are in use
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
@@ -60,7 +60,7 @@ class Lobby:
             self._resting.pop(connection.whose, None)
 
 
-class Connection(H11Protocol):
+class Connection(HttpProtocol):
     """uvicorn's own, in a lobby, and with a time for a request's head. Requests find it in their scope's state.
 
     Without these, who says nothing takes all the files that a process may open, and who sends a byte now and then is

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import logging
 import re
 import resource
 import socket
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import set_http_request
-from mcp.server import Server
-from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
-from mcp.server.streamable_http import StreamableHTTPServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from go_ent.composer.errors import ConfigError
+from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
+from go_ent.engine.adapters.mcp_adapter import SharedSessions
+from go_ent.engine.adapters.uvicorn_adapter import WebServer
 from go_ent.engine.core.config import ServeConfig
 from go_ent.engine.core.errors import BadAddress
 from go_ent.engine.server.calls.callers import NOBODY, become
@@ -35,7 +32,6 @@ from go_ent.engine.server.http.connections import ROOM, Lobby, protocol
 from go_ent.engine.server.http.gate import MCP, Gate, Rules
 from go_ent.engine.server.http.metrics import Metrics
 from go_ent.engine.server.http.tokens import Tokens, names_of, read_tokens
-from go_ent.sandbox.host.sharing import Shares
 from go_ent.waiting import first_of
 
 if TYPE_CHECKING:
@@ -172,9 +168,9 @@ async def serve(
     config = engine.config.serve
     callers = max(1, len(rules.tokens.known))
     composer.box.callers = callers
-    manager = _Sessions(
+    manager = SharedSessions(
         callers,
-        server._mcp_server,
+        lowlevel_of(server),
         # The gate has seen to it; and more strictly.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=rules.max_bytes,
@@ -195,7 +191,7 @@ async def serve(
     admission = Admission.of(most, max(config.max_waiting_bytes, 2 * callers * rules.max_bytes), callers)
     lobby = Lobby(most + ROOM, rules.read_s)
     gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version), admission, lobby)
-    web = _Web(
+    web = WebServer(
         uvicorn.Config(
             gate,
             http=protocol(lobby),
@@ -213,6 +209,7 @@ async def serve(
             timeout_graceful_shutdown=1,
         ),
         started,
+        WAITING,
     )
     asyncio.get_running_loop().set_exception_handler(_accepting)
     async with manager.run():
@@ -228,11 +225,10 @@ async def serve(
                 serving.result()
 
 
-async def _end(web: _Web, gate: Gate, engine: Engine) -> None:
+async def _end(web: WebServer, gate: Gate, engine: Engine) -> None:
     """Let nobody in, have what runs stop and say so, then end what is still open."""
     gate.closing = True
-    for listening in web.servers:
-        listening.close()
+    web.stop_listening()
     await end_calls(engine)
     await gate.close()
 
@@ -243,35 +239,3 @@ def _accepting(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None
         log.debug("a connection could not be taken: %s", context.get("exception"))
     else:
         loop.default_exception_handler(context)
-
-
-class _Sessions(StreamableHTTPSessionManager):
-    """The library's own, of which no client can hold so many that there are none for the others."""
-
-    def __init__(self, callers: int, app: Server[Any], *, max_sessions: int, **options: Any) -> None:
-        super().__init__(app, max_sessions=max_sessions, **options)
-        self._shares = Shares(max_sessions, lambda: callers)
-
-    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        self._shares.held = Counter(owner["client_id"] for owner in self._session_owners.values())
-        if requestor is not None and not self._shares.room(requestor["client_id"]):
-            return None
-        return super()._admit_session(requestor)
-
-
-class _Web(uvicorn.Server):
-    """Signals are the command's business; *started* is told when it listens."""
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._started = started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listening in sockets or ():
-            listening.listen(WAITING)
-        self._started()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

@@ -32,6 +32,8 @@ from mcp_types import CallToolRequestParams, SubscriptionsListenRequestParams, S
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from go_ent.composer.project.items import apart
+from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
+from go_ent.engine.adapters.mcp_adapter import connection_of
 from go_ent.engine.server.calls.callers import Caller, current
 from go_ent.engine.server.tools.named import NamedTools, stamps_of
 
@@ -55,7 +57,7 @@ def add(server: FastMCP, tools: NamedTools) -> None:
     changes = Changes(tools)
     server.add_provider(changes)
     server.add_middleware(_AtOnce(changes))
-    lowlevel = server._mcp_server
+    lowlevel = lowlevel_of(server)
     lowlevel.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, changes.listen)
     lowlevel.middleware.append(changes.connected)
 
@@ -126,7 +128,7 @@ class Changes(Provider):
         return answer
 
     def _tell_connection(self, context: Context) -> None:
-        session, connection = context.session, context.session._connection
+        session, connection = context.session, connection_of(context.session)
         if not connection.has_standalone_channel or connection.state.get("go-ent/changes"):
             return
         connection.state["go-ent/changes"] = True

@@ -1,4 +1,5 @@
-"""wasmtime's component calls without its type look-ups.
+"""wasmtime's private parts that we use: component calls without its type look-ups, and settings that it has no
+property for.
 
 wasmtime's Python binding asks for the types of a function at every call, which is most of what a crossing costs.
 Our world's types are fixed and few (strings, integers, one record, one byte list), so the values are read and
@@ -12,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from wasmtime import Store, WasmtimeError
+from wasmtime import Config, Store, WasmtimeError
 from wasmtime import _bindings as c
 from wasmtime import _ffi as ffi
 from wasmtime import component as wc
@@ -108,7 +109,7 @@ class Functions:
         encoded = name.encode()
         error = _add_func(ctypes.cast(instance.ptr(), ctypes.c_void_p), encoded, len(encoded), pointer, None, None)
         if error:
-            raise WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(c.wasmtime_error_t)))
+            raise _error(error)
 
     def text_to_text(self, instance: wc.LinkerInstance, name: str, function: Callable[[bytes], bytes]) -> None:
         """`func(string) -> string`, as UTF-8 bytes."""
@@ -197,6 +198,19 @@ _LIST_KIND = bytes([_LIST])
 _BYTE_VALUE = bytes([_U8]) + bytes(VAL_SIZE - 1)
 
 
+def set_stacks(config: Config, size: int) -> None:
+    """How much stack a guest's calls have."""
+    # wasmtime insists that its other kind of stack, which is never made here, be larger still.
+    c.wasmtime_config_async_stack_size_set(config.ptr(), 2 * size)
+    config.max_wasm_stack = size
+    # Without it every call runs on a stack of its own, made and thrown away for each guest.
+    c.wasmtime_config_concurrency_support_set(config.ptr(), False)
+
+
+def _error(pointer: int) -> WasmtimeError:
+    return WasmtimeError._from_ptr(ctypes.cast(pointer, ctypes.POINTER(c.wasmtime_error_t)))
+
+
 def _take_string(value: int) -> bytes:
     size, data = _VEC.unpack(_string_at(value + _OF, 16))
     text = _string_at(data, size) if size else b""
@@ -222,5 +236,5 @@ class TextFunction:
         finally:
             _vec_delete(at + _OF)
         if error:
-            raise WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(c.wasmtime_error_t)))
+            raise _error(error)
         return _take_string(answer_at)

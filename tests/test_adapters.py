@@ -1,0 +1,166 @@
+"""Canaries: what we use of other libraries that they do not promise to keep. One that fails says which has changed."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import ctypes
+import inspect
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import uvicorn
+import wasmtime
+from fastmcp import FastMCP
+from mcp.server import Server
+from mcp.server.session import ServerSession
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+from wasmtime import _bindings, _ffi, component
+
+from tests.support import ROOT
+from tests.test_rooms import PACKAGES
+
+ADAPTERS = {
+    "wasmtime": "sandbox/worker/wasmtime_adapter.py",
+    "fastmcp": "engine/adapters/fastmcp_adapter.py",
+    "mcp": "engine/adapters/mcp_adapter.py",
+    "uvicorn": "engine/adapters/uvicorn_adapter.py",
+}
+
+
+def check(library: str, owner: object, *names: str) -> None:
+    what = getattr(owner, "__name__", type(owner).__name__)
+    gone = [name for name in names if not hasattr(owner, name)]
+    assert not gone, f"{library} {version(library)}: {what} has no {', '.join(gone)} any more; see {ADAPTERS[library]}"
+
+
+def check_parameters(library: str, function: Callable[..., object], *names: str) -> None:
+    there = list(inspect.signature(function).parameters)
+    assert there == list(names), (
+        f"{library} {version(library)}: {function.__qualname__} takes {there} now; see {ADAPTERS[library]}"
+    )
+
+
+def test_fastmcp_has_the_server_below_it() -> None:
+    server = FastMCP("canary")
+    check("fastmcp", server, "_mcp_server")
+    check("fastmcp", server._mcp_server, "add_request_handler", "middleware")
+
+
+def test_mcp_says_who_owns_sessions() -> None:
+    manager = StreamableHTTPSessionManager(Server("canary"))
+    check("mcp", manager, "_session_owners", "_admit_session")
+    check_parameters("mcp", StreamableHTTPSessionManager._admit_session, "self", "requestor")
+    assert not manager._session_owners
+
+
+def test_mcp_has_the_connection_of_a_session() -> None:
+    assert "self._connection = " in inspect.getsource(ServerSession.__init__), (
+        f"mcp {version('mcp')}: ServerSession has no _connection any more; see {ADAPTERS['mcp']}"
+    )
+
+
+async def test_uvicorn_has_the_parts_of_a_connection() -> None:
+    async def app(scope: object, receive: object, send: object) -> None: ...
+
+    config = uvicorn.Config(app, lifespan="off")
+    protocol = H11Protocol(config, ServerState(), {}, asyncio.get_running_loop())
+    check("uvicorn", protocol, "app_state", "cycle", "timeout_keep_alive_task", "loop", "transport")
+    check("uvicorn", protocol, "connection_made", "data_received", "connection_lost")
+    check("uvicorn", uvicorn.Server(config), "startup", "capture_signals", "should_exit", "started")
+    assert "servers" in uvicorn.Server.__annotations__ or "self.servers" in inspect.getsource(uvicorn.Server), (
+        f"uvicorn {version('uvicorn')}: Server has no servers any more; see {ADAPTERS['uvicorn']}"
+    )
+
+
+def test_wasmtime_has_the_c_interface() -> None:
+    check("wasmtime", wasmtime.WasmtimeError, "_from_ptr")
+    check("wasmtime", wasmtime.Store, "_context")
+    tree = ast.parse((ROOT / ADAPTERS["wasmtime"]).read_text(encoding="utf-8"))
+    used = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "c"
+    }
+    assert used
+    check("wasmtime", _bindings, *sorted(used))
+    functions = {
+        node.slice.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "_dll"
+        and isinstance(node.slice, ast.Constant)
+    }
+    assert functions
+    check("wasmtime", _ffi.dll, *sorted(map(str, functions)))
+    assert "self._func" in inspect.getsource(component.Func) or "_func" in component.Func.__annotations__, (
+        f"wasmtime {version('wasmtime')}: component.Func has no _func any more; see {ADAPTERS['wasmtime']}"
+    )
+
+
+def test_wasmtimes_values_are_laid_out_as_we_write_them() -> None:
+    value = _bindings.wasmtime_component_val_t
+    assert (value.kind.offset, value.of.offset, ctypes.sizeof(value)) == (0, 8, 32), (
+        f"wasmtime {version('wasmtime')}: its component values are laid out in another way; see {ADAPTERS['wasmtime']}"
+    )
+
+
+# Private names of our own that another module of the same room uses, and what the standard library documents.
+KNOWN = {"sandbox/host/session.py": {"_run", "_loop"}, "engine/prompts/templating.py": {"_generate"}}
+DOCUMENTED = {"_exit"}
+
+
+def foreign(path: Path) -> set[str]:
+    """Private names that a module takes from elsewhere: what it imports, and attributes that it defines nowhere."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names, defined, used = set[str](), set[str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names |= {part for alias in node.names for part in (*(node.module or "").split("."), alias.name)}
+        elif isinstance(node, ast.Import):
+            names |= {part for alias in node.names for part in alias.name.split(".")}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            defined.add(node.target.id)
+        elif isinstance(node, ast.Attribute):
+            inherited = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
+            if isinstance(node.ctx, ast.Store) and not inherited:
+                defined.add(node.attr)
+            elif inherited or not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+                used.add(f"super.{node.attr}" if inherited else node.attr)
+    used = {name.removeprefix("super.") for name in used if name.startswith("super.") or name not in defined}
+    return {name for name in names | used if name.startswith("_") and not name.startswith("__")}
+
+
+def test_private_parts_of_libraries_are_used_by_their_adapters_alone() -> None:
+    adapters = {ROOT / path for path in ADAPTERS.values()}
+    assert {path for path in adapters if foreign(path)} >= adapters - {ROOT / ADAPTERS["uvicorn"]}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            name = str(path.relative_to(ROOT))
+            if path not in adapters and not name.startswith("sandbox/guest/"):
+                assert not foreign(path) - DOCUMENTED - KNOWN.get(name, set()), (
+                    f"{name}: what a library does not promise to keep belongs in an adapter"
+                )
+                assert "H11Protocol" not in path.read_text(encoding="utf-8"), name
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from wasmtime import _bindings",
+        "import mcp._parts",
+        "def f(server): return server._mcp_server",
+        "class A(B):\n    def _x(self): return super()._x()",
+    ],
+)
+def test_a_new_use_is_noticed(tmp_path: Path, code: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(code)
+    assert foreign(path)
