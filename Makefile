@@ -5,8 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 PINNED := $(PIP) --require-hashes --requirement
+PYTEST := $(BIN)/python -m pytest -q
+SPREAD := -n 3 --dist worksteal
+EVERYDAY := not long and not real and not more
+ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
+PYTHONS ?= 3.11 3.12 3.13
 
-.PHONY: help demo docs site test test-all test-long test-real fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick image clean
+# Without bytecode every process compiles all it imports: half of the suite's time.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo docs site test test-more test-all test-long test-real test-pythons coverage fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,9 +32,13 @@ image: $(STAMP)  ## build the guest image, if it is not there
 demo: image  ## a composed example in the sandbox: result, usage, and a refused escape
 	@$(BIN)/python -m examples.demo
 
-test: image  ## the everyday suite; what looks at clocks and limits alone, the rest in three processes
-	$(BIN)/python -m pytest -q -m "not long and not real" tests/sandbox tests/security/test_bridge.py
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not long and not real" --ignore tests/sandbox --ignore tests/security/test_bridge.py
+test: image  ## the everyday suite, in three processes; then, alone, what looks at clocks and CPU
+	$(PYTEST) $(SPREAD) -m "$(EVERYDAY) and not alone"
+	$(PYTEST) -m "$(EVERYDAY) and alone" $(ALONE)
+
+test-more: image  ## repeats of it: the older protocol, the second way to run a guest, mutated bytes
+	$(PYTEST) $(SPREAD) -m "more and not long and not real and not alone"
+	$(PYTEST) -m "more and not long and not real and alone" $(ALONE)
 
 test-long: image  ## the long tests: soak, clean installs, package images
 	$(BIN)/python -m pytest -q -m long --timeout 1200
@@ -38,7 +50,16 @@ fuzz: image  ## every parser of bytes from outside, under atheris for a minute e
 	@$(PINNED) tests/fuzz/requirements.txt
 	$(BIN)/python -m tests.fuzz.drive $(FUZZ)
 
-test-all: test test-long test-real  ## all three
+test-pythons:  ## the everyday suite on those of Python 3.11, 3.12 and 3.13 that are there; PYTHONS="3.13" for some
+	@.ci/pythons $(PYTHONS)
+
+coverage: image  ## branches that `make test` and `make test-more` take, by package: docs/coverage.md
+	@rm -rf .coverage-data
+	$(BIN)/python -m coverage run -m pytest -q $(SPREAD) -m "not long and not real and not alone"
+	$(BIN)/python -m coverage run -m pytest -q -m "not long and not real and alone" $(ALONE)
+	@$(BIN)/python .ci/covered.py
+
+test-all: test test-more test-long test-real  ## all four
 
 soak: image  ## 20,000 runs by 8 clients in one server, a part of them bad in every way; half an hour; RUNS=400 for fewer
 	$(BIN)/python -m benchmarks.soak --runs $(or $(RUNS),20000) --clients $(or $(CLIENTS),8) $(if $(RUNS),,--save)
@@ -100,4 +121,4 @@ site: $(STAMP)  ## the documentation as a site, in site/; a dead link fails
 	@echo "open site/index.html"
 
 clean:  ## remove what set-up and builds have made here
-	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-3.* .coverage-data build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

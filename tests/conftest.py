@@ -11,6 +11,9 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
+from tests.support.skips import pytest_make_collect_report, pytest_runtest_makereport
+
+__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 
 
 def add(a: int, b: int) -> int:
