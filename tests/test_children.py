@@ -5,10 +5,9 @@ looked at.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from go_ent import composer, engine, sandbox
 
@@ -83,9 +82,14 @@ def _starts(name: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(("name", "path"), [pytest.param(*one, id=one[0]) for one in files()])
-def test_processes_are_started_in_one_place(name: str, path: Path) -> None:
-    assert set(used(ast.parse(path.read_text(encoding="utf-8")))) <= STARTS.get(name, set())
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_processes_are_started_in_one_place() -> None:
+    for name, path in files():
+        assert set(used(parsed(path))) <= STARTS.get(name, set()), name
 
 
 def test_other_ways_would_be_seen() -> None:
@@ -156,7 +160,7 @@ def test_fastmcp_is_never_imported_with_the_settings_of_a_folder() -> None:
     assert loads
     for name, path in files():
         look = _Fastmcp()
-        look.visit(ast.parse(path.read_text(encoding="utf-8")))
+        look.visit(parsed(path))
         if name == "engine/server/__init__.py" or not name.startswith(
             ("engine/server/", "composer/sources/fastmcp_loading")
         ):

@@ -21,6 +21,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.pages import BLOCKS, COMMANDS, Command
+from tests.support.shell import go_ent
 
 ID = re.compile(r"\b01[0-9a-f]{6}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{4}")
@@ -35,6 +36,32 @@ def test_make_demo() -> None:
     assert all(word in done.stdout for word in ("status  completed", "usage", "status  refused"))
 
 
+def plain(command: str) -> list[str]:
+    """The arguments of a single `go-ent`; none where a shell has more to do than to split words."""
+    unquoted = re.sub(r"'[^']*'" + r'|"[^"$`\\]*"', "", command)
+    alone = command.startswith("go-ent ") and not re.search(r"[|&;<>$`*?~\\#=\"'\n]", unquoted)
+    return shlex.split(command)[1:] if alone else []
+
+
+def test_only_what_needs_no_shell_is_run_without_one() -> None:
+    assert plain("""go-ent exec -c "sum([1, 2])" --input '{"a": "$b"}'""") == [
+        "exec",
+        "-c",
+        "sum([1, 2])",
+        "--input",
+        '{"a": "$b"}',
+    ]
+    for command in (
+        "go-ent init | tail",
+        "X=1 go-ent ps",
+        "ls",
+        'go-ent exec -c "$CODE"',
+        "go-ent ps > x",
+        "go-ent a &",
+    ):
+        assert plain(command) == []
+
+
 @dataclass
 class Folder:
     """Where a page's commands run."""
@@ -45,7 +72,10 @@ class Folder:
     going: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def run(self, command: str) -> str:
-        shell = ["bash", "-c", f"{{ {self.real(command)}\n}} 2>&1"]
+        if arguments := plain(real := self.real(command)):
+            done = go_ent(*arguments, cwd=self.path, env=self.environment, merged=True)
+            return done.stdout.decode()
+        shell = ["bash", "-c", f"{{ {real}\n}} 2>&1"]
         done = subprocess.run(
             shell,
             capture_output=True,
@@ -101,47 +131,43 @@ class Folder:
             late.cancel()
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Folder]]:
-    """A folder for each page, with the files that the page shows."""
-    made: dict[str, Folder] = {}
-    for page in {command.page for command in COMMANDS}:
-        above = tmp_path_factory.mktemp("page")
-        (above / "project").mkdir()
-        go_ent = above / "go-ent"
-        go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
-        go_ent.chmod(0o700)
-        path = f"{above}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PATH": path,
-            "GO_ENT_DATA": str(above / "user"),
-            "HOME": str(above),
-        }
-        environment.setdefault("GO_ENT_CACHE", str(Path.home() / ".cache" / "go-ent"))
-        made[page] = Folder(above / "project", environment)
+@pytest.fixture
+def folder(page: str, tmp_path: Path) -> Iterator[Folder]:
+    """Where a page's commands run, with the files that the page shows."""
+    (tmp_path / "project").mkdir()
+    command = tmp_path / "go-ent"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
+    command.chmod(0o700)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "GO_ENT_DATA": str(tmp_path / "user"),
+        "HOME": str(tmp_path),
+    }
+    environment.setdefault("GO_ENT_CACHE", str(Path.home() / ".cache" / "go-ent"))
     for block in BLOCKS:
-        if block.is_file and block.page in made:
-            file = made[block.page].path / block.rest
+        if block.is_file and block.page == page:
+            file = tmp_path / "project" / block.rest
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.text, encoding="utf-8")
-    yield made
-    for folder in made.values():
-        folder.end()
+    folder = Folder(tmp_path / "project", environment)
+    yield folder
+    folder.end()
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.is_real], ids=str)
-def test_console_command(command: Command, folders: dict[str, Folder]) -> None:
-    folder = folders[command.page]
-    lines = command.output.count("\n")
-    printed = folder.start(command.text, lines) if command.text.endswith("&") else folder.run(command.text)
-    expected = ID.sub("ID", PORT.sub(lambda found: folder.ports.get(found[0], found[0]), command.output))
-    printed += "" if printed.endswith("\n") or not printed else "\n"
-    pattern = ".*".join(map(re.escape, expected.split("…")))
-    assert re.fullmatch(pattern, ID.sub("ID", printed)), (
-        f"{command.where}: {command.text}\nprinted:\n{printed}\nis shown as:\n{command.output}"
-    )
+@pytest.mark.parametrize("page", dict.fromkeys(command.page for command in COMMANDS if not command.is_real))
+def test_console_commands(page: str, folder: Folder) -> None:
+    """In the order of the page: a command finds what the ones before it have made."""
+    for command in [command for command in COMMANDS if command.page == page and not command.is_real]:
+        lines = command.output.count("\n")
+        printed = folder.start(command.text, lines) if command.text.endswith("&") else folder.run(command.text)
+        expected = ID.sub("ID", PORT.sub(lambda found: folder.ports.get(found[0], found[0]), command.output))
+        printed += "" if printed.endswith("\n") or not printed else "\n"
+        pattern = ".*".join(map(re.escape, expected.split("…")))
+        assert re.fullmatch(pattern, ID.sub("ID", printed)), (
+            f"{command.where}: {command.text}\nprinted:\n{printed}\nis shown as:\n{command.output}"
+        )
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one.is_real], ids=str)

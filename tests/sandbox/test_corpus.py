@@ -80,14 +80,11 @@ def test_hostile_code_is_refused_or_fails_safely(corpus_box: Sandbox, path: Path
             assert run.error.source_line is not None
 
 
-@pytest.mark.parametrize("path", EVERYDAY + REFUSED, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_head_is_complete(path: Path) -> None:
-    fields = head(path)
-    assert "expect" in fields
-    if path.parent.name == "refused":
-        assert fields["expect"] in get_args(Status)
-    else:
-        json.loads(fields["expect"])
+def test_every_head_is_complete() -> None:
+    for path in EVERYDAY:
+        json.loads(head(path)["expect"])
+    for path in REFUSED:
+        assert head(path)["expect"] in get_args(Status), path
 
 
 def test_corpus_is_large_enough() -> None:

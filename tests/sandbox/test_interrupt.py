@@ -55,6 +55,7 @@ class TestInterrupt:
         assert run.error.message == "the run was interrupted"
         assert took < 10.0  # the benchmark has the figure
 
+    @pytest.mark.alone
     @pytest.mark.parametrize("place", ["loop", "sum", "regex", "catch-all", "tasks"])
     def test_cpu_use_really_stops(self, box: Sandbox, place: str) -> None:
         async def main() -> float:
@@ -104,6 +105,7 @@ class TestInterrupt:
 
 
 class TestCancel:
+    @pytest.mark.alone
     @pytest.mark.parametrize("place", ["loop", "sleep", "tool", "gather", "sum"])
     def test_cancelling_the_task_ends_the_run(self, box: Sandbox, place: str) -> None:
         async def main() -> float:

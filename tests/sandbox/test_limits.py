@@ -34,6 +34,7 @@ WAITS = {
 
 
 class TestTime:
+    @pytest.mark.alone
     @pytest.mark.parametrize("name", SPINS)
     def test_cpu_limit(self, box: Sandbox, name: str) -> None:
         run = box.run_sync(SPINS[name], limits={"cpu_s": 0.2})
@@ -54,6 +55,7 @@ class TestTime:
         assert 0.2 < time.monotonic() - started < 10.0
         assert box.run_sync("1").result == 1
 
+    @pytest.mark.alone
     def test_cpu_time_is_the_guests_own(self, process_box: Sandbox) -> None:
         """Five spinning guests on fewer cores: each gets its full share before it is stopped."""
 
@@ -64,11 +66,13 @@ class TestTime:
             assert run.status == "cpu_limit"
             assert 380 < run.usage.cpu_ms < 800
 
+    @pytest.mark.alone
     def test_waiting_costs_no_cpu(self, box: Sandbox) -> None:
         run = box.run_sync("import time\ntime.sleep(0.4)\nawait tools.nap(0.2)", limits={"cpu_s": 0.2})
         assert run.status == "completed", run.error
         assert run.usage.cpu_ms < 100
 
+    @pytest.mark.alone
     def test_a_tools_cpu_is_not_the_guests(self, thread_box: Sandbox) -> None:
         def burn() -> int:
             end = time.thread_time() + 0.3

@@ -58,7 +58,9 @@ HOSTILE: dict[str, tuple[str | bytes, set[str]]] = {
 ENDLESS = {"catches everything", "prints for ever", "finalizer loops"}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.alone) if "tool" in name else name for name in HOSTILE]
+)
 def test_clear_status_and_the_next_run_works(box: Sandbox, name: str) -> None:
     code, statuses = HOSTILE[name]
     run = box.run_sync(
@@ -99,6 +101,7 @@ def hammer(box: Sandbox, rounds: int) -> tuple[tuple[int, int, int], tuple[int, 
     return before, footprint()
 
 
+@pytest.mark.alone
 def test_nothing_leaks(box: Sandbox) -> None:
     (memory, threads, fds), (memory_after, threads_after, fds_after) = hammer(box, 3)
     assert threads_after <= threads + 4
@@ -106,6 +109,7 @@ def test_nothing_leaks(box: Sandbox) -> None:
     assert memory_after < memory + (80 << 20)
 
 
+@pytest.mark.alone
 @pytest.mark.long
 def test_nothing_leaks_in_500_runs(box: Sandbox) -> None:
     (memory, threads, fds), (memory_after, threads_after, fds_after) = hammer(box, 20)

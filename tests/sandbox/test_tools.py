@@ -130,6 +130,7 @@ class TestConcurrency:
         )
         assert box.run_sync(code).result is True
 
+    @pytest.mark.alone
     def test_sleep_is_real(self, box: Sandbox) -> None:
         run = box.run_sync("import time\nt = time.monotonic()\ntime.sleep(0.1)\n0.09 < time.monotonic() - t")
         assert run.result is True
@@ -234,6 +235,7 @@ class TestLimits:
         assert run.status == "paused"
         assert [(p.tool, p.arguments, p.reason) for p in run.pending] == [("guarded", {"amount": 50}, "more than ten")]
 
+    @pytest.mark.alone
     @pytest.mark.parametrize("call", ["tools.nap(2)", "tools.echo('x', delay=20)"])
     def test_timeout_while_a_tool_is_awaited(self, box: Sandbox, call: str) -> None:
         started = time.monotonic()

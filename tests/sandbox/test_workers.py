@@ -45,6 +45,7 @@ def cpu_of(pid: int) -> float:
 
 
 class TestDeath:
+    @pytest.mark.alone
     def test_a_killed_worker_costs_only_its_run(self) -> None:
         async def main() -> tuple[Run, list[Run], Run]:
             async with Sandbox(workers=4) as box:
@@ -111,6 +112,7 @@ class TestDeath:
 
 
 class TestPool:
+    @pytest.mark.alone
     def test_workers_are_bounded_and_closed(self) -> None:
         async def main() -> None:
             async with Sandbox(workers=3) as box:
@@ -124,6 +126,7 @@ class TestPool:
             time.sleep(0.05)
         assert len(children()) == before
 
+    @pytest.mark.alone
     def test_idle_workers_use_no_cpu(self, process_box: Sandbox) -> None:
         process_box.run_sync("1")
         time.sleep(0.3)

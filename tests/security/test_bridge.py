@@ -70,6 +70,7 @@ class TestMessages:
     def test_a_wait_for_ever_is_a_timeout(self, box: Sandbox, wait: str) -> None:
         assert hostile(box, f"door.exchange({wait!r} + '\\n')", timeout_s=0.3).status == "timeout"
 
+    @pytest.mark.alone
     @attack("bridge", "messages of megabytes")
     @pytest.mark.parametrize(
         "code",
@@ -96,6 +97,7 @@ class TestMessages:
             [],
         )
 
+    @pytest.mark.alone
     @attack("bridge", "crossings without end")
     def test_a_flood_of_crossings_is_only_cpu(self, box: Sandbox) -> None:
         assert hostile(box, "while True: door.exchange('0\\n')", cpu_s=0.3, timeout_s=5).status == "cpu_limit"
@@ -256,6 +258,7 @@ class TestHost:
         for n, run in enumerate(asyncio.run(main())):
             assert run.result == [str(n)] * 5
 
+    @pytest.mark.alone
     @attack("resources", "results that nobody reads")
     def test_results_nobody_reads_do_not_pile_up(self) -> None:
         def big() -> str:
@@ -273,6 +276,7 @@ class TestHost:
                 assert box.run_sync(code).status == "timeout"
                 assert psutil.Process().memory_info().rss - before < 250 << 20
 
+    @pytest.mark.alone
     @attack("resources", "a message that is slow to clean")
     @pytest.mark.parametrize(
         "text", ["+/" * 40_000, "/a" * 40_000, "/" * 80_000, "a/" * 40_000, "/a/b.py" * 10_000, "C:\\" * 20_000]

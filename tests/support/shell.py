@@ -23,8 +23,16 @@ class Done:
     stderr: bytes
 
 
-def go_ent(*arguments: str, stdin: bytes = b"", cwd: Path | None = None, env: dict[str, str] | None = None) -> Done:
-    out, err = io.BytesIO(), io.BytesIO()
+def go_ent(
+    *arguments: str,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    merged: bool = False,
+) -> Done:
+    """What a command prints and its exit code; *merged*, both streams are stdout, as with `2>&1`."""
+    out = io.BytesIO()
+    err = out if merged else io.BytesIO()
     streams: dict[str, Any] = {
         "argv": ["go-ent", *arguments],
         "stdin": io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))),
@@ -41,4 +49,4 @@ def go_ent(*arguments: str, stdin: bytes = b"", cwd: Path | None = None, env: di
         except SystemExit as error:
             code = error.code
     assert isinstance(code, int)
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, out.getvalue(), b"" if merged else err.getvalue())

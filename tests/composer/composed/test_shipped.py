@@ -192,6 +192,7 @@ def test_sources_are_asked_at_the_same_time_retried_and_merged(project: Project)
     ]
 
 
+@pytest.mark.alone
 def test_several_slow_sources_take_no_longer_than_one(project: Project) -> None:
     started = time.monotonic()
     found = project.result("merge_sources", sources=["demo.slow_find"] * 8, arguments={"city": "Oslo"}, key="id")
