@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -106,11 +107,21 @@ def thread_box() -> Iterator[Sandbox]:
         yield box
 
 
-@pytest.fixture(scope="session", params=["process", "thread"])
-def box(request: pytest.FixtureRequest) -> Sandbox:
-    """Both ways to run a guest; what a test says of one holds for the other."""
-    found: Sandbox = request.getfixturevalue(f"{request.param}_box")
-    return found
+@pytest.fixture(scope="session")
+def shared_box() -> Iterator[Sandbox]:
+    """A sandbox without tools, for tests to which it is only the place where code runs."""
+    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
+        yield box
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project, and a user's folder that is nobody's."""
+    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
+    monkeypatch.delenv("GO_ENT_RUN", raising=False)
+    folder = tmp_path / "project"
+    (folder / ".go-ent").mkdir(parents=True)
+    return folder
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

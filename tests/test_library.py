@@ -29,14 +29,6 @@ def double(n: int) -> int:
 EXPORTS = json.loads((Path(__file__).parent / "exports.json").read_text())
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 @pytest.mark.parametrize("package", [go_ent, sandbox, composer, engine])
 def test_what_a_package_exports_changes_only_on_purpose(package: ModuleType) -> None:
     """A name that is added or removed here is one that programs can rely on, or no longer: `tests/exports.json` says

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from go_ent.composer import Composer
-from go_ent.sandbox import Limits, Sandbox
-
-
-@pytest.fixture(scope="session")
-def shared_box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project, and a user's folder that is nobody's."""
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
-
+from go_ent.sandbox import Sandbox
 
 Open = Callable[..., Composer]
 

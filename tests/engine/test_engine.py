@@ -34,14 +34,6 @@ from go_ent.engine.storage.journal import Journal, read_records
 from tests.support.scripted import Scripted, engine_of, fails, says
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
-
-
 def one(description: str = "do it", **fields: Any) -> Task:
     return Task.model_validate({"description": description, "strategy": "single", **fields})
 

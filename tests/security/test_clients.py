@@ -39,15 +39,6 @@ def box() -> Iterator[Sandbox]:
         yield made
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
-
-
 def serve(project: Path, box: Sandbox, work: Callable[[Composer, Engine, Scripted], Awaitable[None]]) -> None:
     agent = Scripted("claude-code")
 

@@ -36,13 +36,6 @@ def box() -> Any:
         yield box
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    (tmp_path / "project" / ".go-ent").mkdir(parents=True)
-    return tmp_path / "project"
-
-
 REACHED: list[str] = []
 
 

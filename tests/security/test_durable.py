@@ -27,26 +27,13 @@ from go_ent.engine.executions.index import SCHEMA, VERSION
 from go_ent.engine.executions.state import Environment, ExecutionState, Request, digest_of, pack
 from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
 from go_ent.engine.storage import records as reading
-from go_ent.sandbox import Limits, Run, Sandbox
+from go_ent.sandbox import Run, Sandbox
 from tests.engine.guest_runs.test_guests import World, begin, go_on, journal, live
 from tests.security.corpus import attack
 from tests.support.shell import go_ent
 
 # The guest's own door to the host, past everything that the guest's side checks.
 DOOR = 'import operator\nexchange = operator.attrgetter("__glo" + "bals__")(checkpoint)["wit_world"].exchange\n'
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as made:
-        yield made
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
 
 
 @pytest.fixture
@@ -56,12 +43,14 @@ def store(project: Path) -> Iterator[ExecutionStore]:
     made.index.close()
 
 
-def approve(project: Path, box: Sandbox, execution_id: str, call: str | None = None, *, trusted: bool = True) -> Any:
+def approve(
+    project: Path, shared_box: Sandbox, execution_id: str, call: str | None = None, *, trusted: bool = True
+) -> Any:
     async def work(engine: Engine, _: Composer) -> Any:
         engine.trusted = trusted
         return await engine.decide(execution_id, call, approved=True)
 
-    return live(project, box, World(), work)
+    return live(project, shared_box, World(), work)
 
 
 def forged(**fields: Any) -> ExecutionState:
@@ -100,23 +89,27 @@ class TestAHostileGuest:
 
     @attack("records", "one approval, used for several calls")
     @pytest.mark.parametrize(("code", "done"), TWICE, ids=["again", "at once", "one before it"])
-    def test_makes_one_call_of_one_approval(self, project: Path, box: Sandbox, code: str, done: list[str]) -> None:
+    def test_makes_one_call_of_one_approval(
+        self, project: Path, shared_box: Sandbox, code: str, done: list[str]
+    ) -> None:
         world = World()
-        run = begin(project, box, world, code=DOOR + code)
+        run = begin(project, shared_box, world, code=DOOR + code)
         if done:
             assert run.status == "paused"
-            approve(project, box, run.id)
-            run = go_on(project, box, world, run.id)
+            approve(project, shared_box, run.id)
+            run = go_on(project, shared_box, world, run.id)
         assert run.status == "crashed"
         assert run.error is not None
         assert run.error.message.endswith("the guest broke: protocol")
         assert world.done == done
 
     @attack("records", "a journal filled with calls that were never made")
-    def test_fills_no_journal_with_calls_that_it_gives_up_and_never_made(self, project: Path, box: Sandbox) -> None:
+    def test_fills_no_journal_with_calls_that_it_gives_up_and_never_made(
+        self, project: Path, shared_box: Sandbox
+    ) -> None:
         flood = "','.join(str(one) for one in range(1, 500)) + ',' + '9' * 4000"
         code = f"{DOOR}for n in range(300):\n    exchange('0\\n[[],[' + {flood} + ']]')\n"
-        run = begin(project, box, World(), code=code + "await tools.w.look(n=2)")
+        run = begin(project, shared_box, World(), code=code + "await tools.w.look(n=2)")
         assert run.error is not None
         assert run.error.message.endswith("the guest broke: protocol")
         records = [json.loads(line) for line in journal(project, run.id)]
@@ -124,9 +117,11 @@ class TestAHostileGuest:
         assert sum(map(len, journal(project, run.id))) < 20_000
 
     @attack("records", "a journal filled with one call given up")
-    def test_fills_no_journal_with_one_call_that_it_gives_up_again_and_again(self, project: Path, box: Sandbox) -> None:
+    def test_fills_no_journal_with_one_call_that_it_gives_up_again_and_again(
+        self, project: Path, shared_box: Sandbox
+    ) -> None:
         code = f"{DOOR}await tools.w.look(n=2)\nfor n in range(300):\n    exchange('0\\n[[],[1,1,1]]')\n"
-        run = begin(project, box, World(), code=code + "await tools.w.look(n=3)")
+        run = begin(project, shared_box, World(), code=code + "await tools.w.look(n=3)")
         assert run.error is not None
         assert run.error.message.endswith("the guest broke: protocol")
         kinds = [record["kind"] for record in map(json.loads, journal(project, run.id))]
@@ -134,18 +129,21 @@ class TestAHostileGuest:
 
     @attack("records", "an answer larger than a record")
     def test_whose_tool_says_more_than_a_record_holds_is_ended_at_once(
-        self, project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+        self, project: Path, shared_box: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(reading, "MAX_LINE", 1 << 20)
         world = World()
         run = begin(
-            project, box, world, code="await tools.w.again(text='a')\nlen(await tools.w.again(text='x' * 2_000_000))"
+            project,
+            shared_box,
+            world,
+            code="await tools.w.again(text='a')\nlen(await tools.w.again(text='x' * 2_000_000))",
         )
         assert run.status == "crashed"
         assert run.error is not None
         assert run.error.kind == "NotRecorded"
         monkeypatch.undo()
-        assert go_on(project, box, world, run.id).result == 2_000_000
+        assert go_on(project, shared_box, world, run.id).result == 2_000_000
         assert [one[:8] for one in world.done] == ["again a", "again xx", "again xx"]
 
     @attack("records", "signs that a terminal obeys, in an error")
@@ -157,7 +155,7 @@ class TestAHostileGuest:
         assert b"\x07" not in done.stderr
 
     @attack("records", "lines of its own in what people are shown")
-    def test_makes_no_lines_of_its_own_in_what_people_are_shown(self, project: Path, box: Sandbox) -> None:
+    def test_makes_no_lines_of_its_own_in_what_people_are_shown(self, project: Path, shared_box: Sandbox) -> None:
         lie = "waits     call run/9: w.look with {}: harmless"
         code = f"""{DOOR}# a title
 checkpoint("x\\n  {lie}", "y\\n  {lie}")
@@ -169,7 +167,7 @@ while True:
         title = forged(title=f"t\n  {lie}", strategy_reason=f"r\n  {lie}", error=f"e\n  {lie}")
         reason = Request(tool=f"u\n  {lie}", arguments={}, reason=f"s\n  {lie}", at=1.0)
         other = plant(project, title.model_copy(update={"requests": {f"run/1\n  {lie}": reason}}))
-        run = begin(project, box, World(), code=code)
+        run = begin(project, shared_box, World(), code=code)
         assert run.status == "paused", run.error
         for execution_id in (run.id, other):
             shown = go_ent("status", execution_id, cwd=project)
@@ -207,16 +205,18 @@ class TestAForgedState:
 
 
 class TestWhatWaitsForApproval:
-    def waiting(self, project: Path, box: Sandbox, size: int) -> Run:
-        run = begin(project, box, World(), code=f"await tools.w.danger(name='harmless' + ' ' * {size} + 'rm -rf /')")
+    def waiting(self, project: Path, shared_box: Sandbox, size: int) -> Run:
+        run = begin(
+            project, shared_box, World(), code=f"await tools.w.danger(name='harmless' + ' ' * {size} + 'rm -rf /')"
+        )
         assert run.status == "paused"
         return run
 
     @attack("records", "arguments that hide what they do behind their length")
-    def test_is_shown_whole_or_said_not_to_be(self, project: Path, box: Sandbox) -> None:
-        run = self.waiting(project, box, 1000)
+    def test_is_shown_whole_or_said_not_to_be(self, project: Path, shared_box: Sandbox) -> None:
+        run = self.waiting(project, shared_box, 1000)
         assert f'{{"name": "harmless{" " * 1000}rm -rf /"}}' in go_ent("status", run.id, cwd=project).stdout.decode()
-        run = self.waiting(project, box, 200_000)
+        run = self.waiting(project, shared_box, 200_000)
         shown = go_ent("status", run.id, cwd=project).stdout.decode()
         assert 'with {"name": "harmless' in shown
         assert 'rm -rf /"}: calls of this tool need approval' in shown
@@ -226,8 +226,8 @@ class TestWhatWaitsForApproval:
         assert len(said["requests"]["run/1"]["arguments"]["name"]) == len("harmlessrm -rf /") + 200_000
 
     @attack("records", "a request too long to be looked at")
-    def test_is_approved_by_name_if_it_is_too_long_to_be_shown(self, project: Path, box: Sandbox) -> None:
-        run = self.waiting(project, box, 300_000)
+    def test_is_approved_by_name_if_it_is_too_long_to_be_shown(self, project: Path, shared_box: Sandbox) -> None:
+        run = self.waiting(project, shared_box, 300_000)
         assert (
             "too long to be shown (name the call to approve it)"
             in go_ent("status", run.id, cwd=project).stdout.decode()
@@ -235,10 +235,10 @@ class TestWhatWaitsForApproval:
         with pytest.raises(
             ExecutionConflict, match=r"call run/1, w\.danger, are too long to be shown: name the call to approve it"
         ):
-            approve(project, box, run.id)
-        approve(project, box, run.id, "run/1")
+            approve(project, shared_box, run.id)
+        approve(project, shared_box, run.id, "run/1")
         world = World()
-        assert go_on(project, box, world, run.id).status == "completed"
+        assert go_on(project, shared_box, world, run.id).status == "completed"
         assert len(world.done) == 1
 
     def request(self, shown: str, really: str) -> ExecutionState:
@@ -250,22 +250,26 @@ class TestWhatWaitsForApproval:
 
     @attack("records", "a request that shows another call than it makes")
     @pytest.mark.parametrize("call", [None, "run/1"])
-    def test_is_what_is_shown_or_can_not_be_approved(self, project: Path, box: Sandbox, call: str | None) -> None:
+    def test_is_what_is_shown_or_can_not_be_approved(
+        self, project: Path, shared_box: Sandbox, call: str | None
+    ) -> None:
         execution_id = plant(project, self.request("harmless", "rm -rf /"))
         with pytest.raises(ExecutionConflict, match=r"what is shown of call run/1, w\.danger, is not what it would do"):
-            approve(project, box, execution_id, call)
+            approve(project, shared_box, execution_id, call)
         world = World()
-        assert go_on(project, box, world, execution_id).status == "paused"
+        assert go_on(project, shared_box, world, execution_id).status == "paused"
         assert world.done == []
 
     @attack("records", "an approval asked for by somebody else's execution")
-    def test_of_somebody_else_is_not_approved_in_a_folder_that_nobody_trusts(self, project: Path, box: Sandbox) -> None:
+    def test_of_somebody_else_is_not_approved_in_a_folder_that_nobody_trusts(
+        self, project: Path, shared_box: Sandbox
+    ) -> None:
         theirs = plant(project, self.request("x", "x"))
         with pytest.raises(Untrusted, match="which somebody else has begun"):
-            approve(project, box, theirs, trusted=False)
+            approve(project, shared_box, theirs, trusted=False)
         assert ExecutionStore(project).load(theirs).decisions == {}
-        mine = begin(project, box, World(), code="await tools.w.danger(name='x')")
-        assert list(approve(project, box, mine.id, trusted=False).decisions) == ["run/1"]
+        mine = begin(project, shared_box, World(), code="await tools.w.danger(name='x')")
+        assert list(approve(project, shared_box, mine.id, trusted=False).decisions) == ["run/1"]
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -274,8 +278,10 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 class TestALinkedFolder:
     @attack("records", "a folder of executions that is another project's")
-    def test_is_not_followed_by_what_changes_an_execution(self, project: Path, box: Sandbox, tmp_path: Path) -> None:
-        run = begin(project, box, World(), code="await tools.w.danger(name='x')")
+    def test_is_not_followed_by_what_changes_an_execution(
+        self, project: Path, shared_box: Sandbox, tmp_path: Path
+    ) -> None:
+        run = begin(project, shared_box, World(), code="await tools.w.danger(name='x')")
         victim = project / ".go-ent" / "executions"
         other = tmp_path / "other"
         (other / ".go-ent").mkdir(parents=True)
@@ -376,24 +382,24 @@ class TestAForgedJournal:
 
     @attack("records", "a journal with forged answers, clocks and seeds")
     @pytest.mark.parametrize("what", CHANGES)
-    def test_is_refused_and_stays_as_it_is(self, project: Path, box: Sandbox, what: str) -> None:
-        whole = begin(project, box, World(), code=self.CODE)
+    def test_is_refused_and_stays_as_it_is(self, project: Path, shared_box: Sandbox, what: str) -> None:
+        whole = begin(project, shared_box, World(), code=self.CODE)
         kind, fields = self.CHANGES[what]
         self.forge(project, whole.id, kind, fields)
         world = World()
         with pytest.raises((BadState, ExecutionConflict)):
-            go_on(project, box, world, whole.id)
+            go_on(project, shared_box, world, whole.id)
         assert world.done == []
         state = ExecutionStore(project).load(whole.id)
         assert (state.status, state.resumable) == ("interrupted", True)
 
     @attack("records", "a journal with deep JSON")
-    def test_that_is_deep_is_refused(self, project: Path, box: Sandbox) -> None:
+    def test_that_is_deep_is_refused(self, project: Path, shared_box: Sandbox) -> None:
         """What was heard is looked at where a call found no tool."""
-        run = begin(project, box, World(), code="await tools.w.nothing()\nawait tools.w.put(text='a')")
+        run = begin(project, shared_box, World(), code="await tools.w.nothing()\nawait tools.w.put(text='a')")
         self.forge(project, run.id, "call", {"heard": "[" * 100_000})
         with pytest.raises((BadState, ExecutionConflict)):
-            go_on(project, box, World(), run.id)
+            go_on(project, shared_box, World(), run.id)
 
     GUEST = line(2, "guest", ',"path":"run"')
     DEEP = "[" * 300 + "]" * 300

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,27 +41,19 @@ from go_ent.engine.server.tools.definitions import (
     output,
     parameters,
 )
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.security.corpus import attack
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    (folder / ".go-ent" / "composed-tools").mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
+def project(project: Path) -> Path:
+    (project / ".go-ent" / "composed-tools").mkdir()
+    return project
 
 
 @asynccontextmanager
-async def serving(project: Path, box: Sandbox) -> AsyncIterator[tuple[Client[Any], FastMCP]]:
-    async with Composer(project, box=box) as composer, Engine(project, composer=composer) as engine:
+async def serving(project: Path, shared_box: Sandbox) -> AsyncIterator[tuple[Client[Any], FastMCP]]:
+    async with Composer(project, box=shared_box) as composer, Engine(project, composer=composer) as engine:
         server = make_server(composer, engine)
         async with Client(server) as client:
             yield client, server
@@ -113,11 +105,11 @@ OWN = ["code_execute", "tool_run", "tool_compose", "engine_status", "engine_exec
 
 @attack("paths", "a tool's file with a name of the server's own")
 async def test_no_file_takes_the_place_of_a_tool_of_the_servers_own(
-    project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+    project: Path, shared_box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TAG, "x")  # then the server has no engine_execute, and nobody else has one either
 
-    async with serving(project, box) as (client, _):
+    async with serving(project, shared_box) as (client, _):
         before = await listed(client)
         for name in OWN:
             put(project, name, tool(name))
@@ -136,8 +128,8 @@ async def test_no_file_takes_the_place_of_a_tool_of_the_servers_own(
 
 @attack("paths", "a tool composed with a name of the server's own")
 @pytest.mark.parametrize("name", OWN)
-async def test_no_client_composes_a_tool_with_such_a_name(project: Path, box: Sandbox, name: str) -> None:
-    async with serving(project, box) as (client, _):
+async def test_no_client_composes_a_tool_with_such_a_name(project: Path, shared_box: Sandbox, name: str) -> None:
+    async with serving(project, shared_box) as (client, _):
         result = await client.call_tool_mcp("tool_compose", {"source": tool(name)})
         assert result.is_error
         assert not (project / ".go-ent" / "composed-tools" / f"{name}.py").exists()
@@ -168,11 +160,11 @@ HOSTILE = {
 
 
 @attack("grants", "tools whose interfaces spoil the list")
-async def test_hostile_files_spoil_neither_the_list_nor_each_other(project: Path, box: Sandbox) -> None:
+async def test_hostile_files_spoil_neither_the_list_nor_each_other(project: Path, shared_box: Sandbox) -> None:
     for name, source in HOSTILE.items():
         put(project, name, source)
     put(project, "honest", tool("honest"))
-    async with serving(project, box) as (client, _):
+    async with serving(project, shared_box) as (client, _):
         tools = await listed(client)
         assert {"honest", "text", "words", "letters", "escapes", "many", "choices", "deep", "laughs"} <= set(tools)
         assert "x" * 60 not in tools, "with a client's name before it, models' APIs would refuse it"
@@ -253,14 +245,14 @@ def test_whatever_a_schema_says_what_is_shown_is_plain_small_and_an_object(schem
 
 
 @attack("paths", "a tool's file that is a link, served by name")
-async def test_a_link_is_not_followed(project: Path, box: Sandbox, tmp_path: Path) -> None:
+async def test_a_link_is_not_followed(project: Path, shared_box: Sandbox, tmp_path: Path) -> None:
     secret = tmp_path / "secret.py"
     secret.write_text(tool("linked", text="The secret."))
 
     (project / ".go-ent" / "composed-tools" / "linked.py").symlink_to(secret)
     (project / ".go-ent" / "composed-tools" / "passwd.py").symlink_to("/etc/passwd")
     put(project, "honest", tool("honest"))
-    async with serving(project, box) as (client, _):
+    async with serving(project, shared_box) as (client, _):
         tools = await listed(client)
         assert {"linked", "passwd", "honest"} & set(tools) == {"honest"}
         for name in ("linked", "passwd"):
@@ -271,13 +263,15 @@ async def test_a_link_is_not_followed(project: Path, box: Sandbox, tmp_path: Pat
 
 
 @attack("paths", "a store of ten thousand files")
-async def test_ten_thousand_files_hold_up_no_list(project: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ten_thousand_files_hold_up_no_list(
+    project: Path, shared_box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("go_ent.engine.server.tools.changes.PAUSE_S", 1000.0)
     folder = project / ".go-ent" / "composed-tools"
     for number in range(10_000):
         os.close(os.open(folder / f"junk_{number}.py", os.O_CREAT | os.O_WRONLY))
 
-    async with serving(project, box) as (client, server), listen(client.session, tools_list_changed=True):
+    async with serving(project, shared_box) as (client, server), listen(client.session, tools_list_changed=True):
         assert {"code_execute", "tool_run"} <= set(await listed(client))
         watch = next(provider for provider in server.providers if isinstance(provider, Changes))
         put(project, "junk_1", "# changed")
@@ -285,10 +279,13 @@ async def test_ten_thousand_files_hold_up_no_list(project: Path, box: Sandbox, m
 
 
 @attack("http", "a client that reads nothing")
-async def test_a_client_that_reads_nothing_keeps_no_other_waiting(project: Path, box: Sandbox) -> None:
+async def test_a_client_that_reads_nothing_keeps_no_other_waiting(project: Path, shared_box: Sandbox) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}}
 
-    async with serving(project, box) as (client, server), create_client_server_memory_streams() as (deaf, streams):
+    async with (
+        serving(project, shared_box) as (client, server),
+        create_client_server_memory_streams() as (deaf, streams),
+    ):
         lowlevel = server._mcp_server
         running = asyncio.create_task(lowlevel.run(*streams, lowlevel.create_initialization_options()))
         await deaf[1].send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize", params=hello)))

@@ -41,14 +41,6 @@ TOOL = '# /// tool\n# name = "{0}"\n# ///\ndef {0}() -> int:\n    """T."""\n    
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
 def victim(tmp_path: Path) -> Path:
     """A folder outside, which nothing may be written to."""
     folder = tmp_path / "victim"

@@ -32,7 +32,7 @@ from go_ent.engine.storage.claims import held_by
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.loop_checks import CommandCheck
 from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.engine.executions.test_executions import fresh
 from tests.engine.guest_runs.test_guests import World, begin, go_on, journal, live
 from tests.security.corpus import attack
@@ -40,19 +40,6 @@ from tests.security.test_durable import everything, forged, plant
 from tests.support.scripted import Scripted, engine_of
 
 PAY = "await tools.w.danger(name='pay')"
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as made:
-        yield made
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
 
 
 @pytest.fixture
@@ -89,14 +76,14 @@ def same(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def resume_untrusted(project: Path, box: Sandbox, execution_id: str) -> World:
+def resume_untrusted(project: Path, shared_box: Sandbox, execution_id: str) -> World:
     world = World()
 
     async def work(engine: Engine, _: Composer) -> None:
         engine.trusted = False
         await engine.resume_run(execution_id)
 
-    live(project, box, world, work)
+    live(project, shared_box, world, work)
     return world
 
 
@@ -104,23 +91,23 @@ class TestSeals:
     """In a folder that nobody trusts, only what this user has begun goes on."""
 
     @attack("records", "a seal taken from another execution")
-    def test_a_seal_is_of_one_execution(self, project: Path, box: Sandbox) -> None:
-        mine = begin(project, box, World(), code=PAY)
+    def test_a_seal_is_of_one_execution(self, project: Path, shared_box: Sandbox) -> None:
+        mine = begin(project, shared_box, World(), code=PAY)
         stolen = ExecutionStore(project).load(mine.id).seal
         theirs = plant(project, forged(work={"guest": {"code": PAY}}, seal=stolen))
         with pytest.raises(Untrusted, match="which somebody else has begun"):
-            resume_untrusted(project, box, theirs)
+            resume_untrusted(project, shared_box, theirs)
 
     @attack("records", "a seal of nothing, of zeros, or of no text")
     @pytest.mark.parametrize("mark", ["", "0" * 64, "\u0130" * 64, "x" * 100_000])
-    def test_a_forged_seal_is_none(self, project: Path, box: Sandbox, mark: str) -> None:
+    def test_a_forged_seal_is_none(self, project: Path, shared_box: Sandbox, mark: str) -> None:
         theirs = plant(project, forged(seal=mark))
         with pytest.raises(Untrusted, match="which somebody else has begun"):
-            resume_untrusted(project, box, theirs)
+            resume_untrusted(project, shared_box, theirs)
 
     @attack("records", "work that was exchanged under its seal")
-    def test_other_work_breaks_the_seal(self, project: Path, box: Sandbox) -> None:
-        mine = begin(project, box, World(), code=PAY)
+    def test_other_work_breaks_the_seal(self, project: Path, shared_box: Sandbox) -> None:
+        mine = begin(project, shared_box, World(), code=PAY)
 
         def exchange(record: dict[str, Any], keep_digest: bool) -> dict[str, Any]:
             if record["kind"] == "created":
@@ -134,10 +121,10 @@ class TestSeals:
 
         rewrite(project, mine.id, lambda record: exchange(record, keep_digest=True))
         with pytest.raises(ExecutionConflict, match="its work is not what it was"):
-            resume_untrusted(project, box, mine.id)
+            resume_untrusted(project, shared_box, mine.id)
         rewrite(project, mine.id, lambda record: exchange(record, keep_digest=False))
         with pytest.raises(Untrusted, match="which somebody else has begun"):
-            resume_untrusted(project, box, mine.id)
+            resume_untrusted(project, shared_box, mine.id)
 
     @attack("records", "a client's execution made the user's own")
     def test_whose_an_execution_is_is_under_its_seal(self) -> None:
@@ -156,59 +143,59 @@ class TestSeals:
 
 
 class TestDecisions:
-    def approved(self, project: Path, box: Sandbox) -> tuple[str, dict[str, Any]]:
+    def approved(self, project: Path, shared_box: Sandbox) -> tuple[str, dict[str, Any]]:
         """An execution whose call was approved, and the record of that."""
-        run = begin(project, box, World(), code=PAY)
+        run = begin(project, shared_box, World(), code=PAY)
 
         async def work(engine: Engine, _: Composer) -> ExecutionState:
             return await engine.decide(run.id, "run/1", approved=True)
 
-        live(project, box, World(), work)
+        live(project, shared_box, World(), work)
         (record,) = [one for one in map(json.loads, journal(project, run.id)) if one["kind"] == "decided"]
         return run.id, {name: record[name] for name in ("path", "approved", "seal")}
 
     @attack("records", "an approval replayed for another execution")
-    def test_an_approval_is_of_one_execution(self, project: Path, box: Sandbox) -> None:
-        _, decided = self.approved(project, box)
-        other = begin(project, box, World(), code=PAY)
+    def test_an_approval_is_of_one_execution(self, project: Path, shared_box: Sandbox) -> None:
+        _, decided = self.approved(project, shared_box)
+        other = begin(project, shared_box, World(), code=PAY)
         rewrite(project, other.id, same, ("decided", decided))
         world = World()
-        assert go_on(project, box, world, other.id).status == "paused"
+        assert go_on(project, shared_box, world, other.id).status == "paused"
         assert world.done == []
 
     @attack("records", "an approval replayed for another call")
-    def test_an_approval_is_of_one_call(self, project: Path, box: Sandbox) -> None:
+    def test_an_approval_is_of_one_call(self, project: Path, shared_box: Sandbox) -> None:
         code = f"{PAY}\nawait tools.w.danger(name='pay')"
-        run = begin(project, box, World(), code=code)
+        run = begin(project, shared_box, World(), code=code)
 
         async def work(engine: Engine, _: Composer) -> None:
             await engine.decide(run.id, "run/1", approved=True)
 
-        live(project, box, World(), work)
+        live(project, shared_box, World(), work)
         (record,) = [one for one in map(json.loads, journal(project, run.id)) if one["kind"] == "decided"]
         rewrite(project, run.id, same, ("decided", {"path": "run/2", "approved": True, "seal": record["seal"]}))
         world = World()
-        assert go_on(project, box, world, run.id).status == "paused"
+        assert go_on(project, shared_box, world, run.id).status == "paused"
         assert world.done == ["danger pay"]
 
     @attack("records", "a rejection turned into an approval")
-    def test_a_rejection_stays_one(self, project: Path, box: Sandbox) -> None:
-        run = begin(project, box, World(), code=PAY)
+    def test_a_rejection_stays_one(self, project: Path, shared_box: Sandbox) -> None:
+        run = begin(project, shared_box, World(), code=PAY)
 
         async def work(engine: Engine, _: Composer) -> None:
             await engine.decide(run.id, "run/1", approved=False)
 
-        live(project, box, World(), work)
+        live(project, shared_box, World(), work)
         rewrite(project, run.id, lambda record: {**record, "approved": True} if record["kind"] == "decided" else record)
         world = World()
         for path in (project / ".go-ent" / "executions").glob("index.db*"):  # which knows what was written
             path.unlink()
-        assert go_on(project, box, world, run.id).status == "paused"
+        assert go_on(project, shared_box, world, run.id).status == "paused"
         assert world.done == []
 
     @attack("records", "an approval for arguments that were exchanged after it")
-    def test_an_approval_is_of_what_was_shown(self, project: Path, box: Sandbox) -> None:
-        execution_id, _ = self.approved(project, box)
+    def test_an_approval_is_of_what_was_shown(self, project: Path, shared_box: Sandbox) -> None:
+        execution_id, _ = self.approved(project, shared_box)
 
         def steal(record: dict[str, Any]) -> dict[str, Any]:
             if record["kind"] == "created":
@@ -222,18 +209,18 @@ class TestDecisions:
         rewrite(project, execution_id, steal)
         world = World()
         with contextlib.suppress(ExecutionConflict):
-            assert go_on(project, box, world, execution_id).status != "completed"
+            assert go_on(project, shared_box, world, execution_id).status != "completed"
         assert world.done == []
 
     @attack("records", "an approval without a seal")
     @pytest.mark.parametrize("mark", [{}, {"seal": ""}, {"seal": "f" * 64}])
     def test_an_approval_that_nobody_made_counts_for_nothing(
-        self, project: Path, box: Sandbox, mark: dict[str, str]
+        self, project: Path, shared_box: Sandbox, mark: dict[str, str]
     ) -> None:
-        run = begin(project, box, World(), code=PAY)
+        run = begin(project, shared_box, World(), code=PAY)
         rewrite(project, run.id, same, ("decided", {"path": "run/1", "approved": True, **mark}))
         world = World()
-        assert go_on(project, box, world, run.id).status == "paused"
+        assert go_on(project, shared_box, world, run.id).status == "paused"
         assert world.done == []
 
 

@@ -37,14 +37,6 @@ print(json.dumps({"text": "done", "cost": int(sys.argv[1]) / 100}))
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
-
-
 def spends(cents: int, **more: Any) -> dict[str, Any]:
     argv = [sys.executable, "-c", MODEL, str(cents)]
     return {"argv": argv, "format": "json", "path": "text", "cost_usd": "cost", "stdin": True, **more}

@@ -26,7 +26,7 @@ from go_ent.engine.server import make_server
 from go_ent.engine.server.calls.sampling import sample
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.tokens import count
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.engine.context.test_context import JOIN, SUMMARY, Strict, answers, context
 from tests.engine.server.test_server import say
 from tests.support.scripted import Scripted, engine_of, fails, says
@@ -37,13 +37,9 @@ ESCAPE = "\x1b[31mred"
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    return folder
+def project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(project)
+    return project
 
 
 def begun(project: Path, *script: Any, tasks: Any = JOIN, config: dict[str, Any] | None = None, **more: Any) -> str:
@@ -220,12 +216,6 @@ def test_a_threshold_is_for_a_plan_as_for_a_task(project: Path) -> None:
 def test_the_section_keeps_nothing_else_from_running(project: Path, section: str) -> None:
     (project / ".go-ent" / "config.toml").write_text(f"[{section}]\n")
     assert text(go_ent("exec", "-c", "1 + 1")) == "2\n"
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 class TestOverMcp:

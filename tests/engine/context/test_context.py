@@ -25,7 +25,7 @@ from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.runners.base.runner import Emit
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.tokens import count
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.support.scripted import Say, Scripted, engine_of, fails, says
 
 WINDOW = 8_000
@@ -33,15 +33,6 @@ WORDS = (
     "the engine reads writes a file config runner value error status test module path budget result because then after"
 ).split()
 SUMMARY = "What the steps came to: the parser is done, and 3 tests fail."
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
 
 
 def prose(seed: object, size: int = 20_000) -> str:
@@ -551,12 +542,6 @@ def test_a_model_that_nobody_knows_is_told_of_once(project: Path, caplog: pytest
     ]
     assert len(said) == 1
     assert f"it is taken for {WINDOW} tokens" in said[0]
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 CODE = "text = await tools.summarize(text=given, max_tokens=200)\n[len(text), text]"

@@ -5,7 +5,6 @@ goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from go_ent.engine.core.models import Event
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.runners.base.runner import Emit
 from go_ent.engine.strategies import parse_plan
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.engine.context.test_context import (
     ALONE,
     CODE,
@@ -41,15 +40,6 @@ from tests.engine.context.test_context import (
 from tests.support.scripted import Say, engine_of, fails, says
 
 FIVE = [f"t{n}" for n in range(5)]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
 
 
 def takes_what_it_may(output: Say) -> Say:
@@ -432,11 +422,6 @@ def test_over_fifty_rounds_every_prompt_fits_and_has_what_is_pinned(project: Pat
 
 
 class TestTheRecord:
-    @pytest.fixture
-    def box(self) -> Iterator[Sandbox]:
-        with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-            yield box
-
     def test_has_what_guest_code_summarised(self, project: Path, box: Sandbox) -> None:
         runner = Strict(summary=says(SUMMARY, cost_usd=0.5))
 

@@ -16,11 +16,10 @@ import pytest
 from go_ent.engine import Engine, ExecutionConflict
 from go_ent.engine.context.chain import Chain
 from go_ent.engine.executions.store import ExecutionStore
-from tests.engine.context.test_context import JOIN, SUMMARY, Strict, answers, context, do, project, run
+from tests.engine.context.test_context import JOIN, SUMMARY, Strict, answers, context, do, run
 from tests.support import ROOT
 from tests.support.scripted import engine_of
 
-assert project  # a fixture
 DIES = """
 import os, signal, sys
 from pathlib import Path

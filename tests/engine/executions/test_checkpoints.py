@@ -18,7 +18,7 @@ from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import Unfinished
 from go_ent.engine.executions.tree import TreeNode, tree
 from go_ent.engine.guest_runs.batch import Batch
-from go_ent.sandbox import Limits, Run, Sandbox
+from go_ent.sandbox import Run, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.guest_runs.test_guests import World, begin, live
 from tests.support.shell import go_ent
@@ -33,19 +33,6 @@ checkpoint("half", number)
 third = await tools.w.put(text="third")
 [first, second, third, number]
 """
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as made:
-        yield made
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
 
 
 def back(

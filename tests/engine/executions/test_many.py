@@ -36,13 +36,6 @@ def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
         yield made
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
-
-
 def effects(project: Path) -> Counter[str]:
     return Counter((project / work.EFFECTS).read_text().splitlines())
 

@@ -32,15 +32,13 @@ WORK = """async def work(n: int) -> int:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    (folder / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop"]\n')
-    store = Store(folder / ".go-ent" / "composed-tools", "project")
+def project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop"]\n')
+    store = Store(project / ".go-ent" / "composed-tools", "project")
     for name, code in (("drop", DROP), ("work", WORK)):
         store.save(toolfile.read(tool(name, code)))
-    monkeypatch.chdir(folder)
-    return folder
+    monkeypatch.chdir(project)
+    return project
 
 
 def each(lines: str, *options: str) -> Done:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +25,10 @@ from go_ent.engine.executions.totals import calls_from
 from go_ent.engine.executions.tree import tree
 from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.journal import Journal
-from go_ent.sandbox import LimitError, Limits, Run, Sandbox
+from go_ent.sandbox import LimitError, Run, Sandbox
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from tests.composer.conftest import tool
 from tests.support.scripted import Scripted, says
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as made:
-        yield made
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    return folder
 
 
 class World:

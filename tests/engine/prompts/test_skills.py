@@ -26,13 +26,6 @@ tags: [python, review]
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    (tmp_path / "project").mkdir()
-    return tmp_path / "project"
-
-
 def write(project: Path, name: str, text: str | bytes, *, of_the_user: bool = False) -> Path:
     path = (project.parent / "user" if of_the_user else project / ".go-ent") / "skills" / name / "SKILL.md"
     path.parent.mkdir(parents=True)
@@ -184,6 +177,5 @@ class TestWhatIsRefused:
     def test_a_folder_of_skills_outside_of_the_project(self, project: Path, tmp_path: Path) -> None:
         (tmp_path / "outside" / "style").mkdir(parents=True)
         (tmp_path / "outside" / "style" / "SKILL.md").write_text("secret")
-        (project / ".go-ent").mkdir()
         (project / ".go-ent" / "skills").symlink_to(tmp_path / "outside")
         assert problem(project) == "it is a link that leads out of the folder of skills"

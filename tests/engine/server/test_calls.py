@@ -26,7 +26,7 @@ from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls import callers
 from go_ent.engine.tokens import count
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
 from tests.support import ROOT
@@ -40,21 +40,6 @@ DOUBLE = tool(
     examples='{"inputs": {"n": 2}, "result": 4}',
 )
 WAITS = "a = 1\nb = await tools.slow(n=1)\nc = await tools.slow(n=2)\n[a, b, c]"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 class Slow:
@@ -286,7 +271,6 @@ def test_arguments_that_do_not_fit_are_named(project: Path, box: Sandbox, mode: 
 
 
 def test_a_run_in_a_session_says_that_it_can_t_wait(project: Path, box: Sandbox) -> None:
-    (project / ".go-ent").mkdir()
     (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["slow"]\n')
 
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
@@ -519,6 +503,8 @@ def test_a_client_with_a_token_has_its_own_grants_sessions_and_executions(projec
 
 @pytest.mark.parametrize("mode", MODES)
 def test_looking_around_in_a_new_folder_writes_nothing(project: Path, box: Sandbox, mode: Mode) -> None:
+    (project / ".go-ent").rmdir()
+
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         await client.list_tools()
         for name, arguments in (

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from go_ent.engine import Engine
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls.callers import Caller, become
 from go_ent.engine.server.tools.changes import Changes
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from go_ent.sandbox.images import Image
 from tests.support import ROOT
 
@@ -34,20 +34,6 @@ COMMAND = [sys.executable, "-c", "from go_ent.engine.cli import main; main()"]
 Era = Literal["auto", "legacy"]
 ERAS: list[Era] = ["auto", "legacy"]
 WAIT_S = 30.0
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 def tool(name: str, text: str = "How long it is.") -> str:

@@ -19,7 +19,7 @@ from go_ent.engine import Engine
 from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls import callers
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.engine.server.test_server import say
 from tests.support.scripted import Scripted, engine_of, says
 
@@ -39,19 +39,9 @@ async def wipe(name: str) -> str:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    (folder / ".go-ent").mkdir(parents=True)
-    (folder / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop", "wipe"]\n')
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
+def project(project: Path) -> Path:
+    (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop", "wipe"]\n')
+    return project
 
 
 class Person:

@@ -13,7 +13,7 @@ from fastmcp import Client
 from go_ent.composer import Composer
 from go_ent.engine import Tokens
 from go_ent.engine.server import make_server
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
 from tests.support.scripted import Scripted, engine_of, fails, says
@@ -27,21 +27,6 @@ ENGINE = {
     "engine_approve",
     "engine_summarize",
 }
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 def talk(
@@ -212,7 +197,6 @@ def test_an_agent_of_ours_starts_no_agents(project: Path, box: Sandbox, monkeypa
 def test_a_call_that_waits_is_decided_and_the_run_goes_on(
     project: Path, box: Sandbox, approve: bool, result: str
 ) -> None:
-    (project / ".go-ent").mkdir(exist_ok=True)
     (project / ".go-ent" / "config.toml").write_text('[grants]\napprove = ["drop"]\n')
     drop = tool("drop", 'def drop(name: str) -> str:\n    """Drop."""\n    return f"dropped {name}"\n')
 

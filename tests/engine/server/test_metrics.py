@@ -6,8 +6,6 @@ import asyncio
 import re
 from pathlib import Path
 
-import pytest
-
 from go_ent.composer import Composer
 from go_ent.engine import Engine
 from go_ent.engine.core.models import Event, Task
@@ -42,14 +40,6 @@ def parse(text: str) -> dict[str, float]:
         assert series not in found
         found[series] = float(match[3])
     return found
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
 
 
 def test_what_was_done_is_counted(project: Path) -> None:
@@ -99,7 +89,6 @@ def test_what_was_done_is_counted(project: Path) -> None:
 
 
 def test_an_account_that_can_not_be_read_takes_nothing_else_with_it(project: Path) -> None:
-    (project / ".go-ent").mkdir()
     (project / ".go-ent" / "budget.db").write_text("no database")
 
     async def main() -> dict[str, float]:

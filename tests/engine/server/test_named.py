@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -21,24 +21,10 @@ from go_ent.engine.server import make_server
 from go_ent.engine.server.calls.callers import LOCAL, Caller, become
 from go_ent.engine.server.tools.definitions import effects
 from go_ent.engine.tokens import count
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 
 ERAS: list[Literal["auto", "legacy"]] = ["auto", "legacy"]
 RUN = "go-ent/run"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 def tool(
@@ -229,7 +215,6 @@ async def test_only_so_many_are_listed_and_all_can_be_called(project: Path, box:
 
 
 async def test_how_many_are_listed_is_the_projects_to_say(project: Path, box: Sandbox) -> None:
-    (project / ".go-ent").mkdir()
     (project / ".go-ent" / "config.toml").write_text("[serve]\nlisted = 1\n")
 
     async with serving(project, box) as (client, _, _):

@@ -17,25 +17,11 @@ from go_ent.engine import Engine
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls import callers
 from go_ent.engine.server.tools import authoring_prompt, resources
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.engine.server.test_server import say
 from tests.support.scripted import engine_of
 
 Mode = Literal["auto", "legacy"]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 @pytest.fixture(params=["auto", "legacy"])

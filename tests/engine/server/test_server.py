@@ -15,7 +15,7 @@ from fastmcp.client.transports import StdioTransport
 from go_ent.composer import Composer, FunctionSource
 from go_ent.engine import Engine
 from go_ent.engine.server import make_server
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.support import ROOT
 
 
@@ -31,20 +31,6 @@ async def triage(q: str) -> int:
     """How many hits there are."""
     return len(await tools.search(q=q))
 '''
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
 
 
 async def say(client: Client[Any], name: str, /, **arguments: Any) -> tuple[bool, Any]:
@@ -116,7 +102,6 @@ async def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto",
 
 
 async def test_a_tool_that_can_t_be_called_is_not_granted_or_not_there(project: Path, box: Sandbox) -> None:
-    (project / ".go-ent").mkdir()
     (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["web.search"]\n')
     grant_it = "name it under [grants] allow in .go-ent/config.toml"
 

@@ -32,20 +32,16 @@ TALE = tool(
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
+def project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GO_ENT_TRUST_PROJECT", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
+    return project
 
 
 def upstream(project: Path) -> Path:
     """Grant the tools of a server that can be made to die; where it notes its starts."""
     script, notes = project.parent / "bare.py", project.parent / "notes"
     script.write_text(BARE)
-    (project / ".go-ent").mkdir()
     argv = json.dumps([str(script), "ordinary", str(notes)])
     config = f'[grants]\nallow = ["*"]\n[servers.bare]\ncommand = {json.dumps(sys.executable)}\nargs = {argv}\n'
     (project / ".go-ent" / "config.toml").write_text(config)

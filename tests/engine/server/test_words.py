@@ -31,21 +31,6 @@ PAUSES = tool("pauses", 'async def pauses(n: int) -> int:\n    """Slow."""\n    
 NOBODYS = "01a1e585-0000-7000-8000-000000000000"
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_RUN", raising=False)
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def box() -> Any:
-    with Sandbox(limits=Limits(timeout_s=30, cpu_s=20)) as box:
-        yield box
-
-
 def no_commands(said: Any) -> str:
     text = said if isinstance(said, str) else json.dumps(said)
     assert "--" not in text, text

@@ -185,14 +185,6 @@ def _or_raise(value: T | Exception) -> T:
     return value
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
-    monkeypatch.delenv("GO_ENT_TRUST_PROJECT", raising=False)
-    (tmp_path / "project").mkdir()
-    return tmp_path / "project"
-
-
 def run(loop: Loop, agent: Agent, stop: asyncio.Event | None = None) -> LoopResult:
     return asyncio.run(loop.run(agent.at(loop.project), stop=stop))
 
