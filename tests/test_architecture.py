@@ -35,11 +35,11 @@ def test_the_host_never_imports_the_guest() -> None:
     for package in MAY_IMPORT:
         for path in (ROOT / package).rglob("*.py"):
             if "guest" not in path.relative_to(ROOT).parts[:-1]:
-                assert "guest" not in imports(path), path
+                names = imports(path)
+                assert not names & {"guest", "pickle", "marshal", "shelve"}, path
                 assert not re.search(
                     r"\b(exec|eval|compile|__import__)\(", re.sub(r"re\.compile\(|\w\.compile\(", "", path.read_text())
                 ), path
-                assert not imports(path) & {"pickle", "marshal", "shelve"}, path
 
 
 # Prose in any language: what is a digit there is the language's to say.

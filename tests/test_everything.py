@@ -180,6 +180,7 @@ reserve_usd = 0.10
     return Desk(folder, outside)
 
 
+@pytest.mark.more
 def test_a_graph_that_is_interrupted_killed_approved_and_resumed_loses_nothing_and_does_nothing_twice(
     desk: Desk,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -58,15 +59,22 @@ def test_each_example_is_checked() -> None:
     assert there - {"__init__", "demo"} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_example(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [name for name in EXPECTED if not name.endswith(".sh")])
+def test_example(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
+    runpy.run_module(f"examples.{name}", run_name="__main__", alter_sys=True)
+    assert capsys.readouterr().out == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", [name for name in EXPECTED if name.endswith(".sh")])
+def test_example_of_a_shell(name: str, tmp_path: Path) -> None:
     go_ent = tmp_path / "bin" / "go-ent"
     go_ent.parent.mkdir()
     go_ent.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from go_ent.engine.cli import main; main()" "$@"\n')
     go_ent.chmod(0o700)
-    command = (
-        ["sh", str(ROOT / "examples" / name)] if name.endswith(".sh") else [sys.executable, "-m", f"examples.{name}"]
-    )
+    command = ["sh", str(ROOT / "examples" / name)]
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 from tests.support import ROOT
@@ -70,7 +71,8 @@ def allowed() -> dict[str, set[str]]:
     return table
 
 
-def modules(path: Path) -> set[str]:
+@functools.cache
+def modules(path: Path) -> frozenset[str]:
     """Every module that a file imports, at the top or inside a function."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -78,7 +80,7 @@ def modules(path: Path) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 def room_of(path: Path) -> str:

@@ -17,6 +17,8 @@ from tests.faults.inside import fill, inside, make_room, read_only, small_disk
 from tests.support.serving import Served, ask, serving
 from tests.support.shell import Done, go_ent
 
+pytestmark = pytest.mark.more
+
 FULL, READ_ONLY = "No space left on device", "Read-only file system"
 PAGE = 4096  # what such a disk gives at a time
 LOOKING: tuple[tuple[str, ...], ...] = (

@@ -28,6 +28,8 @@ from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.storage import crash_points
 from tests.support.serving import MODES, Served, say, serving, talk
 
+pytestmark = pytest.mark.more
+
 PATIENCE_S = 60
 UPSTREAM = Path(__file__).parent / "upstream.py"
 CLIENTS = 4

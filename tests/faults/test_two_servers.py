@@ -19,6 +19,8 @@ from go_ent.engine.executions.store import ExecutionStore
 from tests.support.serving import Served, say, serving
 from tests.support.shell import go_ent
 
+pytestmark = pytest.mark.more
+
 AGENT = "import json; print(json.dumps({'said': 'done', 'cost': 1.0}))"
 CONFIG = f"""
 [engine]

@@ -58,6 +58,7 @@ NASTY = (
 )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", NAMES)
 def test_crashes_on_no_change_of_a_seed(name: str) -> None:
     target = targets()[name]

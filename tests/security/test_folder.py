@@ -124,7 +124,7 @@ class Place:
             yield f"{argv} is pip"
 
 
-@pytest.fixture(scope="module", params=["editable", "wheel"])
+@pytest.fixture(scope="module", params=["editable", pytest.param("wheel", marks=pytest.mark.more)])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     base = tmp_path_factory.mktemp(request.param).resolve()
     folder, owned, started = base / "folder", base / "owned", base / "started"

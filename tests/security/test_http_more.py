@@ -31,7 +31,7 @@ from tests.security.wire import (
     read,
     request,
 )
-from tests.support.serving import MODES, Mode, Served, ask, say, talk
+from tests.support.serving import ERAS, Mode, Served, ask, say, talk
 
 
 @pytest.fixture(scope="module")
@@ -397,7 +397,7 @@ class TestMoreThanWasGiven:
         assert told(BOB) == [False, False]
 
     @attack("http", "another client's execution")
-    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("mode", ERAS)
     def test_by_way_of_an_execution_of_alice_s(self, served: Served, mode: Mode) -> None:
         """Paused, with a call that needs approval: seen, approved, resumed, stopped, summed up by nobody else."""
         _, run = ask(

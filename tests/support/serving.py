@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
@@ -22,6 +23,8 @@ from tests.support.shell import COMMAND
 
 Mode = Literal["auto", "legacy"]
 MODES: tuple[Mode, ...] = ("auto", "legacy")
+# A test that both eras can run is run in the older one by `make test-more`.
+ERAS = ["auto", pytest.param("legacy", marks=pytest.mark.more)]
 PATIENCE_S = 60
 
 

@@ -256,7 +256,7 @@ class TestProcesses:
         acknowledged(store, "b", lines[3])
         assert [version.number for version in store.versions("a")] == list(range(1, 46))
 
-    @pytest.mark.parametrize("fatal", range(1, 14, 3))
+    @pytest.mark.parametrize("fatal", [1, *(pytest.param(step, marks=pytest.mark.more) for step in range(4, 14, 3))])
     def test_killed_between_any_two_steps(self, store: Store, fatal: int) -> None:
         """One writer is killed in its second version or third, another goes on: what either acknowledged is there."""
         doomed, other = writer(store.folder, "a", 0, 10, 10 + fatal), writer(store.folder, "a", 100, 5)
@@ -314,7 +314,7 @@ for turn in range(12):
 """
 
 
-@pytest.mark.parametrize("fatal", range(1, 40, 8))
+@pytest.mark.parametrize("fatal", [1, *(pytest.param(step, marks=pytest.mark.more) for step in range(9, 40, 8))])
 def test_any_mix_of_steps_by_several_processes_one_of_them_killed(store: Store, fatal: int) -> None:
     """Saved, edited, rolled back and removed by three at once, one killed at some step: what was acknowledged is
     there.

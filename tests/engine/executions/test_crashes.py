@@ -257,6 +257,7 @@ out
 
     @pytest.mark.long
     @pytest.mark.timeout(600)
+    @pytest.mark.more
     def test_twenty_times_it_ends_as_if_it_had_not_been(self, fresh: Fresh, forker: Forker) -> None:
         world = fresh()
         child = forker.start(world.project, "guest", self.CODE)
@@ -302,7 +303,10 @@ def large_plan() -> dict[str, Any]:
     return {"task": tasks, "concurrency": 3}
 
 
-@pytest.mark.parametrize("cycles", [8, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize(
+    "cycles",
+    [pytest.param(8, marks=pytest.mark.more), pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1200)])],
+)
 def test_killed_at_any_moment_again_and_again_a_graph_ends_as_if_it_had_not_been(
     fresh: Fresh, forker: Forker, box: Sandbox, cycles: int
 ) -> None:

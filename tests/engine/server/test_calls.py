@@ -31,9 +31,9 @@ from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
 from tests.support import ROOT
 from tests.support.scripted import Scripted, engine_of, says
+from tests.support.serving import ERAS
 
 Mode = Literal["auto", "legacy"]
-MODES: list[Mode] = ["auto", "legacy"]
 DOUBLE = tool(
     "double",
     'def double(n: int) -> int:\n    """Twice as much."""\n    return 2 * n\n',
@@ -87,7 +87,7 @@ def serve(
 # -- every tool
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_every_tool_answers_as_its_output_schema_says(project: Path, box: Sandbox, mode: Mode) -> None:
     """One call of each tool: it succeeds, fits its schema, and holds nothing that the schema does not name."""
     runner = Scripted("claude-code", says("the answer", cost_usd=0.5))
@@ -154,7 +154,7 @@ def test_every_tool_answers_as_its_output_schema_says(project: Path, box: Sandbo
     serve(project, box, work, runner, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_every_tool_says_what_it_does_to_the_world(project: Path, box: Sandbox, mode: Mode) -> None:
     reads = {"tool_search", "tool_schema", "tool_list", "tool_show", "tool_test", "tool_history", "tool_suggest"}
     reads |= {"engine_status", "engine_budget"}
@@ -192,7 +192,7 @@ def test_the_definitions_cost_few_tokens(project: Path, box: Sandbox) -> None:
     serve(project, box, work)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_null_stands_for_what_may_be_left_out_though_no_definition_says_so(
     project: Path, box: Sandbox, mode: Mode
 ) -> None:
@@ -233,7 +233,7 @@ def test_engine_execute_has_every_option_of_the_command_line(project: Path, box:
     serve(project, box, work)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_what_a_plan_can_t_take_is_refused(project: Path, box: Sandbox, mode: Mode) -> None:
     plan = [{"id": "a", "code": "1"}]
 
@@ -254,7 +254,7 @@ def test_what_a_plan_can_t_take_is_refused(project: Path, box: Sandbox, mode: Mo
     serve(project, box, work, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_arguments_that_do_not_fit_are_named(project: Path, box: Sandbox, mode: Mode) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         for name, arguments, expected in (
@@ -283,7 +283,7 @@ def test_a_run_in_a_session_says_that_it_can_t_wait(project: Path, box: Sandbox)
 # -- how it goes
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_long_run_tells_its_id_and_its_calls(project: Path, box: Sandbox, mode: Mode) -> None:
     told: list[tuple[float, str]] = []
     second = asyncio.Event()
@@ -306,7 +306,7 @@ def test_a_long_run_tells_its_id_and_its_calls(project: Path, box: Sandbox, mode
     serve(project, box, work, mode=mode, progress_handler=hear)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_long_task_tells_what_happens(project: Path, box: Sandbox, mode: Mode) -> None:
     runner = Scripted("claude-code", says("whole"))
     told: list[str] = []
@@ -332,7 +332,7 @@ def test_a_long_task_tells_what_happens(project: Path, box: Sandbox, mode: Mode)
 # -- cancelled, cut off
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_cancelled_run_is_interrupted_and_goes_on_later(project: Path, box: Sandbox, mode: Mode) -> None:
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         running = asyncio.create_task(say(client, "code_execute", code=WAITS))
@@ -353,7 +353,7 @@ def test_a_cancelled_run_is_interrupted_and_goes_on_later(project: Path, box: Sa
     serve(project, box, work, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_cancelled_task_is_interrupted_and_goes_on_later(project: Path, box: Sandbox, mode: Mode) -> None:
     runner = Scripted("claude-code", says("whole"))
 
@@ -380,7 +380,7 @@ async def until(engine: Engine, execution_id: str) -> Any:
     return state
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 async def test_what_was_not_waited_for_goes_on_without_its_client(project: Path, box: Sandbox, mode: Mode) -> None:
     runner = Scripted("claude-code", says("whole"))
 
@@ -501,7 +501,7 @@ def test_a_client_with_a_token_has_its_own_grants_sessions_and_executions(projec
     serve(project, box, work)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_looking_around_in_a_new_folder_writes_nothing(project: Path, box: Sandbox, mode: Mode) -> None:
     (project / ".go-ent").rmdir()
 

@@ -29,10 +29,10 @@ from go_ent.engine.server.tools.changes import Changes
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.images import Image
 from tests.support import ROOT
+from tests.support.serving import ERAS
 
 COMMAND = [sys.executable, "-c", "from go_ent.engine.cli import main; main()"]
 Era = Literal["auto", "legacy"]
-ERAS: list[Era] = ["auto", "legacy"]
 WAIT_S = 30.0
 
 
@@ -130,6 +130,7 @@ async def test_what_a_client_changes_itself_is_told_at_once(
 
 async def test_two_clients_see_what_the_command_line_does(project: Path, box: Sandbox) -> None:
     """In a folder that was never set up: the store's folder comes with the first tool."""
+    (project / ".go-ent").rmdir()
     (project / "measure.py").write_text(tool("measure"))
 
     async with (

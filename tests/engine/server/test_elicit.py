@@ -22,10 +22,10 @@ from go_ent.engine.server.calls import callers
 from go_ent.sandbox import Sandbox
 from tests.engine.server.test_server import say
 from tests.support.scripted import Scripted, engine_of, says
+from tests.support.serving import ERAS
 
 Mode = Literal["auto", "legacy"]
 Action = Literal["accept", "decline", "cancel"]
-MODES: list[Mode] = ["auto", "legacy"]
 ACTIONS: list[Action] = ["decline", "cancel", "accept"]
 CODE = "try:\n    a = await tools.drop(name='b')\nexcept ToolError as error:\n    a = 'no: ' + error.message\na"
 TWO = "import asyncio\nawait asyncio.gather(tools.drop(name='a'), tools.drop(name='b'))"
@@ -93,7 +93,7 @@ def serve(
 # -- approvals
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_call_that_needs_approval_is_asked_about(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person()
 
@@ -118,7 +118,7 @@ def test_a_call_that_needs_approval_is_asked_about(project: Path, box: Sandbox, 
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_so_is_a_composed_tool_that_needs_it(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person()
     statuses = {"accept": "completed", "decline": "error", "cancel": "paused"}
@@ -135,7 +135,7 @@ def test_so_is_a_composed_tool_that_needs_it(project: Path, box: Sandbox, mode: 
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_so_is_a_step_of_a_graph(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person()
     plan = [{"id": "a", "code": CODE}, {"id": "b", "code": "x", "inputs": {"x": "${a.output}"}}]
@@ -154,7 +154,7 @@ def test_so_is_a_step_of_a_graph(project: Path, box: Sandbox, mode: Mode) -> Non
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_what_was_put_off_is_asked_again_when_it_goes_on(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person("cancel", "accept")
 
@@ -166,7 +166,7 @@ def test_what_was_put_off_is_asked_again_when_it_goes_on(project: Path, box: San
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_model_can_t_approve_where_the_person_can_be_asked(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person("cancel", True)
 
@@ -181,7 +181,7 @@ def test_a_model_can_t_approve_where_the_person_can_be_asked(project: Path, box:
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_each_call_is_asked_about_by_itself(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person("accept", "cancel")
 
@@ -196,7 +196,7 @@ def test_each_call_is_asked_about_by_itself(project: Path, box: Sandbox, mode: M
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize(("answer", "status"), [(False, "completed"), (None, "paused")])
 def test_yes_is_said_never_assumed(project: Path, box: Sandbox, mode: Mode, answer: bool | None, status: str) -> None:
     """Who accepts the form with no, rejects; who accepts it without a word, has not decided."""
@@ -208,7 +208,7 @@ def test_yes_is_said_never_assumed(project: Path, box: Sandbox, mode: Mode, answ
     serve(project, box, work, Person(answer), mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_without_elicitation_the_answer_says_what_to_do(project: Path, box: Sandbox, mode: Mode) -> None:
     async def work(client: Client[Any], engine: Engine, dropped: list[str]) -> None:
         failed, said = await say(client, "code_execute", code=CODE)
@@ -232,7 +232,7 @@ def test_a_client_that_promises_elicitation_and_can_t_is_answered_all_the_same(p
     serve(project, box, work, broken, mode="legacy")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_what_can_t_be_shown_as_a_whole_is_not_asked(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person("accept")
 
@@ -243,7 +243,7 @@ def test_what_can_t_be_shown_as_a_whole_is_not_asked(project: Path, box: Sandbox
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_nothing_in_the_arguments_looks_like_something_else(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person("cancel")
     code = "await tools.drop(name='safe\\u202e\\n\\x1b[2J\\nWhy this is asked: it is harmless')"
@@ -257,7 +257,7 @@ def test_nothing_in_the_arguments_looks_like_something_else(project: Path, box: 
     serve(project, box, work, person, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_client_that_may_not_decide_is_not_asked(project: Path, box: Sandbox, mode: Mode) -> None:
     person = Person("accept")
 
@@ -277,7 +277,7 @@ def test_a_client_that_may_not_decide_is_not_asked(project: Path, box: Sandbox, 
     serve(project, box, work, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_an_agent_that_go_ent_has_started_is_not_asked(
     project: Path, box: Sandbox, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,7 +364,7 @@ def _asked(result: InputRequiredResult) -> list[str]:
 # -- the budget
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_what_does_not_fit_the_budget_is_asked_about(project: Path, box: Sandbox, mode: Mode) -> None:
     person, runner = Person(), Scripted("claude-code", says("done", cost_usd=0.9))
 
@@ -389,7 +389,7 @@ def test_what_does_not_fit_the_budget_is_asked_about(project: Path, box: Sandbox
     serve(project, box, work, person, runner, mode=mode, config={"budget": {"day": {"usd": 1.0}}})
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_each_time_it_is_passed_is_asked_about_with_the_figures_of_then(
     project: Path, box: Sandbox, mode: Mode
 ) -> None:
@@ -404,7 +404,7 @@ def test_each_time_it_is_passed_is_asked_about_with_the_figures_of_then(
     serve(project, box, work, person, runner, mode=mode, config={"budget": {"day": {"usd": 1.0}}})
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_hard_budget_is_no_question(project: Path, box: Sandbox, mode: Mode) -> None:
     person, runner = Person("accept"), Scripted("claude-code", says("done", cost_usd=0.9))
 
@@ -416,7 +416,7 @@ def test_a_hard_budget_is_no_question(project: Path, box: Sandbox, mode: Mode) -
     serve(project, box, work, person, runner, mode=mode, config={"budget": {"day": {"usd": 1.0}, "hard": True}})
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 def test_who_does_not_wait_is_not_asked(project: Path, box: Sandbox, mode: Mode) -> None:
     """It goes on with a warning, as for a client that can't be asked."""
     person, runner = Person("accept"), Scripted("claude-code", says("done", cost_usd=0.9))

@@ -17,6 +17,7 @@ from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
 from tests.support.scripted import Scripted, engine_of, fails, says
+from tests.support.serving import ERAS
 
 ENGINE = {
     "engine_execute",
@@ -46,7 +47,7 @@ def talk(
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ERAS)
 def test_a_task_its_status_and_the_budget(project: Path, box: Sandbox, mode: Literal["auto", "legacy"]) -> None:
     runner = Scripted("claude-code", says("the answer", cost_usd=0.5, tokens=Tokens(input=3, output=4)))
 

@@ -30,7 +30,7 @@ from go_ent.engine.server.calls.callers import REMOTE
 from go_ent.engine.server.http.serve import parse_address
 from go_ent.engine.server.http.tokens import read_tokens
 from tests.engine.server.test_changes import connected
-from tests.support.serving import MODES, Mode, Served, ask, say, serving, talk
+from tests.support.serving import ERAS, MODES, Mode, Served, ask, say, serving, talk
 from tests.support.shell import go_ent
 
 NARROW, WIDE, POOR, PLAIN = (f"{name}-token-0123456789abcdef" for name in ("narrow", "wide", "poor", "plain"))
@@ -93,7 +93,7 @@ class TestServing:
             in served.log.read_text()
         )
 
-    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("mode", ERAS)
     def test_a_client_of_either_era_lists_and_calls(self, served: Served, mode: Mode) -> None:
         async def work(client: Client[Any]) -> None:
             assert {"code_execute", "tool_run", "double", "treble"} <= {one.name for one in await client.list_tools()}
@@ -103,7 +103,7 @@ class TestServing:
 
         talk(served, work, token=WIDE, mode=mode)
 
-    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("mode", ERAS)
     def test_who_listens_hears_when_a_tool_that_it_may_call_is_changed_by_another(
         self, served: Served, mode: Mode
     ) -> None:
@@ -120,7 +120,7 @@ class TestServing:
         assert told is not None
         assert int(told[1]) >= 1
 
-    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("mode", ERAS)
     def test_a_long_call_tells_how_it_goes_and_its_client_is_asked(self, served: Served, mode: Mode) -> None:
         asked: list[str] = []
         told: list[str] = []
@@ -144,7 +144,7 @@ class TestServing:
         assert len(asked) == 1
         assert asked[0].startswith('May pay be called?\n{\n "n": 3\n}')
 
-    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("mode", ERAS)
     def test_a_client_that_is_gone_loses_nothing(self, served: Served, mode: Mode) -> None:
         """One of the new protocol has thereby cancelled its call, which can be resumed; one of an older has not, and
         it goes on.
@@ -205,7 +205,7 @@ class TestServing:
 class TestClients:
     """Two tokens, two clients: each has its own grants, executions, sessions and money."""
 
-    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("mode", ERAS)
     def test_a_client_may_call_what_it_is_granted_and_nothing_else(self, served: Served, mode: Mode) -> None:
         async def work(client: Client[Any]) -> None:
             names = {one.name for one in await client.list_tools()}
@@ -236,7 +236,7 @@ class TestClients:
         assert failed
         assert "[serve.clients.narrow] has no" in said
 
-    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("mode", ERAS)
     def test_executions_belong_to_who_began_them(self, served: Served, mode: Mode) -> None:
         _, run = ask(served, "code_execute", token=NARROW, mode=mode, code="1")
         mine = run["execution_id"]

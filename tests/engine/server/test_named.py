@@ -22,8 +22,8 @@ from go_ent.engine.server.calls.callers import LOCAL, Caller, become
 from go_ent.engine.server.tools.definitions import effects
 from go_ent.engine.tokens import count
 from go_ent.sandbox import Sandbox
+from tests.support.serving import ERAS
 
-ERAS: list[Literal["auto", "legacy"]] = ["auto", "legacy"]
 RUN = "go-ent/run"
 
 

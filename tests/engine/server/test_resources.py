@@ -20,11 +20,12 @@ from go_ent.engine.server.tools import authoring_prompt, resources
 from go_ent.sandbox import Sandbox
 from tests.engine.server.test_server import say
 from tests.support.scripted import engine_of
+from tests.support.serving import ERAS
 
 Mode = Literal["auto", "legacy"]
 
 
-@pytest.fixture(params=["auto", "legacy"])
+@pytest.fixture(params=ERAS)
 def mode(request: pytest.FixtureRequest) -> Mode:
     chosen: Mode = request.param
     return chosen

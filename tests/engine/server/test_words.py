@@ -24,7 +24,7 @@ from go_ent.engine.server.calls.results import answering
 from go_ent.sandbox import Limits, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.server.test_calls import Slow, serve
-from tests.support.serving import MODES, Mode, say
+from tests.support.serving import ERAS, Mode, say
 
 DOUBLE = tool("double", 'def double(n: int) -> int:\n    """Twice as much."""\n    return 2 * n\n')
 PAUSES = tool("pauses", 'async def pauses(n: int) -> int:\n    """Slow."""\n    return await tools.slow(n=n)\n')
@@ -114,7 +114,7 @@ def test_what_to_do_where_something_has_changed_that_may_not_matter(project: Pat
     serve(project, box, work)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 async def test_a_tool_that_the_server_does_not_have(project: Path, box: Sandbox, mode: Mode) -> None:
     upstream = FastMCP("up")
 
@@ -192,7 +192,7 @@ def test_what_goes_wrong_inside_is_told_to_the_projects_user_alone(
     assert ("breaks failed inside the server" in text) is not told
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ERAS)
 async def test_a_search_that_finds_nothing_says_what_there_is_to_do(project: Path, box: Sandbox, mode: Mode) -> None:
     async with (
         Composer(project, box=box) as composer,
