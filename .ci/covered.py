@@ -18,7 +18,7 @@ and may write no file; what runs in a worker is counted where a test runs a gues
 
 | | statements | taken | branches | taken | both |
 |---|---:|---:|---:|---:|---:|
-"""
+"""  # noqa: E501
 
 
 @dataclass

@@ -21,7 +21,7 @@ from go_ent.engine.server import make_server
 from go_ent.engine.server.calls import callers
 from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.results import answering
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
 from tests.engine.server.test_calls import Slow, serve
 from tests.support.serving import ERAS, Mode, say
