@@ -73,8 +73,7 @@ class Folder:
 
     def run(self, command: str) -> str:
         if arguments := plain(real := self.real(command)):
-            done = go_ent(*arguments, cwd=self.path, env=self.environment, merged=True)
-            return done.stdout.decode()
+            return go_ent(*arguments, cwd=self.path, env=self.environment, merged=True).stdout.decode()
         shell = ["bash", "-c", f"{{ {real}\n}} 2>&1"]
         done = subprocess.run(
             shell,

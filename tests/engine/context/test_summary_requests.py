@@ -25,7 +25,6 @@ from tests.engine.context.test_context import (
     context,
     do,
     links_of,
-    project,
     prose,
     run,
 )
