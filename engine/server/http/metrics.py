@@ -10,9 +10,12 @@ import os
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, get_args
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from go_ent.composer.catalogue.catalogue import CallOutcome
 from go_ent.composer.codemode.run_log import RunRecord
@@ -33,8 +36,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 KINDS = ("code", "tool")
 OTHER = "other"
-Labels = tuple[tuple[str, str], ...]
-Sample = tuple[Labels, float]
 
 
 class Histogram:
@@ -47,6 +48,11 @@ class Histogram:
     def note(self, seconds: float) -> None:
         self.counts[bisect_left(BUCKETS_S, seconds)] += 1
         self.sum += seconds
+
+    @property
+    def buckets(self) -> list[tuple[str, float]]:
+        """What is at most so long, and how often it was: each holds those before it."""
+        return list(zip((*(f"{most:g}" for most in BUCKETS_S), "+Inf"), accumulate(self.counts), strict=True))
 
 
 class Metrics:
@@ -88,97 +94,100 @@ class Metrics:
             except EngineError:  # an account that can't be read is no reason to say nothing of the rest
                 budget = None
         with self._lock:
-            parts = [*self._of_runs(), *self._of_state(statuses), *_of_budget(budget), *self._of_server(), *process]
-        return "".join(parts)
+            families = [*self._of_runs(), *self._of_state(statuses), *_of_budget(budget), *self._of_server(), *process]
+        return generate_latest(_Families(families)).decode()
 
-    def _of_runs(self) -> Iterator[str]:
-        yield metric("go_ent_info", "gauge", "The version that is served.", [((("version", self._version),), 1)])
-        runs = [((("kind", kind), ("status", status)), count) for (kind, status), count in sorted(self._runs.items())]
-        yield metric(
-            "go_ent_runs_total", "counter", "Runs of code and of composed tools that have ended, by status.", runs
+    def _of_runs(self) -> Iterator[Metric]:
+        yield _gauge("go_ent_info", "The version that is served.", 1, version=self._version)
+        runs = CounterMetricFamily(
+            "go_ent_runs", "Runs of code and of composed tools that have ended, by status.", labels=("kind", "status")
         )
-        yield histogram(
-            "go_ent_run_seconds", "How long runs took.", {(("kind", kind),): one for kind, one in self._seconds.items()}
-        )
+        for labels, count in sorted(self._runs.items()):
+            runs.add_metric(labels, count)
+        yield runs
+        seconds = HistogramMetricFamily("go_ent_run_seconds", "How long runs took.", labels=("kind",))
+        for kind, histogram in self._seconds.items():
+            seconds.add_metric((kind,), histogram.buckets, histogram.sum)
+        yield seconds
         outcomes = self._composer.catalogue.outcomes
-        calls = [((("outcome", outcome),), outcomes[outcome]) for outcome in get_args(CallOutcome)]
-        yield metric(
-            "go_ent_tool_calls_total", "counter", "Tool calls that guests have made, by how they ended.", calls
+        yield _counter(
+            "go_ent_tool_calls",
+            "Tool calls that guests have made, by how they ended.",
+            "outcome",
+            {outcome: outcomes[outcome] for outcome in get_args(CallOutcome)},
         )
-        steps = [((("status", status),), count) for status, count in sorted(self._steps.items())]
-        yield metric(
-            "go_ent_steps_total", "counter", "Steps of tasks, chains and graphs that have ended, by status.", steps
+        yield _counter(
+            "go_ent_steps",
+            "Steps of tasks, chains and graphs that have ended, by status.",
+            "status",
+            dict(sorted(self._steps.items())),
         )
 
-    def _of_state(self, statuses: Mapping[ExecutionStatus, int]) -> Iterator[str]:
-        yield gauge(
+    def _of_state(self, statuses: Mapping[ExecutionStatus, int]) -> Iterator[Metric]:
+        yield _gauge(
             "go_ent_executions_running", "Executions that run in this process now.", len(self._engine.guests.watch.ids)
         )
-        yield gauge("go_ent_workers", "Worker processes of the sandbox.", self._composer.box.started)
-        kept = [((("status", status),), count) for status, count in statuses.items()]
-        yield metric("go_ent_executions", "gauge", "Executions on record in this project, by status.", kept)
+        yield _gauge("go_ent_workers", "Worker processes of the sandbox.", self._composer.box.started)
+        kept = GaugeMetricFamily(
+            "go_ent_executions", "Executions on record in this project, by status.", labels=("status",)
+        )
+        for status, count in statuses.items():
+            kept.add_metric((status,), count)
+        yield kept
 
-    def _of_server(self) -> Iterator[str]:
-        told = sum(one.told for one in self._server.providers if isinstance(one, Changes))
-        said = "Times that a client was told that the list of tools has changed."
-        yield metric("go_ent_list_changed_notifications_total", "counter", said, [((), told)])
-        codes = [((("code", str(code) if code else "none"),), count) for code, count in sorted(self._codes.items())]
-        yield metric("go_ent_http_requests_total", "counter", "Requests that were answered, by status code.", codes)
+    def _of_server(self) -> Iterator[Metric]:
+        told = sum(provider.told for provider in self._server.providers if isinstance(provider, Changes))
+        about = "Times that a client was told that the list of tools has changed."
+        yield CounterMetricFamily("go_ent_list_changed_notifications", about, value=told)
+        yield _counter(
+            "go_ent_http_requests",
+            "Requests that were answered, by status code.",
+            "code",
+            {str(code) if code else "none": count for code, count in sorted(self._codes.items())},
+        )
 
 
-def _of_budget(budget: BudgetReport | None) -> Iterator[str]:
+class _Families:
+    """Metrics as they are now, for the library to write."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def _counter(name: str, about: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=(label,))
+    for value, count in counts.items():
+        family.add_metric((value,), count)
+    return family
+
+
+def _gauge(name: str, about: str, value: float, **labels: str) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=tuple(labels))
+    family.add_metric(tuple(labels.values()), value)
+    return family
+
+
+def _of_budget(budget: BudgetReport | None) -> Iterator[Metric]:
     if budget is None:
         return
     day = budget.day
-    yield gauge(
+    yield _gauge(
         "go_ent_budget_spent_usd", "Dollars spent today, with estimates where a cost is not known.", day.spent_usd
     )
-    yield gauge("go_ent_budget_reserved_usd", "Dollars held for calls under way.", day.reserved_usd)
-    yield gauge("go_ent_budget_spent_tokens", "Tokens used today.", day.spent_tokens)
-    yield gauge("go_ent_budget_reserved_tokens", "Tokens held for calls under way.", day.reserved_tokens)
+    yield _gauge("go_ent_budget_reserved_usd", "Dollars held for calls under way.", day.reserved_usd)
+    yield _gauge("go_ent_budget_spent_tokens", "Tokens used today.", day.spent_tokens)
+    yield _gauge("go_ent_budget_reserved_tokens", "Tokens held for calls under way.", day.reserved_tokens)
     if day.limit_usd is not None:
-        yield gauge("go_ent_budget_limit_usd", "Dollars that may be spent today.", day.limit_usd)
+        yield _gauge("go_ent_budget_limit_usd", "Dollars that may be spent today.", day.limit_usd)
     if day.limit_tokens is not None:
-        yield gauge("go_ent_budget_limit_tokens", "Tokens that may be used today.", day.limit_tokens)
+        yield _gauge("go_ent_budget_limit_tokens", "Tokens that may be used today.", day.limit_tokens)
 
 
-def _of_process() -> Iterator[str]:
+def _of_process() -> Iterator[Metric]:
     with open("/proc/self/statm", "rb") as file:
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    yield gauge("process_resident_memory_bytes", "Resident memory of this process.", resident)
-    yield gauge("process_open_fds", "Open file descriptors of this process.", len(os.listdir("/proc/self/fd")))
-
-
-def gauge(name: str, about: str, value: float) -> str:
-    return metric(name, "gauge", about, [((), value)])
-
-
-def metric(name: str, kind: str, about: str, samples: Iterable[Sample]) -> str:
-    """One metric, with all its series."""
-    return _head(name, kind, about) + "".join(_line(name, labels, value) for labels, value in samples)
-
-
-def histogram(name: str, about: str, series: Mapping[Labels, Histogram]) -> str:
-    lines = [_head(name, "histogram", about)]
-    for labels, one in series.items():
-        for most, count in zip((*map(_number, BUCKETS_S), "+Inf"), accumulate(one.counts), strict=True):
-            lines.append(_line(f"{name}_bucket", (*labels, ("le", most)), count))
-        lines += [_line(f"{name}_sum", labels, one.sum), _line(f"{name}_count", labels, sum(one.counts))]
-    return "".join(lines)
-
-
-def _head(name: str, kind: str, about: str) -> str:
-    return f"# HELP {name} {about.translate(_IN_HELP)}\n# TYPE {name} {kind}\n"
-
-
-def _line(name: str, labels: Labels, value: float) -> str:
-    said = ",".join(f'{label}="{text.translate(_IN_LABELS)}"' for label, text in labels)
-    return f"{name}{{{said}}} {_number(value)}\n" if said else f"{name} {_number(value)}\n"
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))
-
-
-_IN_HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
-_IN_LABELS = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+    yield _gauge("process_resident_memory_bytes", "Resident memory of this process.", resident)
+    yield _gauge("process_open_fds", "Open file descriptors of this process.", len(os.listdir("/proc/self/fd")))
