@@ -31,7 +31,6 @@ from tests.engine.context.test_context import (
 from tests.engine.context.test_shorten import Writes, condense, filler, message
 from tests.support.scripted import engine_of, fails, says
 
-assert project  # a fixture
 SMALL = 4_000
 WINDOWS = {"small": SMALL, "large": 20_000}
 

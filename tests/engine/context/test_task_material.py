@@ -31,7 +31,6 @@ from tests.engine.context.test_context import (
 from tests.engine.context.test_context_holds import block_the_chain
 from tests.support.scripted import fails, says
 
-assert project  # a fixture
 REFERS = {"id": "b", "prompt": "Mend what this says: ${a.output}\nThen stop."}
 MARK = "the whole is in the record of this execution]"
 
