@@ -128,7 +128,8 @@ class TestReserveAndSettle:
         mine.reserve(0.6)
         with pytest.raises(BudgetExceeded) as refused:
             mine.reserve(0.5)
-        assert vars(refused.value) == {"scope": "day", "spent": "$0.60", "estimate": "$0.50", "limit": "$1.00"}
+        figures = {name: getattr(refused.value, name) for name in ("scope", "spent", "estimate", "limit")}
+        assert figures == {"scope": "day", "spent": "$0.60", "estimate": "$0.50", "limit": "$1.00"}
         mine.reserve(0.4)
         assert mine.report.day.reserved_usd == pytest.approx(1.0)
 

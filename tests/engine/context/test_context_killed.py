@@ -28,21 +28,21 @@ from go_ent.engine.executions.owned import OwnedExecution
 from tests.engine.context.test_context import JOIN, Strict, do, run
 
 left = {"originals": 1, "link": 2}.get(sys.argv[2], 0)
-write_new, append = chain._write_new, OwnedExecution.append
+write_new, append = chain.write_new, OwnedExecution.append
 
-def dies(path, data):
+def dies(path, data, **named):
     global left
     left -= 1
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    write_new(path, data)
+    write_new(path, data, **named)
 
 def dies_before_the_record(self, kind, *arguments, **named):
     if kind == "summary" and sys.argv[2] == "record":
         os.kill(os.getpid(), signal.SIGKILL)
     return append(self, kind, *arguments, **named)
 
-chain._write_new, OwnedExecution.append = dies, dies_before_the_record
+chain.write_new, OwnedExecution.append = dies, dies_before_the_record
 run(Path(sys.argv[1]), Strict(), lambda engine: do(engine, *JOIN, concurrency=1))
 """
 
