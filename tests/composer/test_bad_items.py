@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sqlite3
@@ -234,7 +235,7 @@ async def test_uses_of_one_tool_that_are_none_cost_no_other(project: Path, open_
         await composer.compose(DOUBLE)
         await composer.call("double", n=1)
         composer.usage["project"].flush()
-        with sqlite3.connect(project / ".go-ent" / "usage.db") as database:
+        with contextlib.closing(sqlite3.connect(project / ".go-ent" / "usage.db")) as database, database:
             database.execute("INSERT INTO usage VALUES ('bad', 'many', 0, 0)")
             database.execute("INSERT INTO usage VALUES (x'ff', 1, 0, 0)")
             database.execute("INSERT INTO recent (name, ms) VALUES ('worse', 'long')")

@@ -5,6 +5,7 @@ ones work.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sqlite3
 import sys
@@ -227,7 +228,7 @@ async def test_a_reservation_that_is_none(shell: Shell) -> None:
     async with Engine.open(shell.folder) as engine:
         ledger = Ledger(shell.folder)
         ledger.reserve(LedgerCall("good", "e", "t"), Wanted(0.5, 10), (), unknown_usd=0.1, at=time.time())
-        with sqlite3.connect(ledger.path) as database:
+        with contextlib.closing(sqlite3.connect(ledger.path)) as database, database:
             database.execute("INSERT INTO reservations VALUES ('bad', 'e', 't', 1.0, 1, 0, 'x', 1e300, '')")
         report = await engine.budget()
         assert [one.key for one in report.reservations] == ["good"]

@@ -583,7 +583,7 @@ time.sleep(60)
         admitted = [int(line) for line in done.stdout.split()]
         assert len(admitted) == 8
         assert sum(admitted) == 100, "as many as fit, neither more nor fewer"
-        with sqlite3.connect(project / ".go-ent" / "budget.db") as database:
+        with contextlib.closing(sqlite3.connect(project / ".go-ent" / "budget.db")) as database, database:
             rows = database.execute(
                 "SELECT key, usd FROM spends UNION ALL SELECT key, usd FROM reservations"
             ).fetchall()

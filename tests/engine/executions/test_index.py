@@ -157,7 +157,7 @@ class TestTelling:
 
     def test_what_it_could_not_be_told_it_looks_up(self, store: ExecutionStore) -> None:
         made(store)
-        with sqlite3.connect(store.folder / FILE) as other:
+        with contextlib.closing(sqlite3.connect(store.folder / FILE)) as other, other:
             other.execute("DELETE FROM executions")
         other.close()
         assert store.index.rows() == []
