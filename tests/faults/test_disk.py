@@ -94,11 +94,7 @@ def changing(project: Path) -> dict[str, Done]:
 
 
 def told(done: dict[str, Done]) -> dict[str, tuple[int, str]]:
-    return {
-        name: (one.returncode, one.stderr.decode().strip().splitlines()[-1])
-        for name, one in done.items()
-        if one.returncode
-    }
+    return {name: (one.returncode, one.stderr.decode()) for name, one in done.items() if one.returncode}
 
 
 # -- the command line
