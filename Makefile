@@ -36,7 +36,7 @@ test: image  ## the everyday suite, in three processes; then, alone, what looks 
 	$(PYTEST) $(SPREAD) -m "$(EVERYDAY) and not alone"
 	$(PYTEST) -m "$(EVERYDAY) and alone" $(ALONE)
 
-test-more: image  ## repeats of it: the older protocol, the second way to run a guest, mutated bytes
+test-more: image  ## repeats of it: the older protocol, mutated bytes
 	$(PYTEST) $(SPREAD) -m "more and not long and not real and not alone"
 	$(PYTEST) -m "more and not long and not real and alone" $(ALONE)
 

@@ -10,8 +10,9 @@ from benchmarks.measure import Row, in_turns, median, quickest
 from benchmarks.report import Report, command
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.hardening.wall import WALLS
-from go_ent.sandbox.host.process import WorkerProcess, Zygote
+from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.threads import Threads
+from go_ent.sandbox.host.zygote import Zygote
 from go_ent.sandbox.images import ensure_image
 
 PACE_S = 0.02

@@ -68,30 +68,27 @@ async def subprocess_ms() -> float:
 async def start_rows(rounds: int) -> list[Row]:
     """A fresh guest for `1+1`, and for programs of forty lines, first time and again."""
     rows = []
-    for in_process in (False, True):
-        mode = "thread" if in_process else "process"
-        async with Sandbox(in_process=in_process) as box:
-            for _ in range(5):
-                await timed_run(box, "1+1")
-            fresh = (
-                f"{source}\n# {next(itertools.count(time.monotonic_ns()))}"
-                for source in itertools.cycle(PROGRAMS.values())
-            )
-            again = itertools.cycle(PROGRAMS.values())
-            for source in PROGRAMS.values():
-                await timed_run(box, source)
-            base, one, first, second = await in_turns(
-                rounds,
-                subprocess_ms,
-                lambda: timed_run(box, "1+1"),
-                partial(next_run, box, fresh),
-                partial(next_run, box, again),
-            )
-            rows += [
-                Row.of("fresh guest, 1+1, p50, paced, from the pool", mode, one, "ms", base, must=1 / 15, goal=1 / 25),
-                Row.of("a 40-line program, first run of that source", mode, first, "ms", base, must=1 / 3, goal=1 / 5),
-                Row.of("the same source again", mode, second, "ms", one, must=1.5, goal=1.2, baseline_name="1+1"),
-            ]
+    async with Sandbox() as box:
+        for _ in range(5):
+            await timed_run(box, "1+1")
+        fresh = (
+            f"{source}\n# {next(itertools.count(time.monotonic_ns()))}" for source in itertools.cycle(PROGRAMS.values())
+        )
+        again = itertools.cycle(PROGRAMS.values())
+        for source in PROGRAMS.values():
+            await timed_run(box, source)
+        base, one, first, second = await in_turns(
+            rounds,
+            subprocess_ms,
+            lambda: timed_run(box, "1+1"),
+            partial(next_run, box, fresh),
+            partial(next_run, box, again),
+        )
+        rows += [
+            Row.of("fresh guest, 1+1, p50, paced, from the pool", "process", one, "ms", base, must=1 / 15, goal=1 / 25),
+            Row.of("a 40-line program, first run of that source", "process", first, "ms", base, must=1 / 3, goal=1 / 5),
+            Row.of("the same source again", "process", second, "ms", one, must=1.5, goal=1.2, baseline_name="1+1"),
+        ]
     return rows
 
 
@@ -178,48 +175,40 @@ def monty_call_us() -> float | None:
 
 
 async def call_rows() -> list[Row]:
-    # About 60 µs plain and 120 µs async, where monty takes 350.
-    musts = {"plain": 60 / 350, "quick": 120 / 350}
+    musts = {"plain": 0.5, "quick": 0.7}
     rows = []
-    for in_process in (True, False):
-        mode = "thread" if in_process else "process"
-        async with Sandbox([plain, quick], in_process=in_process, limits=Limits(max_tool_calls=None)) as box:
+    async with Sandbox([plain, quick], limits=Limits(max_tool_calls=None)) as box:
 
-            async def ours(name: str, box: Sandbox = box) -> float:
-                run = await box.run(CALLS.format(name=name))
-                assert run.ok, run.error
-                return float(str(run.result)) * 1e6
+        async def ours(name: str, box: Sandbox = box) -> float:
+            run = await box.run(CALLS.format(name=name))
+            assert run.ok, run.error
+            return float(str(run.result)) * 1e6
 
-            async def theirs() -> float:
-                return await asyncio.to_thread(monty_call_us) or MONTY_CALL_US
+        async def theirs() -> float:
+            return await asyncio.to_thread(monty_call_us) or MONTY_CALL_US
 
-            base, plain_us, async_us = await in_turns(9, theirs, partial(ours, "plain"), partial(ours, "quick"))
-        installed = monty_call_us() is not None
-        name = "monty" if installed else "monty, published"
-        for kind, samples, must in (("plain", plain_us, musts["plain"]), ("async", async_us, musts["quick"])):
-            most, goal = (must, must / 2) if in_process else (None, None)
-            what = f"one awaited tool call, {kind} function"
-            rows.append(
-                Row.of(what, mode, samples, "µs", base, must=most, goal=goal, baseline_name=name, gated=installed)
-            )
+        base, plain_us, async_us = await in_turns(9, theirs, partial(ours, "plain"), partial(ours, "quick"))
+    installed = monty_call_us() is not None
+    name = "monty" if installed else "monty, published"
+    for kind, samples, must in (("plain", plain_us, musts["plain"]), ("async", async_us, musts["quick"])):
+        what = f"one awaited tool call, {kind} function"
+        rows.append(Row.of(what, "process", samples, "µs", base, must=must, baseline_name=name, gated=installed))
     return rows
 
 
 async def interrupt_row() -> list[Row]:
     """From `interrupt` to the result, in a tight loop; the bound is 50 ms."""
     rows = []
-    for in_process in (False, True):
-        async with Sandbox(in_process=in_process) as box:
-            samples = []
-            for n in range(15):
-                task = asyncio.create_task(box.run("while True: pass", run_id=str(n)))
-                await asyncio.sleep(0.1)
-                started = time.perf_counter()
-                box.interrupt(str(n))
-                assert (await task).status == "interrupted"
-                samples.append((time.perf_counter() - started) * 1e3)
-            mode = "thread" if in_process else "process"
-            rows.append(Row("interrupting a tight loop, slowest of 15", mode, max(samples), "ms", must=50))
+    async with Sandbox() as box:
+        samples = []
+        for n in range(15):
+            task = asyncio.create_task(box.run("while True: pass", run_id=str(n)))
+            await asyncio.sleep(0.1)
+            started = time.perf_counter()
+            box.interrupt(str(n))
+            assert (await task).status == "interrupted"
+            samples.append((time.perf_counter() - started) * 1e3)
+        rows.append(Row("interrupting a tight loop, slowest of 15", "process", max(samples), "ms", must=50))
     return rows
 
 
@@ -264,28 +253,24 @@ async def memory_row() -> Row:
 async def cpu_rows() -> list[Row]:
     rows = []
     musts = {"fib(24)": 2.3, "1,000 json round trips": 3.7, "a 1e6 integer loop": 5.0}
-    for in_process in (False, True):
-        mode = "thread" if in_process else "process"
-        async with Sandbox(in_process=in_process) as box:
-            for name, source in CPU.items():
-                compiled = compile(source, name, "exec")
+    async with Sandbox() as box:
+        for name, source in CPU.items():
+            compiled = compile(source, name, "exec")
 
-                async def guest(source: str = source) -> float:
-                    run = await box.run(
-                        f"import time\nt = time.perf_counter()\n{source}\n(time.perf_counter() - t) * 1000"
-                    )
-                    assert run.ok, run.error
-                    return float(str(run.result))
+            async def guest(source: str = source) -> float:
+                run = await box.run(f"import time\nt = time.perf_counter()\n{source}\n(time.perf_counter() - t) * 1000")
+                assert run.ok, run.error
+                return float(str(run.result))
 
-                async def host(compiled: object = compiled) -> float:
-                    started = time.perf_counter()
-                    exec(compiled, {})  # type: ignore[arg-type]
-                    return (time.perf_counter() - started) * 1e3
+            async def host(compiled: object = compiled) -> float:
+                started = time.perf_counter()
+                exec(compiled, {})  # type: ignore[arg-type]
+                return (time.perf_counter() - started) * 1e3
 
-                made, base = await in_turns(25, guest, host)
-                version = f"CPython {sys.version_info.major}.{sys.version_info.minor}, host"
-                must = None if in_process else musts[name]
-                rows.append(Row.of(f"CPU-bound: {name}", mode, made, "ms", base, must=must, baseline_name=version))
+            made, base = await in_turns(25, guest, host)
+            version = f"CPython {sys.version_info.major}.{sys.version_info.minor}, host"
+            must = musts[name]
+            rows.append(Row.of(f"CPU-bound: {name}", "process", made, "ms", base, must=must, baseline_name=version))
     return rows
 
 
@@ -322,7 +307,7 @@ async def rows(quick_look: bool) -> list[Row]:
 INTRO = """\
 What it costs to run code in the sandbox, beside what it costs to start a Python process for it, to call a function out of
 pydantic-monty, or to compute without a sandbox. Made by `make bench`; what is compared was measured in turns. `process`: the guest
-is in a worker process, as usual; `thread`: in a thread (`in_process=True`); `machine`: straight on the machine, without a pool."""
+is in a worker process, as usual; `machine`: straight on the machine, without a pool."""
 
 
 def measure(quick_look: bool) -> Report:

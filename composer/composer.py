@@ -83,7 +83,6 @@ class Composer:
         sources: Iterable[Source] = (),
         approver: Approver | None = None,
         box: Sandbox | None = None,
-        in_process: bool = False,
         workers: int | None = None,
         trusted: bool | None = None,
         build: bool = True,
@@ -106,7 +105,7 @@ class Composer:
         if box is None:
             later = partial(project_image, project, trusted=self.trusted)
             image = later() if build else ready_image(project, trusted=self.trusted) or later
-            box = Sandbox(limits=self.config.limits, in_process=in_process, image=image, **options)
+            box = Sandbox(limits=self.config.limits, image=image, **options)
         self.box = box
         self.stores = composed_stores(project)
         self.usage = {

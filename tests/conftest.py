@@ -102,9 +102,8 @@ def process_box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
-def thread_box() -> Iterator[Sandbox]:
-    with Sandbox(TOOLS, Limits(timeout_s=30, cpu_s=20), in_process=True) as box:
-        yield box
+def box(process_box: Sandbox) -> Sandbox:
+    return process_box
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_where_a_loop_runs_already(project: Path) -> None:
     """A notebook's cell, or a handler of a web framework: sync code inside a running loop."""
 
     async def cell() -> tuple[object, object, object]:
-        with Sandbox(in_process=True) as box:
+        with Sandbox() as box:
             plain = box.run_sync("1 + 1").result
         with BlockingComposer(project, workers=1) as tools:
             code = tools.execute("2 + 2").result
@@ -88,7 +88,7 @@ def test_a_web_application_s_handlers_share_one_sandbox() -> None:
     from starlette.routing import Route
     from starlette.testclient import TestClient
 
-    with Sandbox(in_process=True) as box:
+    with Sandbox() as box:
 
         async def handler(request: Request) -> JSONResponse:
             run = await box.run("n * n", inputs={"n": int(request.query_params["n"])})

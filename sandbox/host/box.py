@@ -9,32 +9,32 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from go_ent.sandbox.errors import Diverged, LimitError, RunNotFound, SandboxClosed
 from go_ent.sandbox.hardening.wall import WALLS, Wall
 from go_ent.sandbox.host import outcome
 from go_ent.sandbox.host.background import BackgroundLoop
-from go_ent.sandbox.host.berths import Berths, Queued
 from go_ent.sandbox.host.broker import Broker
 from go_ent.sandbox.host.codes import CodeCache
-from go_ent.sandbox.host.flight import Berth, Flight, Job, Landing
+from go_ent.sandbox.host.flight import Flight, Job, Landing
 from go_ent.sandbox.host.limits import Limits
+from go_ent.sandbox.host.pool import Pool, Queued
+from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.request import BadRequest, Way, encode_request, encode_source
 from go_ent.sandbox.host.run import Run
 from go_ent.sandbox.host.session import Session
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.tools import Granted, Tool, Toolset
+from go_ent.sandbox.host.zygote import Zygote
 from go_ent.sandbox.images import Image, ensure_image
 from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from go_ent.sandbox.worker.tape import Start, Tape, Taped
 from go_ent.sandbox.worker.wire import MAX_TAPE
-
-if TYPE_CHECKING:
-    from go_ent.sandbox.host.process import Zygote
 
 DEFAULT_WORKERS = 32
 RUN = Way()
@@ -48,8 +48,7 @@ ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 class Sandbox:
     """Runs untrusted Python in WebAssembly guests, each used for one run only.
 
-    Guests run in worker processes that the kernel confines. `in_process=True` runs them in threads of this process
-    instead: lower latency, but a fault in the WebAssembly engine is then a fault of this process, with all its rights.
+    Guests run in worker processes that the kernel confines.
 
     Ownership: use it as a context manager, async or not, or call `close`. It owns its workers, threads and sessions;
     the caller owns the tools. A sandbox belongs to the process that made it: a forked child gets `SandboxClosed`.
@@ -67,7 +66,6 @@ class Sandbox:
         limits: Limits | None = None,
         *,
         workers: int = DEFAULT_WORKERS,
-        in_process: bool = False,
         image: Image | Callable[[], Image] | None = None,
         callers: int = 1,
     ) -> None:
@@ -83,12 +81,10 @@ class Sandbox:
         self.limits = limits if limits is not None else Limits()
         self.workers = workers
         self.callers = callers
-        self.in_process = in_process
         self._image = image
-        self._berths: dict[tuple[str, int], Berths] = {}  # by kind of artefact, and how deep in others a run is
+        self._pools: dict[tuple[str, int], Pool] = {}  # by kind of artefact, and how deep in others a run is
         self._zygotes: dict[str, Zygote] = {}
         self._walls: Collection[str] = WALLS  # all of them; benchmarks measure what they cost
-        self._closers: list[Callable[[], None]] = []
         self._threads = Threads("sandbox-tool")
         self._codes = CodeCache()
         self._flights: dict[str, Flight | Queued] = {}
@@ -117,7 +113,7 @@ class Sandbox:
     def open(self) -> Sandbox:
         """Prepare the image and the first workers. Blocks; `async with` calls it in a thread."""
         self._check_process()
-        self._berths_for(self.limits).prepare()
+        self._pool_for(self.limits).prepare()
         return self
 
     @property
@@ -133,41 +129,26 @@ class Sandbox:
                 "of its own in the child"
             )
 
-    def _berths_for(self, limits: Limits, depth: int = 0) -> Berths:
-        """The berths of the kind that *limits* need. May take long, so nothing else waits for the lock it holds.
+    def _pool_for(self, limits: Limits, depth: int = 0) -> Pool:
+        """The pool of the kind that *limits* need. May take long, so nothing else waits for the lock it holds.
 
-        Each depth has berths of its own: a run that waits for a deeper one can't keep it from starting.
+        Each depth has a pool of its own: a run that waits for a deeper one can't keep it from starting.
         """
         kind = self._kind(limits)
         with self._opening:
-            if (kind, depth) in self._berths:
-                return self._berths[kind, depth]
-            artefact = str(self.image.artefact("epochs" if kind == "thread" else kind))
-            make: Callable[[], Berth]
-            if kind == "thread":
-                from go_ent.sandbox.host.inprocess import WorkerThread
-
-                def make() -> Berth:
-                    return WorkerThread(artefact)
-
-            else:
-                from go_ent.sandbox.host.process import WorkerProcess, Zygote
-
-                if kind not in self._zygotes:
-                    self._zygotes[kind] = Zygote(artefact, fuel=kind == "fuel", walls=self._walls)
-                    self._closers.append(self._zygotes[kind].close)
-                zygote = self._zygotes[kind]
-
-                def make() -> Berth:
-                    return WorkerProcess(zygote, self._threads)
-
+            if (kind, depth) in self._pools:
+                return self._pools[kind, depth]
+            if kind not in self._zygotes:
+                artefact = str(self.image.artefact(kind))
+                self._zygotes[kind] = Zygote(artefact, fuel=kind == "fuel", walls=self._walls)
+            make = partial(WorkerProcess, self._zygotes[kind], self._threads)
             with self._lock:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
                 warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
                 most = 1 if depth == COMPILING else self.workers
-                self._berths[kind, depth] = Berths(make, most=most, warm=warm, callers=lambda: self.callers)
-            return self._berths[kind, depth]
+                self._pools[kind, depth] = Pool(make, most=most, warm=warm, callers=lambda: self.callers)
+            return self._pools[kind, depth]
 
     def close(self) -> None:
         """End every worker; runs in progress end as `interrupted`. Idempotent; does nothing in a forked child."""
@@ -178,10 +159,10 @@ class Sandbox:
                 return
             self._closed = True
         self.interrupt_all()
-        for berths in list(self._berths.values()):
-            berths.close()
-        for close in self._closers:
-            close()
+        for pool in list(self._pools.values()):
+            pool.close()
+        for zygote in self._zygotes.values():
+            zygote.close()
         self._threads.close()
         if self._background is not None:
             self._background.close()
@@ -311,13 +292,11 @@ class Sandbox:
     @property
     def started(self) -> int:
         """How many workers there are now, also idle ones."""
-        return sum(len(berths) for berths in list(self._berths.values()))
+        return sum(len(pool) for pool in list(self._pools.values()))
 
     @property
     def walls(self) -> tuple[Wall, ...]:
-        """What the kernel holds its workers to, and what it lacks; known once one has run something. None in
-        process.
-        """
+        """What the kernel holds its workers to, and what it lacks; known once one has run something."""
         return next((zygote.walls for zygote in list(self._zygotes.values()) if zygote.walls is not None), ())
 
     def _loop(self) -> BackgroundLoop:
@@ -362,9 +341,9 @@ class Sandbox:
             kind = self._kind(limits)
             if session is not None and session.kind not in (None, kind):
                 raise LimitError("a session's runs are all with fuel or all without; start another session")
-            berths = self._berths.get((kind, depth))
-            if berths is None or self._closed:
-                berths = await asyncio.to_thread(self._berths_for, limits, depth)
+            pool = self._pools.get((kind, depth))
+            if pool is None or self._closed:
+                pool = await asyncio.to_thread(self._pool_for, limits, depth)
             self._check_memory(limits)
             again = session is not None and session.started
             if session is not None:
@@ -392,7 +371,7 @@ class Sandbox:
             if tape is not None:
                 wall_ns = 0 if before is None else before.wall_ns
                 start = Start(seed, wall_ns, compiled is not None, self.image.digest, key.hex())
-            landing, broker = await self._fly(job, run_id, queued, tools, session, berths, tape, start)
+            landing, broker = await self._fly(job, run_id, queued, tools, session, pool, tape, start)
             if landing.kept is not None:
                 self._codes.put(key, landing.kept)
             wall_ms = (time.perf_counter() - started) * 1e3
@@ -423,8 +402,8 @@ class Sandbox:
         return code
 
     def _kind(self, limits: Limits) -> str:
-        # Fuel runs have an artefact of their own, and always a process: deterministic, and needed by few.
-        return "fuel" if limits.fuel is not None else "thread" if self.in_process else "plain"
+        # Fuel runs have an artefact of their own: deterministic, and needed by few.
+        return "fuel" if limits.fuel is not None else "plain"
 
     def _check_memory(self, limits: Limits) -> None:
         own = self.image.memory_bytes
@@ -440,20 +419,17 @@ class Sandbox:
         queued: Queued,
         tools: Granted,
         session: Session | None,
-        berths: Berths,
+        pool: Pool,
         tape: Tape | None,
         start: Start | None,
     ) -> tuple[Landing, Broker | None]:
         loop = asyncio.get_running_loop()
-        berth = session.take() if session is not None else None
-        if berth is None:
-            found = berths.take()
-            berth = await queued.wait_for(found, berths) if isinstance(found, asyncio.Future) else found
-        if berth is None:
+        worker = session.take() if session is not None else None
+        if worker is None:
+            found = pool.take()
+            worker = await queued.wait_for(found, pool) if isinstance(found, asyncio.Future) else found
+        if worker is None:
             return Landing(End(reason="interrupted")), None
-
-        def connect(flight: Flight, complete: Callable[[bytes], None], undelivered: Callable[[], int]) -> Broker:
-            return Broker(tools, job.limits, loop, self._threads, complete, flight.stop, undelivered, tape)
 
         flight: Flight | None = None
         landing: Landing | None = None
@@ -462,7 +438,7 @@ class Sandbox:
                 landing = _begin(tape, start, job)
                 if landing is not None:
                     return landing, None
-            flight = berth.launch(job, loop, connect)
+            flight = Flight(worker, job, loop, tools, tape)
             with self._lock:
                 self._flights[run_id] = flight
                 too_late = self._closed or queued.interrupted
@@ -471,12 +447,9 @@ class Sandbox:
             if too_late:
                 flight.stop("interrupted")
             landing = await flight.landed
-            if flight.broker is not None:
-                landing.problem = flight.broker.problem
-                if (
-                    flight.broker.pausing and landing.end.answer is not None
-                ):  # it did not wait for the call that has to be approved
-                    landing.end = End(reason="paused")
+            landing.problem = flight.broker.problem
+            if flight.broker.pausing and landing.end.answer is not None:
+                landing.end = End(reason="paused")  # it did not wait for the call that has to be approved
             if tape is not None:
                 _end(tape, landing)
             return landing, flight.broker
@@ -485,14 +458,14 @@ class Sandbox:
                 flight.abandon()
             raise
         finally:
-            if flight is not None and flight.broker is not None:
+            if flight is not None:
                 flight.broker.close()
             if landing is None:
-                berth.stuck = True  # cancelled: what it does now is nobody's
+                worker.stuck = True  # cancelled: what it does now is nobody's
             if session is not None:
-                session.give(berth, berths, landing)
+                session.give(worker, pool, landing)
             else:
-                berths.release(berth)
+                pool.release(worker)
 
 
 def _begin(tape: Tape, start: Start, job: Job) -> Landing | None:

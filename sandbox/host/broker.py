@@ -92,10 +92,6 @@ class Broker:
             for name, ms, ok, size, answered, error in self._audited
         ]
 
-    @property
-    def idle(self) -> bool:
-        return not self._under_way
-
     def parse(self, body: bytes) -> tuple[list[Any], list[Any]] | None:
         """The calls and cancellations of a crossing, or None for what is not our guest's language."""
         most, last = self.limits.max_call_values, self._last
@@ -225,14 +221,6 @@ class Broker:
             return failure(error)
         return tool if tool is not None else CallFailed("UnknownTool", "there is no such tool")
 
-    def is_plain(self, name: str, call_id: int) -> bool:
-        """Whether it is a plain function's name, and may be called."""
-        try:
-            tool = self.tools.find(name, call_id)
-        except Exception:
-            return False
-        return tool is not None and not tool.is_async
-
     def start(self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int) -> bool:
         """Start one call; False when the run has just been stopped."""
         if self.pausing:
@@ -298,10 +286,6 @@ class Broker:
         with self._lock:
             self._last = max(self._last, call_id)
             self._under_way[call_id] = name, size, time.perf_counter()
-
-    def leave(self, call_id: int) -> None:
-        with self._lock:
-            self._under_way.pop(call_id, None)
 
     def call(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> bytes | None:
         """Run a plain function here and now; its completion."""

@@ -1,23 +1,30 @@
-"""One run under way, wherever it runs: what both kinds of worker share."""
+"""One run under way in a worker."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache, partial
 
 from go_ent.sandbox.host.broker import Broker
 from go_ent.sandbox.host.limits import Limits
+from go_ent.sandbox.host.process import WorkerProcess
+from go_ent.sandbox.host.tools import Granted
 from go_ent.sandbox.host.watchdog import Deadline, watchdog
+from go_ent.sandbox.worker import wire
 from go_ent.sandbox.worker.end import End
-from go_ent.sandbox.worker.tape import Taped
+from go_ent.sandbox.worker.tape import Tape, Taped
 
+log = logging.getLogger("go_ent.sandbox")
 GRACE_S = 0.02
+MAX_CODE = 4 << 20
+LARGE = 1 << 16  # a message that is not read on the loop
+NEXT_GUEST_NS = 100_000_000  # what a worker may have used beside a run: it makes its next guest
 
 
 @dataclass(slots=True)
@@ -46,34 +53,54 @@ class Landing:
     problem: str | None = None  # what `end` is about, in words for people
 
 
-class Flight(ABC):
-    """A run on its way. `stop` may be called from any thread, any number of times; the first reason counts."""
+@lru_cache(64)
+def _order(limits: Limits, keep: bool, session: bool, again: bool, taped: bool) -> bytes:
+    memory = None if limits.memory_mb is None else limits.memory_mb << 20
+    order = {
+        "memory": memory,
+        "fuel": limits.fuel,
+        "stdout": limits.max_stdout_bytes,
+        "keep": keep,
+        "session": session,
+        "again": again,
+    }
+    rooms = {
+        "message_room": wire.message_room(limits.max_call_bytes),
+        "answer_room": wire.answer_room(limits.max_result_bytes, limits.max_file_bytes),
+    }
+    return json.dumps({**order, **rooms, "taped": taped}).encode()
 
-    def __init__(self, job: Job, loop: asyncio.AbstractEventLoop) -> None:
+
+class Flight:
+    """A run on its way. `stop` may be called from any thread, any number of times; the first reason counts. The worker
+    is asked to stop, and killed if it does not.
+    """
+
+    def __init__(
+        self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, tools: Granted, tape: Tape | None
+    ) -> None:
+        self.worker = worker
         self.job = job
         self.loop = loop
         self.landed: asyncio.Future[Landing] = loop.create_future()
         self.lock = threading.RLock()
         self.reason: str | None = None
         self.over = False
-        self.broker: Broker | None = None
         self._deadline: Deadline | None = None
         self._due: float | None = None
         self._served_ns = 0
-
-    # What a kind of worker does in its own way:
-    @abstractmethod
-    def ask_to_stop(self, reason: str) -> None: ...
-
-    @abstractmethod
-    def force(self) -> None: ...
-
-    @abstractmethod
-    def cpu_used(self) -> float: ...
-
-    @abstractmethod
-    def abandon(self) -> None:
-        """Nobody waits for the run any more."""
+        self.kept: bytes | None = None
+        self.reading = False  # a message that is long is being read elsewhere: what comes after it waits
+        self._used: tuple[int, int] | None = None
+        complete = partial(worker.send, wire.COMPLETION)
+        self.broker = Broker(tools, job.limits, loop, worker.threads, complete, self.stop, worker.unsent, tape)
+        self._cpu_before = worker.cpu_ns()
+        worker.flight = self
+        worker.ready = False
+        worker.listen(loop)
+        order = _order(job.limits, job.keep, job.session, job.again, job.taped is not None)
+        worker.send(wire.RUN, wire.encode_run(job.seed, order, job.request, job.taped))
+        self._watch()
 
     def charge(self, ns: int) -> None:
         """CPU time that the host spent on what the guest sent: the run's, like the guest's own. One thread at a
@@ -81,7 +108,7 @@ class Flight(ABC):
         """
         self._served_ns += ns
 
-    def watch(self) -> None:
+    def _watch(self) -> None:
         """Start the clocks."""
         limits = self.job.limits
         self._due = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
@@ -114,7 +141,10 @@ class Flight(ABC):
             if self.over or self.reason is not None:
                 return
             self.reason = reason
-            self.ask_to_stop(reason)
+            if reason == "cpu_limit":
+                self._kill()
+            else:
+                self.worker.send(wire.STOP, reason.encode())
             if self._deadline is not None:
                 self._deadline.cancel()
             self._deadline = watchdog.after(GRACE_S, self._force)
@@ -122,9 +152,9 @@ class Flight(ABC):
     def _force(self) -> None:
         with self.lock:
             if not self.over:
-                self.force()
+                self._kill()
 
-    def land(self, landing: Landing) -> None:
+    def _land(self, landing: Landing) -> None:
         """The end; the first call counts. Thread-safe."""
         with self.lock:
             if self.over:
@@ -148,25 +178,97 @@ class Flight(ABC):
         if not self.landed.done():
             self.landed.set_result(landing)
 
+    def cpu_used(self) -> float:
+        return self._cpu_ns() / 1e9
 
-Connect = Callable[[Flight, Callable[[bytes], None], Callable[[], int]], Broker]
-"""Makes a flight's broker, given how to complete a call and how many bytes the guest has not read yet."""
+    def _cpu_ns(self) -> int:
+        return self.worker.cpu_ns() - self._cpu_before + self._served_ns
 
+    def room(self, kind: int) -> int:
+        """How long what the worker says of this run may be."""
+        limits = self.job.limits
+        if kind == wire.EXCHANGE:
+            return wire.message_room(limits.max_call_bytes) + (0 if self.job.taped is None else wire.MAX_HEARD + 1)
+        if kind == wire.DONE:
+            return wire.DONE_HEAD.size + wire.answer_room(limits.max_result_bytes, limits.max_file_bytes)
+        return MAX_CODE if self.job.keep else 0
 
-class Berth(Protocol):
-    """A place where one guest at a time can run: a worker process, or a thread of this one."""
+    def _kill(self) -> None:
+        if self._used is None:
+            self._used = self._cpu_ns(), self.worker.memory()
+        self.worker.kill()
 
-    alive: bool
-    ready: bool  # it has a guest made and touched
-    stuck: bool  # it can't be used again: its run was given up while it was busy
-    idle_since: float
+    def abandon(self) -> None:
+        """Nobody waits for it any more: end it now."""
+        with self.lock:
+            if self.over:
+                return
+            self.reason = self.reason or "interrupted"
+        self._kill()
+        self._end(Landing(End(reason="interrupted")))
 
-    def poll(self) -> None: ...
-    def place(self, rank: int) -> bool:
-        """Run behind *rank* others of its caller's; False if it can't come back to the front, and so is of no use to
-        anybody else.
-        """
-        ...
+    def act(self, kind: int, payload: bytes) -> None:
+        """What the worker says of this run."""
+        if kind == wire.EXCHANGE and len(payload) > LARGE:
+            self.reading = True
+            self.worker.unlisten()
+            self.worker.threads.start(lambda: self._receive_apart(payload))
+        elif kind == wire.EXCHANGE:
+            self._receive(payload)
+        elif kind == wire.KEEP:
+            self.kept = self.kept or payload
+        elif kind == wire.DONE:
+            end, cpu, memory, fuel = wire.decode_done(payload)
+            used = self._cpu_ns()
+            if used - cpu < NEXT_GUEST_NS:  # else it is not telling the truth
+                used = cpu + self._served_ns
+            self._end(Landing(end, used, memory, fuel if self.job.limits.fuel is not None else None))
 
-    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight: ...
-    def close(self) -> None: ...
+    def _receive(self, payload: bytes) -> None:
+        if self.job.taped is None:
+            self.broker.receive(payload)
+        else:
+            heard, body = wire.split_heard(payload)
+            self.broker.receive(body, heard)
+
+    def _receive_apart(self, payload: bytes) -> None:
+        """In a thread: what takes milliseconds to read would keep the loop from everything else."""
+        before = time.thread_time_ns()
+        try:
+            self._receive(payload)
+            understood = True
+        except Exception:
+            log.exception("a worker does not speak our language any more: it is ended")
+            understood = False
+        self.charge(time.thread_time_ns() - before)
+        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(self._go_on, understood)
+
+    def _go_on(self, understood: bool) -> None:
+        self.reading = False
+        if not self.over:
+            self.worker.resume(self.loop, understood)
+
+    def died(self) -> None:
+        if self.worker.pid is None and (problem := self.worker.zygote.problem()):
+            self._end(Landing(End(trap=f"its worker could not start: {problem}")))
+        else:
+            self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
+
+    def _end(self, landing: Landing) -> None:
+        """On the loop: let go of the worker. Under the lock, so that no deadline ends it after it was found well."""
+        worker = self.worker
+        with self.lock:
+            if self.over:
+                return
+            worker.flight = None
+            try:
+                worker.unlisten()
+                landing.kept = self.kept
+                if worker.alive:
+                    landing.stdout = worker.take_output(self.job.limits.max_stdout_bytes)
+            except OSError:
+                landing.end = End(trap="died")
+            if landing.end.trap is not None or self._used is not None:
+                worker.close()
+            self._land(landing)

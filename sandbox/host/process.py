@@ -1,133 +1,34 @@
-"""Worker processes, as the host sees them."""
+"""A worker process, as the host sees it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import select
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Collection
-from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from go_ent.sandbox.children.proc import read_stat, threads_of
-from go_ent.sandbox.children.python import start_python
-from go_ent.sandbox.errors import SandboxClosed
-from go_ent.sandbox.hardening.wall import WALLS, Wall, read
-from go_ent.sandbox.host.flight import Connect, Flight, Job, Landing
-from go_ent.sandbox.host.limits import Limits
+from go_ent.sandbox.hardening.wall import read
 from go_ent.sandbox.host.threads import Threads
+from go_ent.sandbox.host.zygote import Zygote
 from go_ent.sandbox.worker import wire
-from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.memory import size_from_map
-from go_ent.sandbox.worker.paths import worker_path
 
-# The worker sees only these two folders and the standard library: no site-packages hooks, no environment.
-_BOOT = """
-import sys, json
-fd, fuel, artefact, path, walls = json.loads(sys.argv[1])
-sys.path[:0] = path
-from go_ent.sandbox.worker.zygote import main
-main(fd, artefact, fuel, walls)
-"""
-
+if TYPE_CHECKING:
+    from go_ent.sandbox.host.flight import Flight
 
 log = logging.getLogger("go_ent.sandbox")
 POLL_READS = 4
 NICER, LAST = 5, 19
 MAX_PID = 10
 MAX_WORD = 1 << 16
-MAX_CODE = 4 << 20
-LARGE = 1 << 16  # a message that is not read on the loop
-NEXT_GUEST_NS = 100_000_000  # what a worker may have used beside a run: it makes its next guest
-
-
-class Zygote:
-    """The process that forks workers; started when the first is needed, and again should it die."""
-
-    def __init__(self, artefact: str, *, fuel: bool, walls: Collection[str] = WALLS) -> None:
-        self.artefact = artefact
-        self.fuel = fuel
-        self.walls: tuple[Wall, ...] | None = None  # as the first worker has told; they are the same around all
-        self._wanted = list(walls)
-        self._control: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
-        self._closed = False
-
-    @property
-    def pid(self) -> int | None:
-        process = self._process
-        return None if process is None else process.pid
-
-    def _launch(self) -> None:
-        self._discard()
-        ours, theirs = socket.socketpair()
-        path = worker_path()
-        order = json.dumps([theirs.fileno(), self.fuel, self.artefact, path, self._wanted])
-        self._process = start_python(["-S", "-c", _BOOT, order], pass_fds=[theirs.fileno()])
-        theirs.close()
-        self._control = ours
-
-    def fork(self, sock: socket.socket, output: int) -> None:
-        with self._lock:
-            if self._closed:
-                raise SandboxClosed("the sandbox is closed")
-            for attempt in (1, 2):
-                if self._process is None or self._process.poll() is not None:
-                    self._launch()
-                assert self._control is not None
-                try:
-                    socket.send_fds(self._control, [b"W"], [sock.fileno(), output])
-                    return
-                except OSError:
-                    if attempt == 2:
-                        raise
-                    assert self._process is not None
-                    self._process.kill()
-                    self._process.wait()
-
-    def problem(self) -> str:
-        """What it said when it could not start, if that is why it is gone."""
-        with self._lock:
-            if self._control is None or self._process is None or self._process.poll() is None:
-                return ""
-            frames = wire.Frames()
-            with contextlib.suppress(OSError, wire.Closed):
-                frames.feed(self._control.recv(1 << 16, socket.MSG_DONTWAIT))
-                while (found := frames.next()) is not None:
-                    if found[0] == wire.FAILED:
-                        return found[1].decode("utf-8", "replace")[:1000]
-            return ""
-
-    def told(self, walls: tuple[Wall, ...]) -> None:
-        """Which walls stand around a worker. A host whose kernel lacks one has it in its log, once."""
-        if self.walls is None:
-            self.walls = walls
-            missing = [f"{wall.name} ({wall.said})" for wall in walls if not wall.stands and wall.name in self._wanted]
-            if missing:
-                log.warning("workers run without %s", ", ".join(missing))
-
-    def _discard(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._discard()
 
 
 class WorkerProcess:
@@ -141,11 +42,11 @@ class WorkerProcess:
         self._rank = 0
         self._nice: int | None = os.getpriority(os.PRIO_PROCESS, 0)  # its zygote's
         self.alive = True
-        self.stuck = False
-        self.ready = True  # it starts with the zygote's own guest
+        self.stuck = False  # it can't be used again: its run was given up while it was busy
+        self.ready = True  # it has a guest made and touched: it starts with the zygote's own
         self.frames = wire.Frames()
         self.idle_since = time.monotonic()
-        self.flight: ProcessFlight | None = None
+        self.flight: Flight | None = None
         self._out: deque[bytes] = deque()
         self._out_lock = threading.Lock()
         self._draining = False
@@ -340,12 +241,10 @@ class WorkerProcess:
             with contextlib.suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)
 
-    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight:
-        return ProcessFlight(self, job, loop, connect)
-
     def place(self, rank: int) -> bool:
-        """The more of a caller's run at once, the less the kernel gives each: together they get little more than
-        one.
+        """Run behind *rank* others of its caller's: the more run at once, the less the kernel gives each, so that
+        together they get little more than one. False if it can't come back to the front, and so is of no use to anybody
+        else.
         """
         nice = min(LAST, os.getpriority(os.PRIO_PROCESS, 0) + NICER * rank)
         if self.pid is not None and nice != self._nice:
@@ -370,142 +269,3 @@ class WorkerProcess:
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
-
-
-@lru_cache(64)
-def _order(limits: Limits, keep: bool, session: bool, again: bool, taped: bool) -> bytes:
-    memory = None if limits.memory_mb is None else limits.memory_mb << 20
-    order = {
-        "memory": memory,
-        "fuel": limits.fuel,
-        "stdout": limits.max_stdout_bytes,
-        "keep": keep,
-        "session": session,
-        "again": again,
-    }
-    rooms = {
-        "message_room": wire.message_room(limits.max_call_bytes),
-        "answer_room": wire.answer_room(limits.max_result_bytes, limits.max_file_bytes),
-    }
-    return json.dumps({**order, **rooms, "taped": taped}).encode()
-
-
-class ProcessFlight(Flight):
-    """A run in a worker process. It is asked to stop, and killed if it does not."""
-
-    def __init__(self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> None:
-        super().__init__(job, loop)
-        self.worker = worker
-        self.kept: bytes | None = None
-        self.reading = False  # a message that is long is being read elsewhere: what comes after it waits
-        self._used: tuple[int, int] | None = None
-        self.broker = connect(self, lambda completion: worker.send(wire.COMPLETION, completion), worker.unsent)
-        self._cpu_before = worker.cpu_ns()
-        worker.flight = self
-        worker.ready = False
-        worker.listen(loop)
-        order = _order(job.limits, job.keep, job.session, job.again, job.taped is not None)
-        worker.send(wire.RUN, wire.encode_run(job.seed, order, job.request, job.taped))
-        self.watch()
-
-    def cpu_used(self) -> float:
-        return self._cpu_ns() / 1e9
-
-    def _cpu_ns(self) -> int:
-        return self.worker.cpu_ns() - self._cpu_before + self._served_ns
-
-    def room(self, kind: int) -> int:
-        """How long what the worker says of this run may be."""
-        limits = self.job.limits
-        if kind == wire.EXCHANGE:
-            return wire.message_room(limits.max_call_bytes) + (0 if self.job.taped is None else wire.MAX_HEARD + 1)
-        if kind == wire.DONE:
-            return wire.DONE_HEAD.size + wire.answer_room(limits.max_result_bytes, limits.max_file_bytes)
-        return MAX_CODE if self.job.keep else 0
-
-    def ask_to_stop(self, reason: str) -> None:
-        if reason == "cpu_limit":
-            self.force()
-        else:
-            self.worker.send(wire.STOP, reason.encode())
-
-    def force(self) -> None:
-        if self._used is None:
-            self._used = self._cpu_ns(), self.worker.memory()
-        self.worker.kill()
-
-    def abandon(self) -> None:
-        """Nobody waits for it any more: end it now."""
-        with self.lock:
-            if self.over:
-                return
-            self.reason = self.reason or "interrupted"
-        self.force()
-        self._end(Landing(End(reason="interrupted")))
-
-    def act(self, kind: int, payload: bytes) -> None:
-        """What the worker says of this run."""
-        if kind == wire.EXCHANGE and len(payload) > LARGE:
-            self.reading = True
-            self.worker.unlisten()
-            self.worker.threads.start(lambda: self._receive_apart(payload))
-        elif kind == wire.EXCHANGE:
-            self._receive(payload)
-        elif kind == wire.KEEP:
-            self.kept = self.kept or payload
-        elif kind == wire.DONE:
-            end, cpu, memory, fuel = wire.decode_done(payload)
-            used = self._cpu_ns()
-            if used - cpu < NEXT_GUEST_NS:  # else it is not telling the truth
-                used = cpu + self._served_ns
-            self._end(Landing(end, used, memory, fuel if self.job.limits.fuel is not None else None))
-
-    def _receive(self, payload: bytes) -> None:
-        assert self.broker is not None
-        if self.job.taped is None:
-            self.broker.receive(payload)
-        else:
-            heard, body = wire.split_heard(payload)
-            self.broker.receive(body, heard)
-
-    def _receive_apart(self, payload: bytes) -> None:
-        """In a thread: what takes milliseconds to read would keep the loop from everything else."""
-        before = time.thread_time_ns()
-        try:
-            self._receive(payload)
-            understood = True
-        except Exception:
-            log.exception("a worker does not speak our language any more: it is ended")
-            understood = False
-        self.charge(time.thread_time_ns() - before)
-        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
-            self.loop.call_soon_threadsafe(self._go_on, understood)
-
-    def _go_on(self, understood: bool) -> None:
-        self.reading = False
-        if not self.over:
-            self.worker.resume(self.loop, understood)
-
-    def died(self) -> None:
-        if self.worker.pid is None and (problem := self.worker.zygote.problem()):
-            self._end(Landing(End(trap=f"its worker could not start: {problem}")))
-        else:
-            self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
-
-    def _end(self, landing: Landing) -> None:
-        """On the loop: let go of the worker. Under the lock, so that no deadline ends it after it was found well."""
-        worker = self.worker
-        with self.lock:
-            if self.over:
-                return
-            worker.flight = None
-            try:
-                worker.unlisten()
-                landing.kept = self.kept
-                if worker.alive:
-                    landing.stdout = worker.take_output(self.job.limits.max_stdout_bytes)
-            except OSError:
-                landing.end = End(trap="died")
-            if landing.end.trap is not None or self._used is not None:
-                worker.close()
-            self.land(landing)

@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from go_ent.sandbox.errors import SandboxClosed
-from go_ent.sandbox.host.berths import Berths
-from go_ent.sandbox.host.flight import Berth, Flight, Landing
+from go_ent.sandbox.host.flight import Flight, Landing
 from go_ent.sandbox.host.limits import Limits
+from go_ent.sandbox.host.pool import Pool
+from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.request import Way
 from go_ent.sandbox.host.run import Run, Status
 from go_ent.sandbox.host.tools import Granted
@@ -38,8 +39,8 @@ class Session:
         self.limits = limits
         self.started = False
         self.kind: str | None = None
-        self._berth: Berth | None = None
-        self._berths: Berths | None = None
+        self._worker: WorkerProcess | None = None
+        self._pool: Pool | None = None
         self._flight: Flight | None = None
         self._over: str | None = None
         self._turn = asyncio.Lock()
@@ -94,12 +95,12 @@ class Session:
             flight.stop("interrupted")
         self._let_go()
 
-    # -- for the sandbox: while a run is under way, the berth is the run's
+    # -- for the sandbox: while a run is under way, the worker is the run's
 
-    def take(self) -> Berth | None:
+    def take(self) -> WorkerProcess | None:
         with self._lock:
-            berth, self._berth = self._berth, None
-            return berth
+            worker, self._worker = self._worker, None
+            return worker
 
     def flies(self, flight: Flight) -> bool:
         """A run has begun; True when the session was closed meanwhile."""
@@ -107,11 +108,11 @@ class Session:
             self._flight = flight
             return self._over is not None
 
-    def give(self, berth: Berth, berths: Berths, landing: Landing | None) -> None:
+    def give(self, worker: WorkerProcess, pool: Pool, landing: Landing | None) -> None:
         """The run has ended: keep its guest, or let it go if the guest did not answer."""
         answered = landing is not None and landing.end.answer is not None
         with self._lock:
-            self._flight, self._berths, self._berth = None, berths, berth
+            self._flight, self._pool, self._worker = None, pool, worker
             self.started = True
             if not answered and self._over is None:
                 self._over = "the session is over: its run was cancelled; start a new one"
@@ -126,7 +127,7 @@ class Session:
             self._let_go()
 
     def _let_go(self) -> None:
-        berth = self.take()
-        if berth is not None and self._berths is not None:
-            berth.stuck = True  # its guest holds this session's state: never to be used again
-            self._berths.release(berth)
+        worker = self.take()
+        if worker is not None and self._pool is not None:
+            worker.stuck = True  # its guest holds this session's state: never to be used again
+            self._pool.release(worker)

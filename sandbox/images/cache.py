@@ -37,7 +37,7 @@ from go_ent.sandbox.worker.paths import installed_version, users_folder
 BuildProgress = Callable[[str], None]
 KEY = re.compile(r"[0-9a-f]{32}")
 MAX_PROJECTS = 256 << 10  # bytes of the list of projects of an image
-KINDS = {"plain": (False, False), "epochs": (False, True), "fuel": (True, False)}  # (fuel, epochs)
+KINDS = {"plain": False, "fuel": True}  # whether it counts fuel
 
 
 def cache_folder() -> Path:
@@ -79,7 +79,7 @@ class Image:
         return self.folder / "component.wasm"
 
     def artefact(self, kind: str = "plain", progress: BuildProgress | None = None) -> Path:
-        """The compiled form, made now if it is not there: `plain`, `epochs` (interruptible in a thread) or `fuel`."""
+        """The compiled form, made now if it is not there: `plain`, or `fuel`, which counts instructions."""
         from go_ent.sandbox.images.ensure import compile_component
 
         folder = private_folder(self.folder.parent.parent / "compiled") / self.digest

@@ -144,16 +144,14 @@ def _componentize(stage: Path, component: Path) -> None:
 
 def compile_component(component: Path, artefact: Path, kind: str, progress: BuildProgress | None) -> None:
     """Compile in a process of its own: it takes a gigabyte for ten seconds."""
-    fuel, epochs = KINDS[kind]
     with tempfile.TemporaryDirectory(prefix=".compile-", dir=artefact.parent) as temporary:
         made = Path(temporary) / "made.cwasm"
         code = (
-            "import sys, json; path, source, target, fuel, epochs = json.loads(sys.argv[1]); sys.path[:0] = path\n"
-            "from go_ent.sandbox.worker.machine import compile_file; compile_file(source, target, fuel=fuel, "
-            "epochs=epochs)"
+            "import sys, json; path, source, target, fuel = json.loads(sys.argv[1]); sys.path[:0] = path\n"
+            "from go_ent.sandbox.worker.machine import compile_file; compile_file(source, target, fuel=fuel)"
         )
         path = worker_path()
-        order = json.dumps([path, str(component), str(made), fuel, epochs])
+        order = json.dumps([path, str(component), str(made), KINDS[kind]])
         with Ticker(progress or to_stderr, f"compiling the sandbox image for this machine ({kind})"):
             _call(["-S", "-c", code, order], "wasmtime", {}, Path(temporary))
         made.chmod(0o600)

@@ -16,16 +16,14 @@ from go_ent.sandbox.worker.wasmtime_adapter import Functions, TextFunction, set_
 STACK_BYTES = 16 << 20
 THREAD_STACK_BYTES = 64 << 20
 WASI = "@0.2.9"
-NO_DEADLINE = 1 << 40
 TOUCH_FUEL = 1 << 62
 
 
-def configuration(*, fuel: bool, epochs: bool) -> Config:
+def configuration(*, fuel: bool) -> Config:
     """The wasmtime configuration of an artefact kind. An artefact only loads under the one that compiled it."""
     config = Config()
     config.wasm_component_model = True
     config.consume_fuel = fuel
-    config.epoch_interruption = epochs
     # Large enough that CPython notices by itself that its own stack, of 1 MiB in linear memory, is exhausted:
     # then it raises. Guests run in threads whose stack is larger still.
     set_stacks(config, STACK_BYTES)
@@ -43,11 +41,10 @@ class Port(Protocol):
 class Machine:
     """Makes guests from one compiled artefact. One guest of a machine runs at a time."""
 
-    def __init__(self, artefact: str, *, fuel: bool = False, epochs: bool = False) -> None:
+    def __init__(self, artefact: str, *, fuel: bool = False) -> None:
         self.artefact = artefact
         self.fuel = fuel
-        self.epochs = epochs
-        self.engine = Engine(configuration(fuel=fuel, epochs=epochs))
+        self.engine = Engine(configuration(fuel=fuel))
         self.component = wc.Component.deserialize_file(self.engine, artefact)
         self.port: Port | None = None
         self.seam = Seam()
@@ -135,8 +132,6 @@ class Guest:
     def _arm(self) -> None:
         if self.machine.fuel:
             self.store.set_fuel(TOUCH_FUEL)
-        if self.machine.epochs:
-            self.store.set_epoch_deadline(NO_DEADLINE)
 
     def touch(self) -> None:
         """Take the page faults of a first run now. Runs only the image's own code."""
@@ -193,12 +188,12 @@ def _trap(message: str) -> str:
     found = re.search(r"wasm trap: (.*)", message)
     cause = found.group(1) if found else message.strip().splitlines()[-1]
     cause = cause.strip()
-    known = {"all fuel consumed by WebAssembly": "fuel", "interrupt": "interrupt", "call stack exhausted": "stack"}
+    known = {"all fuel consumed by WebAssembly": "fuel", "call stack exhausted": "stack"}
     return known.get(cause, cause[-200:])
 
 
-def compile_file(component: str, artefact: str, *, fuel: bool, epochs: bool) -> None:
+def compile_file(component: str, artefact: str, *, fuel: bool) -> None:
     """Compile a component to an artefact that a machine of the same kind can load."""
-    compiled = wc.Component.from_file(Engine(configuration(fuel=fuel, epochs=epochs)), component)
+    compiled = wc.Component.from_file(Engine(configuration(fuel=fuel)), component)
     with open(artefact, "wb") as file:
         file.write(compiled.serialize())

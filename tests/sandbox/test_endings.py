@@ -137,9 +137,9 @@ def _do(which: str) -> object:
     raise {"nameless": Nameless, "faceless": Faceless, "unreasonable": Unreasonable}[which]()
 
 
-@pytest.fixture(scope="module", params=["process", "thread"])
-def tooled(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    with Sandbox([plain, later], Limits(timeout_s=10), in_process=request.param == "thread") as box:
+@pytest.fixture(scope="module")
+def tooled() -> Iterator[Sandbox]:
+    with Sandbox([plain, later], Limits(timeout_s=10)) as box:
         yield box
 
 
@@ -187,8 +187,7 @@ class TestTools:
 FORKED = """
 import os, sys, threading
 from go_ent.sandbox import Sandbox, SandboxClosed
-in_process = {in_process}
-with Sandbox(in_process=in_process) as box:
+with Sandbox() as box:
     assert box.run_sync("1").result == 1
     session = box.session()
     assert session.run_sync("n = 5").status == "completed"
@@ -212,15 +211,8 @@ with Sandbox(in_process=in_process) as box:
 """  # noqa: E501
 
 
-@pytest.mark.parametrize("in_process", [False, True])
-def test_a_forked_child_is_told_that_the_sandbox_is_its_parents(in_process: bool) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED.format(in_process=in_process)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def test_a_forked_child_is_told_that_the_sandbox_is_its_parents() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     child, parent = done.stdout.splitlines()
     assert child.count("a fork of it: make a sandbox of its own in the child") == 5

@@ -14,37 +14,35 @@ from typing import Any
 import pytest
 
 from go_ent.sandbox import Sandbox
-from go_ent.sandbox.host.berths import Berths
-from go_ent.sandbox.host.flight import Berth, Connect, Flight, Job
-from go_ent.sandbox.host.process import ProcessFlight
+from go_ent.sandbox.host.flight import Flight
+from go_ent.sandbox.host.pool import Pool
+from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.sharing import CALLER, Shares
 
 
-class Place:
-    """A berth in which nothing runs: only who gets it, and when, is looked at."""
+class Place(WorkerProcess):
+    """A worker in which nothing runs: only who gets it, and when, is looked at."""
 
-    alive, ready, stuck, idle_since = True, True, False, 0.0
+    def __init__(self) -> None:
+        self.alive, self.ready, self.stuck, self.idle_since = True, True, False, 0.0
 
-    def poll(self) -> None: ...
+    def poll(self, most: int = 0) -> None: ...
 
     def place(self, rank: int) -> bool:
         return True
-
-    def launch(self, job: Job, loop: asyncio.AbstractEventLoop, connect: Connect) -> Flight:
-        raise AssertionError("nothing is run here")
 
     def close(self) -> None:
         self.alive = False
 
 
-def make_berths(most: int, callers: int) -> Berths:
-    return Berths(Place, most=most, warm=0, callers=lambda: callers)
+def make_pool(most: int, callers: int) -> Pool:
+    return Pool(Place, most=most, warm=0, callers=lambda: callers)
 
 
-def take(berths: Berths, caller: str) -> Berth | asyncio.Future[Berth]:
+def take(pool: Pool, caller: str) -> WorkerProcess | asyncio.Future[WorkerProcess]:
     context = copy_context()
     context.run(CALLER.set, caller)
-    return context.run(berths.take)
+    return context.run(pool.take)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -93,15 +91,15 @@ class TestShares:
         assert shares.room("d") == 0
 
 
-class TestBerths:
+class TestPool:
     def test_one_caller_never_holds_all_of_them(self) -> None:
         async def main() -> None:
-            berths = make_berths(8, callers=2)
-            greedy = [take(berths, "greedy") for _ in range(60)]
+            pool = make_pool(8, callers=2)
+            greedy = [take(pool, "greedy") for _ in range(60)]
             assert sum(isinstance(one, Place) for one in greedy) == 6
-            others = [take(berths, "other") for _ in range(3)]
+            others = [take(pool, "other") for _ in range(3)]
             assert [isinstance(one, Place) for one in others] == [True, True, False]
-            berths.close()
+            pool.close()
 
         run(main)
 
@@ -109,51 +107,51 @@ class TestBerths:
         """Sixty wait before the other comes: the other is not behind them."""
 
         async def main() -> None:
-            berths = make_berths(4, callers=2)
+            pool = make_pool(4, callers=2)
             order: list[str] = []
-            held: deque[Berth] = deque()
+            held: deque[WorkerProcess] = deque()
 
-            def note(label: str, place: asyncio.Future[Berth]) -> None:
+            def note(label: str, place: asyncio.Future[WorkerProcess]) -> None:
                 if place.exception() is None:
                     order.append(label)
                     held.append(place.result())
 
             for name in ("greedy", "greedy", "greedy", "other"):
-                berth = take(berths, name)
-                assert isinstance(berth, Place)
-                held.append(berth)
+                worker = take(pool, name)
+                assert isinstance(worker, Place)
+                held.append(worker)
             for name, count in (("greedy", 60), ("other", 5)):
                 for number in range(count):
-                    place = take(berths, name)
+                    place = take(pool, name)
                     assert isinstance(place, asyncio.Future)
                     place.add_done_callback(partial(note, f"{name} {number}"))
             for _ in range(10):
-                berths.release(held.popleft())
+                pool.release(held.popleft())
                 await settle()
             assert order == [f"{name} {number}" for number in range(5) for name in ("greedy", "other")]
-            berths.close()
+            pool.close()
             await settle()
 
         run(main)
 
     def test_what_nobody_waits_for_any_more_goes_to_the_next(self) -> None:
         async def main() -> None:
-            berths = make_berths(2, callers=2)
-            mine, theirs = take(berths, "a"), take(berths, "b")
+            pool = make_pool(2, callers=2)
+            mine, theirs = take(pool, "a"), take(pool, "b")
             assert isinstance(mine, Place)
             assert isinstance(theirs, Place)
-            gone, waits = take(berths, "a"), take(berths, "a")
+            gone, waits = take(pool, "a"), take(pool, "a")
             assert isinstance(gone, asyncio.Future)
             assert isinstance(waits, asyncio.Future)
             gone.cancel()
-            berths.release(theirs)
+            pool.release(theirs)
             await settle()
             assert not waits.done(), "that one is the other's"
-            berths.release(mine)
+            pool.release(mine)
             await settle()
             assert waits.result() is mine
-            assert take(berths, "b") is theirs
-            berths.close()
+            assert take(pool, "b") is theirs
+            pool.close()
 
         run(main)
 
@@ -201,7 +199,7 @@ async def test_the_more_of_a_caller_s_run_the_nicer_each_is() -> None:
             tasks.append(asyncio.create_task(as_caller(name)))
             assert await started.get() == name
         flights = {run_id: box._flights[run_id] for run_id in box.running}
-        nice = [nice_of(flight.worker.pid or 0) for flight in flights.values() if isinstance(flight, ProcessFlight)]
+        nice = [nice_of(flight.worker.pid or 0) for flight in flights.values() if isinstance(flight, Flight)]
         assert nice == [{min(19, base + more)} for more in (0, 5, 10, 0)]
         box.interrupt_all()
         await asyncio.gather(*tasks)

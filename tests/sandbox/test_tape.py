@@ -195,10 +195,6 @@ class TestReplay:
         assert not tools.made
         assert tape.records == records
 
-    def test_where_it_runs_makes_no_difference(self, process_box: Sandbox, thread_box: Sandbox) -> None:
-        first, records = record(process_box, f"{EVERYTHING}# in a process first")
-        assert same(first, run(thread_box, f"{EVERYTHING}# in a process first", Memory(records)))
-
     @pytest.mark.parametrize("compiled", [False, True])
     def test_another_sandbox_hands_the_code_over_as_the_first_did(self, process_box: Sandbox, compiled: bool) -> None:
         code = f"{EVERYTHING}\n# {compiled}, and never run before"

@@ -301,12 +301,11 @@ async def test_async_tools_run_on_the_callers_loop() -> None:
         loops.append(asyncio.get_running_loop())
         return 1
 
-    for in_process in (False, True):
-        async with Sandbox([where], in_process=in_process) as box:
-            assert (await box.run("await tools.where()")).result == 1
-    assert loops == [asyncio.get_running_loop()] * 2
+    async with Sandbox([where]) as box:
+        assert (await box.run("await tools.where()")).result == 1
+    assert loops == [asyncio.get_running_loop()]
 
 
 def test_max_tool_calls_can_be_lifted() -> None:
-    with Sandbox([add, echo], Limits(max_tool_calls=None), in_process=True) as box:
+    with Sandbox([add, echo], Limits(max_tool_calls=None)) as box:
         assert box.run_sync("n = 0\nfor i in range(1500): n = await tools.add(n, 1)\nn").result == 1500

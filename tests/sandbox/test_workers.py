@@ -187,15 +187,14 @@ class TestPool:
         assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
 
     def test_close_ends_what_another_thread_waits_for(self) -> None:
-        for in_process in (False, True):
-            box = Sandbox(in_process=in_process)
-            with concurrent.futures.ThreadPoolExecutor(1) as threads:
-                waiting = threads.submit(box.run_sync, "while True: pass")
-                while not box.running:
-                    time.sleep(0.01)
-                time.sleep(0.2)
-                box.close()
-                assert waiting.result(timeout=10).status == "interrupted"
+        box = Sandbox()
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(box.run_sync, "while True: pass")
+            while not box.running:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            box.close()
+            assert waiting.result(timeout=10).status == "interrupted"
 
     def test_a_closed_sandbox_says_so(self) -> None:
         from go_ent.sandbox import SandboxClosed

@@ -270,11 +270,10 @@ class TestHost:
         )
         import psutil
 
-        for in_process in (False, True):
-            with Sandbox([big], Limits(timeout_s=2), in_process=in_process) as box:
-                before = psutil.Process().memory_info().rss
-                assert box.run_sync(code).status == "timeout"
-                assert psutil.Process().memory_info().rss - before < 250 << 20
+        with Sandbox([big], Limits(timeout_s=2)) as box:
+            before = psutil.Process().memory_info().rss
+            assert box.run_sync(code).status == "timeout"
+            assert psutil.Process().memory_info().rss - before < 250 << 20
 
     @pytest.mark.alone
     @attack("resources", "a message that is slow to clean")
@@ -322,14 +321,13 @@ class TestHost:
         async def later() -> None:
             raise failures[kind]
 
-        for in_process in (False, True):
-            with Sandbox([plain, later], Limits(timeout_s=3), in_process=in_process) as box:
-                for call in ("plain", "later"):
-                    run = box.run_sync(
-                        f"try:\n    await tools.{call}()\nexcept ToolError as e:\n    result = 'caught'\nresult"
-                    )
-                    assert run.result == "caught"
-                    assert "/root/secret" not in run.model_dump_json()
+        with Sandbox([plain, later], Limits(timeout_s=3)) as box:
+            for call in ("plain", "later"):
+                run = box.run_sync(
+                    f"try:\n    await tools.{call}()\nexcept ToolError as e:\n    result = 'caught'\nresult"
+                )
+                assert run.result == "caught"
+                assert "/root/secret" not in run.model_dump_json()
 
     @attack("resources", "arguments that are wrong half a million times")
     def test_a_million_wrong_values(self) -> None:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from go_ent.sandbox import Sandbox
-from go_ent.sandbox.host.process import Zygote
+from go_ent.sandbox.host.zygote import Zygote
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack
 from tests.support import ROOT
@@ -76,8 +76,7 @@ def test_what_a_worker_hands_in_is_run_by_no_other(forged: str, process_box: San
 
     async def main() -> list[object]:
         box = Sandbox(workers=4, image=process_box.image)
-        box._zygotes["plain"] = zygote = HalfTaken(str(box.image.artefact("plain")), forged, taken=1)
-        box._closers.append(zygote.close)
+        box._zygotes["plain"] = HalfTaken(str(box.image.artefact("plain")), forged, taken=1)
         async with box:
             _, *others = await asyncio.gather(*(box.run(source) for _ in range(4)))
             return [run.result for run in [*others, *[await box.run(source) for _ in range(4)]]]
@@ -95,7 +94,6 @@ def test_no_number_of_broken_workers_makes_code_true(forged: str, process_box: S
     async def main() -> list[object]:
         box = Sandbox(workers=2, image=process_box.image)
         box._zygotes["plain"] = zygote = HalfTaken(str(box.image.artefact("plain")), forged, taken=2)
-        box._closers.append(zygote.close)
         async with box:
             for _ in range(6):
                 await box.run(source)

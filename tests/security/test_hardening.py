@@ -39,7 +39,7 @@ from go_ent.sandbox.hardening.wall import (
     read,
     tell,
 )
-from go_ent.sandbox.host.process import ProcessFlight
+from go_ent.sandbox.host.flight import Flight
 from tests.security.corpus import attack
 from tests.security.taken_over import ATTACKS
 from tests.support import ROOT
@@ -199,7 +199,7 @@ def real() -> Iterator[Sandbox]:
 
 class TestARealWorker:
     def workers(self, box: Sandbox) -> list[int]:
-        found = [berth.pid for berths in box._berths.values() for berth in berths._all]  # type: ignore[attr-defined]
+        found = [worker.pid for pool in box._pools.values() for worker in pool._all]
         return [pid for pid in found if pid is not None]
 
     def fields(self, pid: int) -> dict[str, str]:
@@ -262,10 +262,6 @@ class TestARealWorker:
             assert box.run_sync("1").status == "completed"
             assert all(wall.stands or wall.name == LANDLOCK for wall in box.walls)
             assert box.walls
-
-    def test_threads_have_no_walls_of_their_own(self, thread_box: Sandbox) -> None:
-        assert thread_box.run_sync("1").result == 1
-        assert thread_box.walls == ()
 
 
 # A kernel that lacks something, as the worker of a container finds it: a filter around all of it answers for the
@@ -522,7 +518,7 @@ class TestAWorkerThatDies:
                 runs = [asyncio.create_task(box.run(code, {"who": who}, run_id=who)) for who in there]
                 await asyncio.gather(*(event.wait() for event in there.values()))
                 flight = box._flights["victim"]
-                assert isinstance(flight, ProcessFlight)
+                assert isinstance(flight, Flight)
                 assert flight.worker.pid is not None
                 strike(flight.worker.pid, number)
                 lost = await runs[1]
@@ -568,7 +564,7 @@ class TestAWorkerThatDies:
                 (worker,) = [
                     flight.worker
                     for flight in box._flights.values()
-                    if isinstance(flight, ProcessFlight) and b"'victim'" in flight.job.request
+                    if isinstance(flight, Flight) and b"'victim'" in flight.job.request
                 ]
                 assert worker.pid is not None
                 strike(worker.pid, signal.SIGKILL)

@@ -221,7 +221,7 @@ class TestAFolder:
         """Whatever the mask of the process that makes them."""
         before = os.umask(0)
         try:
-            artefact = image.artefact("epochs")
+            artefact = image.artefact("fuel")
             folders = [
                 cache_folder(),
                 images_folder(),

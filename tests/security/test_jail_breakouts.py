@@ -158,16 +158,6 @@ def test_past_the_policy_there_is_nothing(process_box: Sandbox, host: Host, code
     host.untouched(run)
 
 
-@attack("jail", "every way out of an in-process guest")
-def test_in_a_thread_there_is_nothing_either(thread_box: Sandbox, host: Host) -> None:
-    """Where the host's own memory, environment and descriptors are those of the process that runs the guest."""
-    run = thread_box.run_sync(
-        f"import operator, logging\nmodules = operator.attrgetter('sys.modules')(logging)\n{LOOT}", host.inputs
-    )
-    assert run.result == NOTHING
-    host.untouched(run)
-
-
 @attack("jail", "a template that is put together, for what it prints")
 def test_a_dump_of_the_interpreter_says_nothing_of_the_host(process_box: Sandbox, host: Host) -> None:
     template = "'{0.__co' + 'de__.co_filename} {0.__glo' + 'bals__[__file__]} {1.__init__.__co' + 'de__.co_filename}'"
