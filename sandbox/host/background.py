@@ -11,6 +11,11 @@ T = TypeVar("T")
 CLOSE_S = 2.0
 
 
+def runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether it is *loop* that runs this."""
+    return asyncio._get_running_loop() is loop
+
+
 class BackgroundLoop:
     """An event loop in a thread of its own."""
 

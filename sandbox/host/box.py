@@ -23,7 +23,7 @@ from go_ent.sandbox.host.flight import Flight, Job, Landing
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.pool import Pool, Queued
 from go_ent.sandbox.host.process import WorkerProcess
-from go_ent.sandbox.host.request import BadRequest, Way, encode_request, encode_source
+from go_ent.sandbox.host.request import BadRequest, Way, encode_request, encode_source, is_large
 from go_ent.sandbox.host.run import Run
 from go_ent.sandbox.host.session import Session
 from go_ent.sandbox.host.spans import span
@@ -352,7 +352,8 @@ class Sandbox:
                 source = encode_source(code)
                 key = hashlib.sha256(source).digest()
                 compiled = await self._compiled(source, key, limits, way, before)
-                request = encode_request(
+                encode = partial(
+                    encode_request,
                     source,
                     compiled,
                     inputs,
@@ -364,6 +365,7 @@ class Sandbox:
                     session=session is not None,
                     way=way,
                 )
+                request = await asyncio.to_thread(encode) if is_large(inputs, files) else encode()
             except BadRequest as bad:
                 return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
             job = Job(request, seed, limits, keep=way is COMPILE, session=session is not None, again=again)

@@ -9,12 +9,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 from pydantic_core import to_json, to_jsonable_python
 
 from go_ent.sandbox.errors import ApprovalRequired, Diverged
+from go_ent.sandbox.host.background import runs_here
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.run import Pending, ToolCall
 from go_ent.sandbox.host.threads import Threads
@@ -35,12 +37,24 @@ MAX_CHECKPOINTS = 10_000  # of one run
 MAX_LABEL = 200
 
 
+@dataclass(slots=True)
+class Call:
+    """A call of a plain function that may be made."""
+
+    tool: HostTool
+    id: int
+    args: list[Any]
+    kwargs: dict[str, Any]
+    size: int  # its part of the message
+
+
 class Broker:
     """Serves one run. `complete` gets each finished call as a piece of JSON; `stop` ends the run with a reason;
     `undelivered` tells how many bytes of completions the guest has not read yet.
 
-    Plain functions run in threads, async ones as tasks on the caller's loop. Both callbacks may be called from any
-    thread. After `close` nothing is delivered any more: what a late tool returns is dropped.
+    Plain functions run in threads, async ones as tasks on the caller's loop. A plain call that is all the guest has
+    under way is left to whoever reads its messages, unless the tool is known to be `slow`. Both callbacks may be called
+    from any thread. After `close` nothing is delivered any more: what a late tool returns is dropped.
 
     With a tape, every message of the guest is put to it first, and it hears of every completion before the guest does.
     `problem` says why the tape stopped the run.
@@ -78,7 +92,9 @@ class Broker:
         self._cancelled: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[int, tuple[str, int, float]] = {}
-        self._plain_calls: deque[tuple[HostTool, int, list[Any], dict[str, Any], int]] = deque()
+        self._plain_calls: deque[Call] = deque()
+        self._left: Call | None = None  # to whoever reads
+        self.slow: set[str] = set()  # tools that have kept whoever called them waiting
         self._plain_threads = 0
         self._lock = threading.Lock()
         self._context = contextvars.copy_context()  # tools run in the context of whoever started the run
@@ -92,7 +108,7 @@ class Broker:
             for name, ms, ok, size, answered, error in self._audited
         ]
 
-    def parse(self, body: bytes) -> tuple[list[Any], list[Any]] | None:
+    def parse(self, body: bytes | bytearray) -> tuple[list[Any], list[Any]] | None:
         """The calls and cancellations of a crossing, or None for what is not our guest's language."""
         most, last = self.limits.max_call_values, self._last
         if most is not None and not holds_at_most(body, most + MESSAGE_VALUES):
@@ -118,33 +134,39 @@ class Broker:
             return None
         return (calls, cancelled) if len(set(cancelled)) == len(cancelled) else None
 
-    def receive(self, body: bytes, heard: bytes = b"") -> None:
-        """Start what a crossing asks for; a taped run's guest has *heard* something before it."""
+    def receive(self, body: bytes | bytearray, heard: bytes = b"") -> Call | None:
+        """Start what a crossing asks for; a taped run's guest has *heard* something before it.
+
+        The answer is a call that has yet to be made, with `make`, by a thread that has nothing else to do.
+        """
         if self.problem is not None or self._broken:
-            return  # it is being stopped, and may not go on from where the tape, or we, said no
+            return None  # it is being stopped, and may not go on from where the tape, or we, said no
         parsed = self.parse(body)
         if parsed is None:
             self._broken = True
             self.stop("protocol")
-            return
+            return None
         calls, cancelled = parsed
         if calls:
             self._last = calls[-1][0]
         self._cancelled.update(call_id for call_id in cancelled if call_id)
         recorded = repeat(None) if self.tape is None else self._recorded(self.tape, calls, cancelled, heard)
         if recorded is None:
-            return
+            return None
+        alone = len(calls) == 1 and not cancelled and not self._under_way
         for (call_id, name, args, kwargs), answer in zip(calls, recorded, strict=False):
             size = len(body) // len(calls)
             if answer is not None:
                 if not self._repeat(call_id, name, answer, size):
-                    return
-            elif not self.start(call_id, name, args, kwargs, size):
-                return
+                    return None
+            elif not self.start(call_id, name, args, kwargs, size, alone):
+                return None
         if cancelled:
             self.loop.call_soon_threadsafe(
                 self._cancel, [call_id for call_id in cancelled if call_id in self._under_way]
             )
+        left, self._left = self._left, None
+        return left
 
     def _recorded(self, tape: Tape, calls: list[Any], cancelled: list[int], heard: bytes) -> list[bytes | None] | None:
         """What the tape says to a message; None when the run has just been stopped."""
@@ -221,7 +243,9 @@ class Broker:
             return failure(error)
         return tool if tool is not None else CallFailed("UnknownTool", "there is no such tool")
 
-    def start(self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int) -> bool:
+    def start(
+        self, call_id: int, name: str, args: list[Any], kwargs: dict[str, Any], size: int, alone: bool = False
+    ) -> bool:
         """Start one call; False when the run has just been stopped."""
         if self.pausing:
             return True  # nobody answers it now
@@ -234,11 +258,17 @@ class Broker:
             self._fail(call_id, name, tool, size)
             return True
         self.enter(call_id, name, size)
+        call = Call(tool, call_id, args, kwargs, size)
         if tool.is_async:
-            self.loop.call_soon_threadsafe(self._start_task, tool, call_id, args, kwargs, size, context=self._context)
+            if runs_here(self.loop):
+                self._start_task(call)
+            else:
+                self.loop.call_soon_threadsafe(self._start_task, call)
+        elif alone and name not in self.slow:
+            self._left = call
         else:
             with self._lock:
-                self._plain_calls.append((tool, call_id, args, kwargs, size))
+                self._plain_calls.append(call)
                 start = self._plain_threads < MAX_PLAIN_CALLS
                 self._plain_threads += start
             if start:
@@ -278,8 +308,8 @@ class Broker:
                 if not self._plain_calls or self._closed:
                     self._plain_threads -= 1
                     return
-                tool, call_id, args, kwargs, size = self._plain_calls.popleft()
-            self._finish(call_id, self.call(tool, call_id, args, kwargs, size))
+                call = self._plain_calls.popleft()
+            self.make(call)
 
     def enter(self, call_id: int, name: str, size: int) -> None:
         """A call is under way, and in the audit whatever becomes of it."""
@@ -287,65 +317,57 @@ class Broker:
             self._last = max(self._last, call_id)
             self._under_way[call_id] = name, size, time.perf_counter()
 
-    def call(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> bytes | None:
-        """Run a plain function here and now; its completion."""
-        started = time.perf_counter()
-        try:
-            bound_args, bound_kwargs = tool.bind(args, kwargs)
-            data = encode_result(
-                self._context.copy().run(tool.function, *bound_args, **bound_kwargs), self.limits.max_call_bytes
-            )
-        except ApprovalRequired as error:
-            return self._pause(call_id, tool, args, kwargs, error, size, started)
-        except BaseException as error:  # SystemExit included: a tool never ends its host
-            return self._failed(call_id, tool.name, failure(error), size, started)
-        return self._succeeded(call_id, tool.name, data, size, started)
-
-    def _start_task(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
-        if not self._closed:
-            self._tasks[call_id] = task = self.loop.create_task(self._run_task(tool, call_id, args, kwargs, size))
-            task.add_done_callback(functools.partial(self._ended, call_id))
-
-    async def _run_task(self, tool: HostTool, call_id: int, args: list[Any], kwargs: dict[str, Any], size: int) -> None:
+    def make(self, call: Call) -> None:
+        """Run a plain function here and now, and answer the call."""
         started = time.perf_counter()
         completion: bytes | None
         try:
-            bound_args, bound_kwargs = tool.bind(args, kwargs)
-            data = encode_result(await tool.function(*bound_args, **bound_kwargs), self.limits.max_call_bytes)
-            completion = self._succeeded(call_id, tool.name, data, size, started)
+            args, kwargs = call.tool.bind(call.args, call.kwargs)
+            result = self._context.copy().run(call.tool.function, *args, **kwargs)
+            completion = self._succeeded(call, encode_result(result, self.limits.max_call_bytes), started)
         except ApprovalRequired as error:
-            completion = self._pause(call_id, tool, args, kwargs, error, size, started)
+            completion = self._pause(call, error, started)
+        except BaseException as error:  # SystemExit included: a tool never ends its host
+            completion = self._failed(call.id, call.tool.name, failure(error), call.size, started)
+        self._finish(call.id, completion)
+
+    def _start_task(self, call: Call) -> None:
+        if not self._closed:
+            task = self.loop.create_task(self._run_task(call), context=self._context.copy())
+            self._tasks[call.id] = task
+            task.add_done_callback(functools.partial(self._ended, call.id))
+
+    async def _run_task(self, call: Call) -> None:
+        started = time.perf_counter()
+        completion: bytes | None
+        try:
+            args, kwargs = call.tool.bind(call.args, call.kwargs)
+            result = await call.tool.function(*args, **kwargs)
+            completion = self._succeeded(call, encode_result(result, self.limits.max_call_bytes), started)
+        except ApprovalRequired as error:
+            completion = self._pause(call, error, started)
         except asyncio.CancelledError:
-            if call_id not in self._cancelled:
+            if call.id not in self._cancelled:
                 raise  # by the tool itself, or by whoever ends all that runs here: `_ended` sees to it
-            self._finish_cancelled(call_id)
+            self._finish_cancelled(call.id)
             return
         except BaseException as error:
-            completion = self._failed(call_id, tool.name, failure(error), size, started)
-        self._finish(call_id, completion)
+            completion = self._failed(call.id, call.tool.name, failure(error), call.size, started)
+        self._finish(call.id, completion)
 
-    def _pause(
-        self,
-        call_id: int,
-        tool: HostTool,
-        args: list[Any],
-        kwargs: dict[str, Any],
-        error: ApprovalRequired,
-        size: int,
-        started: float,
-    ) -> bytes | None:
+    def _pause(self, call: Call, error: ApprovalRequired, started: float) -> bytes | None:
         """Have the call wait for approval; its completion if it can't even be shown to whoever would approve it."""
         try:
-            named = to_jsonable_python(tool.named(args, kwargs))
-            own = Pending(tool=tool.name, arguments=named, reason=str(error.reason))
+            named = to_jsonable_python(call.tool.named(call.args, call.kwargs))
+            own = Pending(tool=call.tool.name, arguments=named, reason=str(error.reason))
         except BaseException as problem:
-            return self._failed(call_id, tool.name, failure(problem), size, started)
+            return self._failed(call.id, call.tool.name, failure(problem), call.size, started)
         ms = (time.perf_counter() - started) * 1e3
         with self._lock:
             if self._closed:
                 return None
             self.pending += error.pending or (own,)
-            self._audited.append((tool.name, ms, False, size, 0, "waits for approval"))
+            self._audited.append((call.tool.name, ms, False, call.size, 0, "waits for approval"))
             self.pausing = self.tape is not None
         if self.pausing:
             # Calls that are under way may come to their end: of one that is cut off nobody would know whether it was
@@ -358,11 +380,11 @@ class Broker:
     def _fail(self, call_id: int, name: str, error: CallFailed, size: int) -> None:
         self._finish(call_id, self._failed(call_id, name, error, size, time.perf_counter()))
 
-    def _succeeded(self, call_id: int, name: str, data: bytes, size: int, started: float) -> bytes:
+    def _succeeded(self, call: Call, data: bytes, started: float) -> bytes:
         ms = (time.perf_counter() - started) * 1e3
         if not self._closed:
-            self._audited.append((name, ms, True, size, len(data), None))
-        return b"[%d,1,%b]" % (call_id, data)
+            self._audited.append((call.tool.name, ms, True, call.size, len(data), None))
+        return b"[%d,1,%b]" % (call.id, data)
 
     def _failed(self, call_id: int, name: str, error: CallFailed, size: int, started: float) -> bytes:
         data = to_json({"kind": error.kind, "message": str(error)})

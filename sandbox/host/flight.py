@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import threading
 import time
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from go_ent.sandbox.host.broker import Broker
+from go_ent.sandbox.host.background import runs_here
+from go_ent.sandbox.host.broker import Broker, Call
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.tools import Granted
@@ -20,10 +20,9 @@ from go_ent.sandbox.worker import wire
 from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.tape import Tape, Taped
 
-log = logging.getLogger("go_ent.sandbox")
 GRACE_S = 0.02
 MAX_CODE = 4 << 20
-LARGE = 1 << 16  # a message that is not read on the loop
+LOOK_S = 0.005  # after which a tool that is still called is looked at
 NEXT_GUEST_NS = 100_000_000  # what a worker may have used beside a run: it makes its next guest
 
 
@@ -90,16 +89,19 @@ class Flight:
         self._due: float | None = None
         self._served_ns = 0
         self.kept: bytes | None = None
-        self.reading = False  # a message that is long is being read elsewhere: what comes after it waits
+        self.call: Call | None = None  # that has to be made before anything else is read
+        self._making: Call | None = None
+        self._looking = False
+        self._reader = 0  # the thread that reads, if it is not the loop
         self._used: tuple[int, int] | None = None
         complete = partial(worker.send, wire.COMPLETION)
         self.broker = Broker(tools, job.limits, loop, worker.threads, complete, self.stop, worker.unsent, tape)
         self._cpu_before = worker.cpu_ns()
         worker.flight = self
         worker.ready = False
-        worker.listen(loop)
+        worker.listen(loop, self._heard)
         order = _order(job.limits, job.keep, job.session, job.again, job.taped is not None)
-        worker.send(wire.RUN, wire.encode_run(job.seed, order, job.request, job.taped))
+        worker.send(wire.RUN, wire.encode_run(job.seed, order, job.taped), job.request)
         self._watch()
 
     def charge(self, ns: int) -> None:
@@ -164,11 +166,7 @@ class Flight:
                 self._deadline.cancel()
         if self.reason is not None:
             landing.end = End(reason=self.reason)
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
-        if running is self.loop:
+        if runs_here(self.loop):
             self._deliver(landing)
         else:
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
@@ -207,16 +205,15 @@ class Flight:
         self._kill()
         self._end(Landing(End(reason="interrupted")))
 
-    def act(self, kind: int, payload: bytes) -> None:
+    # -- what the worker says
+
+    def act(self, kind: int, payload: bytes | bytearray) -> None:
         """What the worker says of this run."""
-        if kind == wire.EXCHANGE and len(payload) > LARGE:
-            self.reading = True
-            self.worker.unlisten()
-            self.worker.threads.start(lambda: self._receive_apart(payload))
-        elif kind == wire.EXCHANGE:
-            self._receive(payload)
+        if kind == wire.EXCHANGE:
+            heard, body = (b"", payload) if self.job.taped is None else wire.split_heard(payload)
+            self.call = self.broker.receive(body, heard)
         elif kind == wire.KEEP:
-            self.kept = self.kept or payload
+            self.kept = self.kept or bytes(payload)
         elif kind == wire.DONE:
             end, cpu, memory, fuel = wire.decode_done(payload)
             used = self._cpu_ns()
@@ -224,30 +221,85 @@ class Flight:
                 used = cpu + self._served_ns
             self._end(Landing(end, used, memory, fuel if self.job.limits.fuel is not None else None))
 
-    def _receive(self, payload: bytes) -> None:
-        if self.job.taped is None:
-            self.broker.receive(payload)
-        else:
-            heard, body = wire.split_heard(payload)
-            self.broker.receive(body, heard)
+    @property
+    def listens(self) -> bool:
+        """Whether it can take the next message."""
+        return self.call is None and not self.over
 
-    def _receive_apart(self, payload: bytes) -> None:
-        """In a thread: what takes milliseconds to read would keep the loop from everything else."""
-        before = time.thread_time_ns()
-        try:
-            self._receive(payload)
-            understood = True
-        except Exception:
-            log.exception("a worker does not speak our language any more: it is ended")
-            understood = False
-        self.charge(time.thread_time_ns() - before)
+    def _heard(self) -> None:
+        """On the loop: something has arrived."""
+        self.worker.poll(1)
+        self._go_apart()
+
+    def _go_apart(self) -> None:
+        """On the loop: leave a plain call, or a message that takes milliseconds to receive and read, to a thread, which
+        then reads what comes after it too.
+        """
+        if not self.over and (self.call is not None or self.worker.frames.large):
+            self.worker.enter()
+            try:
+                self.worker.threads.start(self._read)
+            except RuntimeError:  # there can be no more threads
+                self.worker.leave()
+                self.worker.lose()
+
+    def _read(self) -> None:
+        """In a thread: plain calls are made and answered here, without a turn of the loop or a change of threads. Until
+        the run is over, or a call takes so long that the loop has to read on.
+        """
+        self._reader = threading.get_ident()
+        while self._make_call():
+            data = self.worker.wait()
+            if self.over:  # it was abandoned
+                break
+            self.worker.take_in(data)
+        self._leave()
+
+    def _make_call(self) -> bool:
+        """Whether this thread still reads, after the call that it had to make."""
+        with self.lock:
+            call, self.call = self.call, None
+            if call is None or self.over:
+                return not self.over
+            self._making = call
+            if not self._looking:
+                self._looking = True
+                watchdog.after(LOOK_S, self._look)
+        self.broker.make(call)
+        with self.lock:
+            still, self._making = self._making is call, None
+            return still and not self.over
+
+    def _look(self, seen: Call | None = None) -> None:
+        """The watchdog's: a tool that is still at the call it was *seen* at holds up its own run. The loop reads on."""
+        with self.lock:
+            call = self._making
+            self._looking = call is not None and not self.over
+            if not self._looking:
+                return
+            if call is not seen or call is None:
+                watchdog.after(LOOK_S, partial(self._look, call))
+                return
+            self._looking, self._making = False, None
+            self.broker.slow.add(call.tool.name)
+            self._reader = 0
+            self.worker.leave()
         with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
-            self.loop.call_soon_threadsafe(self._go_on, understood)
+            self.loop.call_soon_threadsafe(self._read_on)
 
-    def _go_on(self, understood: bool) -> None:
-        self.reading = False
+    def _read_on(self) -> None:
+        """On the loop, instead of a thread that is held up."""
         if not self.over:
-            self.worker.resume(self.loop, understood)
+            self.worker.listen(self.loop, self._heard)
+            if not self.worker.act_on_frames(self):
+                self.worker.lose()
+            self._go_apart()
+
+    def _leave(self) -> None:
+        """The thread that reads is about to leave: after that the worker may be another's."""
+        if self._reader == threading.get_ident():
+            self._reader = 0
+            self.worker.leave()
 
     def died(self) -> None:
         if self.worker.pid is None and (problem := self.worker.zygote.problem()):
@@ -256,12 +308,13 @@ class Flight:
             self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
 
     def _end(self, landing: Landing) -> None:
-        """On the loop: let go of the worker. Under the lock, so that no deadline ends it after it was found well."""
+        """Let go of the worker. Under the lock, so that no deadline ends it after it was found well."""
         worker = self.worker
         with self.lock:
             if self.over:
                 return
             worker.flight = None
+            worker.ready = False
             try:
                 worker.unlisten()
                 landing.kept = self.kept
@@ -271,4 +324,5 @@ class Flight:
                 landing.end = End(trap="died")
             if landing.end.trap is not None or self._used is not None:
                 worker.close()
+            self._leave()
             self._land(landing)

@@ -115,7 +115,7 @@ def _memory_was_full(landing: Landing, job: Job, image: Image) -> bool:
     return landing.memory >= most - (1 << 20) or 4 * len(job.request) > most - image.memory_bytes
 
 
-def _read_answer(run: Run, answer: bytes, job: Job, files: Mapping[str, bytes]) -> None:
+def _read_answer(run: Run, answer: bytes | bytearray, job: Job, files: Mapping[str, bytes]) -> None:
     """An answer is JSON of how it went, the result, also JSON, and the files, with NULs between."""
     limits = job.limits
     if len(answer) > answer_room(limits.max_result_bytes, limits.max_file_bytes):
@@ -166,7 +166,7 @@ def _cut(name: str, value: Any) -> Any:
     return value[: _MOST[name]] if isinstance(value, str) and name in _MOST else value
 
 
-def _read_files(run: Run, answer: bytes, at: int, job: Job, files: Mapping[str, bytes]) -> None:
+def _read_files(run: Run, answer: bytes | bytearray, at: int, job: Job, files: Mapping[str, bytes]) -> None:
     """The names: of files that changed, with the length of their base64, and of those that did not. Then the
     former's base64.
     """

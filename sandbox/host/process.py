@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from go_ent.sandbox.children.proc import read_stat, threads_of
@@ -47,10 +48,11 @@ class WorkerProcess:
         self.frames = wire.Frames()
         self.idle_since = time.monotonic()
         self.flight: Flight | None = None
-        self._out: deque[bytes] = deque()
+        self._out: deque[memoryview] = deque()
         self._out_lock = threading.Lock()
         self._draining = False
         self._listening: asyncio.AbstractEventLoop | None = None
+        self._read_apart = False  # a thread reads what it says: the socket is closed when that has left
         self.output = os.memfd_create("go-ent-output", os.MFD_CLOEXEC)
         self.sock, theirs = socket.socketpair()
         try:
@@ -60,25 +62,27 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
-        self.sock.setblocking(False)
 
     # -- talking
 
-    def send(self, kind: int, payload: bytes = b"") -> None:
-        """Send without ever blocking the caller; what does not fit is sent by a thread."""
-        data = wire.frame(kind, payload)
+    def send(self, kind: int, *parts: bytes) -> None:
+        """Send without ever blocking the caller; what does not fit, and is not copied here, is sent by a thread."""
+        size = sum(map(len, parts))
+        pieces = [wire.HEAD.pack(size, kind), *parts]
         with self._out_lock:
             if not self.alive:
                 return
-            if not self._out:
+            if not self._out and size <= wire.LARGE:
+                data, sent = b"".join(pieces), 0
                 try:
-                    data = data[self.sock.send(data) :]
+                    sent = self.sock.send(data, socket.MSG_DONTWAIT)
                 except (BlockingIOError, InterruptedError):
                     pass
                 except OSError:
                     return  # gone; the reader notices
-            if data:
-                self._out.append(data)
+                pieces = [data[sent:]] if sent < len(data) else []
+            if pieces:
+                self._out += map(memoryview, pieces)
                 if not self._draining:
                     self._draining = True
                     self.threads.start(self._drain)
@@ -93,7 +97,7 @@ class WorkerProcess:
                     self._draining = False
                     return
                 try:
-                    sent = self.sock.send(self._out[0][: 1 << 20])
+                    sent = self.sock.send(self._out[0][: 1 << 20], socket.MSG_DONTWAIT)
                     if sent == len(self._out[0]):
                         self._out.popleft()
                     else:
@@ -110,13 +114,13 @@ class WorkerProcess:
         """Bytes that the worker has not taken yet."""
         return sum(map(len, self._out))
 
-    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have *loop* read what this worker says, for the length of a run.
+    def listen(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None]) -> None:
+        """Have *loop* call when there is something to read, for the length of a run.
 
         No longer: a loop that still watches a socket when it is closed takes the next one of that number for it.
         """
         self._listening = loop
-        loop.add_reader(self.sock.fileno(), self.poll, 1)
+        loop.add_reader(self.sock.fileno(), heard)
 
     def unlisten(self) -> None:
         loop, self._listening = self._listening, None
@@ -131,26 +135,46 @@ class WorkerProcess:
             if not self.alive:
                 return
             try:
-                data = self.sock.recv(1 << 18)
+                data = self.sock.recv(wire.RECEIVE, socket.MSG_DONTWAIT)
             except (BlockingIOError, InterruptedError):
+                if not self.act_on_frames(self.flight):  # what came behind a run's end
+                    self.lose()
                 return
             except OSError:
                 data = b""
-            before, flight = time.thread_time_ns(), self.flight
-            self.frames.feed(data)
-            if not self.act_on_frames() or not data:
-                self._lose()
-            elif flight is not None:
-                flight.charge(time.thread_time_ns() - before)
+            self.take_in(data)
 
-    def act_on_frames(self) -> bool:
-        """Act on what has arrived, unless the run's last message is still being read; False for what is not our
-        language.
-        """
+    def wait(self) -> bytes:
+        """In a thread of its own: what the worker says next; nothing if it is gone."""
         try:
-            while (self.flight is None or not self.flight.reading) and (
-                found := self.frames.next(self._room)
-            ) is not None:
+            return self.sock.recv(wire.RECEIVE)
+        except OSError:
+            return b""
+
+    def enter(self) -> None:
+        """A thread reads from here on, until it says `leave`."""
+        self.unlisten()
+        self._read_apart = True
+
+    def leave(self) -> None:
+        with self._out_lock:
+            self._read_apart = False
+            if not self.alive:
+                self.sock.close()
+
+    def take_in(self, data: bytes) -> None:
+        """Act on what was read. Who says nothing is gone, and who does not speak our language is ended."""
+        before, flight = time.thread_time_ns(), self.flight
+        self.frames.feed(data)
+        if not self.act_on_frames(flight) or not data:
+            self.lose()
+        elif flight is not None:
+            flight.charge(time.thread_time_ns() - before)
+
+    def act_on_frames(self, flight: Flight | None) -> bool:
+        """Act on what has arrived, as far as the run can take it now; False for what is not our language."""
+        try:
+            while (flight is None or flight.listens) and (found := self.frames.next(self._room)) is not None:
                 self._act(*found)
             return True
         except wire.Closed as error:
@@ -159,15 +183,7 @@ class WorkerProcess:
             log.exception("a worker does not speak our language any more: it is ended")
         return False
 
-    def resume(self, loop: asyncio.AbstractEventLoop, understood: bool) -> None:
-        """Go on after a message that was read elsewhere, and with what has arrived behind it."""
-        if not self.alive:
-            return
-        self.listen(loop)
-        if not understood or not self.act_on_frames():
-            self._lose()
-
-    def _lose(self) -> None:
+    def lose(self) -> None:
         flight, self.flight = self.flight, None
         if flight is not None:
             flight.died()
@@ -178,13 +194,13 @@ class WorkerProcess:
         flight = self.flight
         return flight.room(kind) if flight is not None and kind in (wire.EXCHANGE, wire.KEEP, wire.DONE) else MAX_WORD
 
-    def _act(self, kind: int, payload: bytes) -> None:
+    def _act(self, kind: int, payload: bytes | bytearray) -> None:
         if kind == wire.READY:
             self.ready = True
         elif kind == wire.HELLO:
             pid, _, walls = payload.partition(b" ")
             self._meet(int(pid[:MAX_PID]))
-            self.zygote.told(read(walls))
+            self.zygote.told(read(bytes(walls)))
         elif self.flight is not None:
             self.flight.act(kind, payload)
 
@@ -263,8 +279,12 @@ class WorkerProcess:
             if not self.alive:
                 return
             self.alive = False
-        self.kill()
-        self.sock.close()
+            self.kill()
+            if self._read_apart:
+                with contextlib.suppress(OSError):
+                    self.sock.shutdown(socket.SHUT_RDWR)  # which whoever reads hears of
+            else:
+                self.sock.close()
         os.close(self.output)
         if self._pidfd is not None:
             os.close(self._pidfd)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import keyword
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from go_ent.sandbox.worker.seam import guest_seed
 
 MAX_SOURCE_BYTES = 1 << 20
 MAX_INPUT_BYTES = 32 << 20
+LARGE = 10_000  # bytes of a text, or members of a list: what takes a while to encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,12 @@ def _files(files: Mapping[str, bytes] | None, limits: Limits) -> bytes:
     if len(encoded) > MAX_FILES:
         raise BadRequest("FileError", f"{len(encoded)} files were passed; at most {MAX_FILES} are accepted")
     return to_json(encoded)
+
+
+def is_large(inputs: Mapping[str, Any] | None, files: Mapping[str, Any] | None) -> bool:
+    """Whether `encode_request` is for a thread, as far as that is seen at a glance."""
+    values = [*(inputs or {}).values(), *(files or {}).values()] if isinstance(inputs, Mapping | None) else ()
+    return any(isinstance(value, Sized) and len(value) > LARGE for value in values)
 
 
 def encode_request(

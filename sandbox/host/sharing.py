@@ -40,7 +40,10 @@ class Shares:
 
     def room(self, caller: str) -> int:
         """How much more *caller* may take now."""
-        sure, free = self.sure, self.total - self.held.total()
+        free = self.total - self.held.total()
+        if not self.shared:
+            return max(0, free)
+        sure = self.sure
         others = sum(min(sure, held) for name, held in self.held.items() if name != caller)
         kept_free = max(0, sure * (max(1, self._callers()) - 1) - others)
         return max(0, min(free, sure - self.held[caller]), free - kept_free)

@@ -13,6 +13,6 @@ class Stop(BaseException):
 class End:
     """With an answer, stopped by the host (`reason`), or by a trap."""
 
-    answer: bytes | None = None
+    answer: bytes | bytearray | None = None
     reason: str | None = None
     trap: str | None = None

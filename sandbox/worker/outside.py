@@ -20,7 +20,7 @@ DIGITS_EACH = 50  # that values may have on average: numbers of thousands of dig
 MAX_DEPTH = 200
 
 
-def parse(data: bytes, most: int | None) -> Any:
+def parse(data: bytes | bytearray, most: int | None) -> Any:
     """The value of *data*; ValueError if it is longer than *most* bytes, nests too deep or is not JSON."""
     if most is not None and len(data) > most:
         raise ValueError(f"{len(data)} bytes; at most {most} are accepted")
@@ -34,7 +34,7 @@ def parse(data: bytes, most: int | None) -> Any:
         gc.enable()
 
 
-def holds_at_most(data: bytes, values: int) -> bool:
+def holds_at_most(data: bytes | bytearray, values: int) -> bool:
     """Whether JSON is of about that many values or fewer, found out without building any of them.
 
     What is not JSON may be taken for less than it is, but no parser gets past the place where it is none.
@@ -49,11 +49,11 @@ def holds_at_most(data: bytes, values: int) -> bool:
     return _count(plain, MARKS) <= values and _count(plain, DIGITS) <= values * DIGITS_EACH
 
 
-def _count(data: bytes, characters: bytes) -> int:
+def _count(data: bytes | bytearray, characters: bytes) -> int:
     return len(data) - len(data.translate(None, characters))
 
 
-def parse_gently(data: bytes, most: int | None) -> Any:
+def parse_gently(data: bytes | bytearray, most: int | None) -> Any:
     """`parse`, for a thread: JSON of very many values is read in Python, which lets others run in between."""
     if most is not None and len(data) > most:
         raise ValueError(f"{len(data)} bytes; at most {most} are accepted")

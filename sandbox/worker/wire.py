@@ -18,6 +18,8 @@ from go_ent.sandbox.worker.tape import Taped
 
 HEAD = struct.Struct(">IB")
 MAX_FRAME = 512 << 20
+RECEIVE = 1 << 16  # bytes that are received at once: a larger buffer would be a mapping of its own, made each time
+LARGE = 1 << 16  # a frame that is given out as it was received, without a copy
 
 # host → worker
 RUN, COMPLETION, STOP = 1, 2, 3
@@ -69,6 +71,7 @@ def split_exchange(message: bytes, room: int = MAX_FRAME) -> tuple[float | None,
     return min(wait, MAX_WAIT_S), body
 
 
+MAX_REASON = 1000
 DONE_HEAD = struct.Struct(">BQQQ")  # how it ended, CPU nanoseconds, memory, fuel
 
 
@@ -79,13 +82,15 @@ def decode_order(text: bytes) -> dict[str, Any]:
     return order
 
 
-def encode_run(seed: bytes, order: bytes, request: bytes, taped: Taped | None = None) -> bytes:
-    """A run's order says whether there is a tape; then what is to be known of it stands before the request."""
+def encode_run(seed: bytes, order: bytes, taped: Taped | None = None) -> bytes:
+    """What stands before a run's request. Its order says whether there is a tape; then what is to be known of it comes
+    last.
+    """
     tape = b""
     if taped is not None:
         heard = taped.heard or b""
         tape = TAPE_HEAD.pack(taped.wall_ns, taped.heard is not None, len(heard)) + heard
-    return b"%b%b%b%b%b" % (seed, len(order).to_bytes(4, "big"), order, tape, request)
+    return b"%b%b%b%b" % (seed, len(order).to_bytes(4, "big"), order, tape)
 
 
 TAPE_HEAD = struct.Struct(">Q?I")  # when the run began, whether it is replayed, how long is what it heard
@@ -100,22 +105,27 @@ def decode_taped(payload: bytes, at: int) -> tuple[Taped, int]:
     return Taped(wall_ns, payload[at : at + size] if replayed else None), at + size
 
 
-def split_heard(payload: bytes) -> tuple[bytes, bytes]:
+def split_heard(payload: bytes | bytearray) -> tuple[bytes, bytes | bytearray]:
     """What a taped guest heard before its message, and the message. It will be kept: it may hold no more than
     numbers.
     """
     heard, _, body = payload.partition(b"\n")
     if len(heard) > MAX_HEARD or heard.translate(None, b"0123456789,[]"):
         raise Closed("what a guest heard is not as we would write it")
-    return heard, body
+    return bytes(heard), body
 
 
-def decode_done(payload: bytes) -> tuple[End, int, int, int]:
+def decode_done(payload: bytes | bytearray) -> tuple[End, int, int, int]:
+    """How a run ended. A large payload becomes the answer itself, without a copy."""
     kind, cpu, memory, fuel = DONE_HEAD.unpack_from(payload)
-    rest = payload[DONE_HEAD.size :]
+    if isinstance(payload, bytearray):
+        del payload[: DONE_HEAD.size]
+        rest: bytes | bytearray = payload
+    else:
+        rest = payload[DONE_HEAD.size :]
     if kind == 0:
         return End(answer=rest), cpu, memory, fuel
-    text = rest.decode("utf-8", "replace")
+    text = rest[:MAX_REASON].decode("utf-8", "replace")
     return End(reason=text) if kind == 1 else End(trap=text), cpu, memory, fuel
 
 
@@ -149,7 +159,12 @@ class Frames:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def next(self, room: Callable[[int], int] = lambda kind: MAX_FRAME) -> tuple[int, bytes] | None:
+    @property
+    def large(self) -> bool:
+        """Whether the next frame is a large one, of which a part has arrived."""
+        return len(self._buffer) >= HEAD.size and HEAD.unpack_from(self._buffer)[0] > LARGE
+
+    def next(self, room: Callable[[int], int] = lambda kind: MAX_FRAME) -> tuple[int, bytes | bytearray] | None:
         """The next whole frame; *room* says how long one of a kind may be, before any of it is kept."""
         if len(self._buffer) < HEAD.size:
             return None
@@ -159,6 +174,11 @@ class Frames:
         end = HEAD.size + size
         if len(self._buffer) < end:
             return None
+        if size > LARGE:  # to copy millions of bytes would keep every other thread waiting
+            whole, self._buffer = self._buffer, self._buffer[end:]
+            del whole[end:]
+            del whole[: HEAD.size]
+            return kind, whole
         with memoryview(self._buffer) as view:
             payload = bytes(view[HEAD.size : end])
         del self._buffer[:end]
@@ -190,10 +210,10 @@ class Channel:
             if timeout is not None and not self._poll.poll(max(0.0, timeout) * 1000):
                 return None
             try:
-                data = self.sock.recv(1 << 20)
+                data = self.sock.recv(RECEIVE)
             except OSError as error:
                 raise Closed from error
             if not data:
                 raise Closed
             self.frames.feed(data)
-        return found
+        return found[0], bytes(found[1])

@@ -265,7 +265,7 @@ def attempt(name: str, wanted: list[str]) -> str:
         )
     theirs.close()
     channel = wire.Channel(ours)
-    channel.send(wire.RUN, wire.encode_run(bytes(SEED_BYTES), json.dumps(RUN_ORDER).encode(), name.encode()))
+    channel.send(wire.RUN, wire.encode_run(bytes(SEED_BYTES), json.dumps(RUN_ORDER).encode()) + name.encode())
     answer = ""
     try:
         while not answer:

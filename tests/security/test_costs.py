@@ -80,13 +80,13 @@ class TestMessages:
 
         async def main() -> Run:
             async with Sandbox(limits=Limits(timeout_s=20)) as box:
-                code = "[len(await tools.echo(text)), len(await tools.echo('short')), len(await tools.echo(text))]"
+                code = "[len(await tools.echo('short')), len(await tools.echo(text)), len(await tools.echo(text))]"
                 return await box.run(code, {"text": "x," * 500_000}, tools=Noting({"echo": TOOLS["echo"]}))
 
         run = asyncio.run(main())
-        assert (run.status, run.result) == ("completed", [1_000_000, 5, 1_000_000]), run.error
+        assert (run.status, run.result) == ("completed", [5, 1_000_000, 1_000_000]), run.error
         loop = threading.main_thread()
-        assert [(call_id, thread is loop) for call_id, thread in where] == [(1, False), (2, True), (3, False)]
+        assert [(call_id, thread is loop) for call_id, thread in where] == [(1, True), (2, False), (3, False)]
 
     @attack("resources", "the end of a run behind a long message")
     def test_what_comes_behind_a_long_message_waits_for_it(self, process_box: Sandbox) -> None:
