@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal
+from weakref import WeakSet
 
 from go_ent.sandbox.errors import Diverged, LimitError, RunNotFound, SandboxClosed
 from go_ent.sandbox.hardening.wall import WALLS, Wall
@@ -20,6 +21,7 @@ from go_ent.sandbox.host.background import BackgroundLoop
 from go_ent.sandbox.host.broker import Broker
 from go_ent.sandbox.host.codes import CodeCache
 from go_ent.sandbox.host.flight import Flight, Job, Landing
+from go_ent.sandbox.host.items import apart
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.pool import Pool, Queued
 from go_ent.sandbox.host.process import WorkerProcess
@@ -29,7 +31,7 @@ from go_ent.sandbox.host.session import Session
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.tools import Granted, Tool, Toolset
-from go_ent.sandbox.host.zygote import Zygote
+from go_ent.sandbox.host.zygote import Zygote, zygotes
 from go_ent.sandbox.images import Image, ensure_image
 from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.seam import SEED_BYTES
@@ -88,6 +90,7 @@ class Sandbox:
         self._threads = Threads("sandbox-tool")
         self._codes = CodeCache()
         self._flights: dict[str, Flight | Queued] = {}
+        self._sessions: WeakSet[Session] = WeakSet()
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._finding = threading.Lock()
@@ -138,16 +141,19 @@ class Sandbox:
         with self._opening:
             if (kind, depth) in self._pools:
                 return self._pools[kind, depth]
-            if kind not in self._zygotes:
-                artefact = str(self.image.artefact(kind))
-                self._zygotes[kind] = Zygote(artefact, fuel=kind == "fuel", walls=self._walls)
-            make = partial(WorkerProcess, self._zygotes[kind], self._threads)
+            artefact = str(self.image.artefact(kind))
             with self._lock:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
+                if kind not in self._zygotes:
+                    self._zygotes[kind] = zygotes.share(artefact, fuel=kind == "fuel", walls=self._walls)
+                make = partial(WorkerProcess, self._zygotes[kind], self._threads)
                 warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
                 most = 1 if depth == COMPILING else self.workers
-                self._pools[kind, depth] = Pool(make, most=most, warm=warm, callers=lambda: self.callers)
+                self._pools[kind, depth] = Pool(
+                    make, self._threads.start, most=most, warm=warm, callers=lambda: self.callers
+                )
+            self._zygotes[kind].start()
             return self._pools[kind, depth]
 
     def close(self) -> None:
@@ -158,14 +164,12 @@ class Sandbox:
             if self._closed:
                 return
             self._closed = True
+            sessions = list(self._sessions)
         self.interrupt_all()
-        for pool in list(self._pools.values()):
-            pool.close()
-        for zygote in self._zygotes.values():
-            zygote.close()
-        self._threads.close()
-        if self._background is not None:
-            self._background.close()
+        for one in [*sessions, *self._pools.values(), *self._zygotes.values(), self._threads, self._background]:
+            if one is not None:
+                with apart("a part of the sandbox can't be closed"):
+                    one.close()
 
     def __enter__(self) -> Sandbox:
         return self.open()
@@ -259,7 +263,10 @@ class Sandbox:
     def session(self, *, limits: Limits | Mapping[str, Any] | None = None) -> Session:
         """A guest that keeps its state between runs. *limits* may only narrow the sandbox's. The caller closes it."""
         self._check_process()
-        return Session(self, self.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits))
+        session = Session(self, self.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits))
+        with self._lock:
+            self._sessions.add(session)
+        return session
 
     def interrupt(self, run_id: str) -> None:
         """End a run in progress; its status becomes `interrupted`. Raises `RunNotFound`. Thread-safe."""
@@ -281,7 +288,8 @@ class Sandbox:
         with self._lock:
             flights = list(self._flights.values())
         for flight in flights:
-            flight.stop("interrupted")
+            with apart("a run can't be interrupted"):
+                flight.stop("interrupted")
 
     @property
     def running(self) -> list[str]:

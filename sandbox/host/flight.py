@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import threading
 import time
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from go_ent.sandbox.worker import wire
 from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.tape import Tape, Taped
 
+log = logging.getLogger("go_ent.sandbox")
 GRACE_S = 0.02
 MAX_CODE = 4 << 20
 LOOK_S = 0.005  # after which a tool that is still called is looked at
@@ -248,11 +250,16 @@ class Flight:
         the run is over, or a call takes so long that the loop has to read on.
         """
         self._reader = threading.get_ident()
-        while self._make_call():
-            data = self.worker.wait()
-            if self.over:  # it was abandoned
-                break
-            self.worker.take_in(data)
+        try:
+            while self._make_call():
+                self.worker.take_in(None)  # what came with the call
+                if self.listens:
+                    data = self.worker.wait()
+                    if not self.over:  # else it was abandoned
+                        self.worker.take_in(data)
+        except Exception:  # nobody reads any more
+            log.exception("a run failed inside the sandbox itself")
+            self.worker.lose()
         self._leave()
 
     def _make_call(self) -> bool:
@@ -291,8 +298,7 @@ class Flight:
         """On the loop, instead of a thread that is held up."""
         if not self.over:
             self.worker.listen(self.loop, self._heard)
-            if not self.worker.act_on_frames(self):
-                self.worker.lose()
+            self.worker.take_in(None)
             self._go_apart()
 
     def _leave(self) -> None:

@@ -10,24 +10,36 @@ from collections import deque
 from collections.abc import Callable
 
 from go_ent.sandbox.errors import SandboxClosed
+from go_ent.sandbox.host.items import apart
 from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.sharing import CALLER, Shares
 from go_ent.sandbox.host.watchdog import Deadline, watchdog
 
-IDLE_S = 30.0
+IDLE_S = 30.0  # after which a worker that is not needed is given up
+QUIET_S = 300.0  # after which all but one are not needed
 Place = tuple[asyncio.AbstractEventLoop, "asyncio.Future[WorkerProcess]"]
 
 
 class Pool:
     """Up to *most* workers; *warm* of them are kept even when idle. Thread-safe.
 
+    Where some are warm, one more is made when the last idle one is taken, in a thread that *start* gives: the next run
+    finds it. What fails with one worker is that one's end.
+
     Each of several callers is sure of some; those who wait are served by turns, and each one's runs in their order.
     """
 
     def __init__(
-        self, make: Callable[[], WorkerProcess], *, most: int, warm: int, callers: Callable[[], int] = lambda: 1
+        self,
+        make: Callable[[], WorkerProcess],
+        start: Callable[[Callable[[], None]], None],
+        *,
+        most: int,
+        warm: int,
+        callers: Callable[[], int] = lambda: 1,
     ) -> None:
         self._make = make
+        self._start = start
         self.most = most
         self.warm = min(warm, most)
         self._idle: list[WorkerProcess] = []
@@ -38,21 +50,38 @@ class Pool:
         self._lock = threading.Lock()
         self._closed = False
         self._retiring: Deadline | None = None
+        self._growing = False
+        self._used = time.monotonic()
 
     def __len__(self) -> int:
         return len(self._all)
 
     def prepare(self) -> None:
-        """Make the warm workers now, so that the first run finds one."""
+        """Make the warm workers now, so that the first run finds one. One must come about; more are a help."""
         with self._lock:
-            if not self._closed:
-                for _ in range(self.warm - len(self._all)):
-                    self._idle.append(self._new())
+            if not self._closed and not self._all and self.warm:
+                self._idle.append(self._new())
+        for _ in range(self.warm - len(self._all)):
+            self._grow()
 
     def _new(self) -> WorkerProcess:
         worker = self._make()
         self._all.add(worker)
         return worker
+
+    def _grow(self) -> None:
+        """One more idle worker, which nobody waits for."""
+        with apart("one more worker could not be made"):
+            worker = self._make()
+            with self._lock:
+                wanted = not self._closed and len(self._all) < self.most
+                if wanted:
+                    self._all.add(worker)
+            if wanted:
+                self.release(worker)
+            else:
+                worker.close()
+        self._growing = False
 
     def take(self) -> WorkerProcess | asyncio.Future[WorkerProcess]:
         """A worker for the caller that is free or may be made, else a place in its queue.
@@ -66,6 +95,12 @@ class Pool:
             if caller not in self._waiting and self._shares.room(caller):
                 worker = self._take_idle() or self._new()
                 self._hold(worker, caller)
+                if self.warm and not self._idle and not self._growing and len(self._all) < self.most:
+                    self._growing = True
+                    try:
+                        self._start(self._grow)
+                    except RuntimeError:  # there can be no more threads
+                        self._growing = False
                 return worker
             loop = asyncio.get_running_loop()
             future: asyncio.Future[WorkerProcess] = loop.create_future()
@@ -96,17 +131,23 @@ class Pool:
 
     def _take_idle(self) -> WorkerProcess | None:
         """The most recently used one that has its next guest ready, else any."""
-        for worker in reversed(self._idle):
-            worker.poll()  # it may have become ready, or died
-            if worker.ready and worker.alive:
-                self._idle.remove(worker)
-                return worker
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.alive:
-                return worker
-            self._all.discard(worker)
-        return None
+        for worker in self._idle[::-1]:
+            with apart("a worker can't be read"):
+                worker.poll()  # it may have become ready, or died
+                if worker.alive:
+                    if worker.ready:
+                        self._idle.remove(worker)
+                        return worker
+                    continue
+            self._give_up(worker)
+        return self._idle.pop() if self._idle else None
+
+    def _give_up(self, worker: WorkerProcess) -> None:
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._all.discard(worker)
+        with apart("a worker can't be ended"):
+            worker.close()
 
     def release(self, worker: WorkerProcess) -> None:
         """Give a worker back, or what is left of it: a lost one is replaced when it is needed."""
@@ -116,13 +157,12 @@ class Pool:
                 if self._shares.shared and not worker.place(0):
                     worker.stuck = True
             if worker.stuck or self._closed or not worker.alive:
-                worker.close()
-                self._all.discard(worker)
+                self._give_up(worker)
                 replacement = None if self._closed else self._replacement()
                 if replacement is None:
                     return
                 worker = replacement
-            worker.idle_since = time.monotonic()
+            worker.idle_since = self._used = time.monotonic()
             while (turn := self._next()) is not None:
                 caller, (loop, future) = turn
                 self._hold(worker, caller)
@@ -131,8 +171,7 @@ class Pool:
                 del self._holders[worker]
                 self._shares.give(caller)
             self._idle.append(worker)
-            if len(self._all) > self.warm and self._retiring is None:
-                self._retiring = watchdog.after(IDLE_S, self._retire)
+            self._retire_later()
 
     def _replacement(self) -> WorkerProcess | None:
         """A new worker for those who wait; one that can't be made is the first waiter's trouble, not the releaser's."""
@@ -163,29 +202,30 @@ class Pool:
         except RuntimeError:  # that loop is closed
             return False
 
+    def _retire_later(self) -> None:
+        if self._retiring is None and not self._closed and len(self._all) > min(self.warm, 1):
+            self._retiring = watchdog.after(IDLE_S, self._retire)
+
     def _retire(self) -> None:
+        """Give up workers that have been idle for a while: their memory is others'."""
         with self._lock:
             self._retiring = None
             now = time.monotonic()
+            least = self.warm if now - self._used < QUIET_S else min(self.warm, 1)
             for worker in list(self._idle):
-                if len(self._all) > self.warm and now - worker.idle_since >= IDLE_S:
-                    self._idle.remove(worker)
-                    self._all.discard(worker)
-                    worker.close()
-            if len(self._all) > self.warm and not self._closed:
-                self._retiring = watchdog.after(IDLE_S, self._retire)
+                if len(self._all) > least and now - worker.idle_since >= IDLE_S:
+                    self._give_up(worker)
+            self._retire_later()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
             waiting = [place for places in self._waiting.values() for place in places]
             self._waiting.clear()
             if self._retiring is not None:
                 self._retiring.cancel()
-            for worker in idle:
-                self._all.discard(worker)
-                worker.close()
+            for worker in list(self._idle):
+                self._give_up(worker)
         for loop, future in waiting:
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(_fail, future, SandboxClosed("the sandbox is closed"))

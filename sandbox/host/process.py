@@ -137,8 +137,7 @@ class WorkerProcess:
             try:
                 data = self.sock.recv(wire.RECEIVE, socket.MSG_DONTWAIT)
             except (BlockingIOError, InterruptedError):
-                if not self.act_on_frames(self.flight):  # what came behind a run's end
-                    self.lose()
+                self.take_in(None)
                 return
             except OSError:
                 data = b""
@@ -162,16 +161,19 @@ class WorkerProcess:
             if not self.alive:
                 self.sock.close()
 
-    def take_in(self, data: bytes) -> None:
-        """Act on what was read. Who says nothing is gone, and who does not speak our language is ended."""
+    def take_in(self, data: bytes | None) -> None:
+        """Act on what was read, and on what is left of earlier: None is nothing new. Who has said nothing is gone, and
+        who does not speak our language is ended.
+        """
         before, flight = time.thread_time_ns(), self.flight
-        self.frames.feed(data)
-        if not self.act_on_frames(flight) or not data:
+        if data:
+            self.frames.feed(data)
+        if not self._act_on_frames(flight) or data == b"":
             self.lose()
         elif flight is not None:
             flight.charge(time.thread_time_ns() - before)
 
-    def act_on_frames(self, flight: Flight | None) -> bool:
+    def _act_on_frames(self, flight: Flight | None) -> bool:
         """Act on what has arrived, as far as the run can take it now; False for what is not our language."""
         try:
             while (flight is None or flight.listens) and (found := self.frames.next(self._room)) is not None:
@@ -266,7 +268,8 @@ class WorkerProcess:
         if self.pid is not None and nice != self._nice:
             try:
                 for thread in threads_of(self.pid):  # the kernel means one of them by a process
-                    os.setpriority(os.PRIO_PROCESS, thread, nice)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.setpriority(os.PRIO_PROCESS, thread, nice)
             except PermissionError:  # only some may go back to the front
                 return False
             except OSError:  # it is gone, as whoever uses it will notice

@@ -7,6 +7,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from go_ent.sandbox.host.items import apart
+
 IDLE_S = 10.0
 
 
@@ -40,7 +42,8 @@ class Threads:
                 continue  # a job was handed over in that moment
             if job is None:
                 return
-            job()
+            with apart("a job of a thread failed"):
+                job()
             del job
             with self._lock:
                 if self._closed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import socket
 import subprocess
 import threading
@@ -28,7 +29,11 @@ log = logging.getLogger("go_ent.sandbox")
 
 
 class Zygote:
-    """The process that forks workers; started when the first is needed, and again should it die."""
+    """The process that forks workers; started when the first is needed, and again should it die.
+
+    All sandboxes of a process share one of each kind: it runs nothing but the image's own code, and no worker can reach
+    it. `close` is for each of those who share it; the last one ends it.
+    """
 
     def __init__(self, artefact: str, *, fuel: bool, walls: Collection[str] = WALLS) -> None:
         self.artefact = artefact
@@ -37,8 +42,8 @@ class Zygote:
         self._wanted = list(walls)
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
-        self._closed = False
+        self._lock = threading.RLock()
+        self._users = 1
 
     @property
     def pid(self) -> int | None:
@@ -54,13 +59,18 @@ class Zygote:
         theirs.close()
         self._control = ours
 
+    def start(self) -> None:
+        """Start it if it does not run, so that the first worker need not wait for that."""
+        with self._lock:
+            if not self._users:
+                raise SandboxClosed("the sandbox is closed")
+            if self._process is None or self._process.poll() is not None:
+                self._launch()
+
     def fork(self, sock: socket.socket, output: int) -> None:
         with self._lock:
-            if self._closed:
-                raise SandboxClosed("the sandbox is closed")
             for attempt in (1, 2):
-                if self._process is None or self._process.poll() is not None:
-                    self._launch()
+                self.start()
                 assert self._control is not None
                 try:
                     socket.send_fds(self._control, [b"W"], [sock.fileno(), output])
@@ -102,7 +112,40 @@ class Zygote:
             self._process.wait()
             self._process = None
 
+    @property
+    def is_used(self) -> bool:
+        return self._users > 0
+
+    def join(self) -> bool:
+        """Share it; False if it has just been closed by the last who did."""
+        with self._lock:
+            self._users += bool(self._users)
+            return bool(self._users)
+
     def close(self) -> None:
         with self._lock:
-            self._closed = True
-            self._discard()
+            self._users = max(0, self._users - 1)
+            if not self._users:
+                self._discard()
+
+
+class Zygotes:
+    """The zygotes of this process, by what they are made of. A forked child begins with none."""
+
+    def __init__(self) -> None:
+        self._zygotes: dict[tuple[str, bool, tuple[str, ...]], Zygote] = {}
+        self._lock = threading.Lock()
+
+    def share(self, artefact: str, *, fuel: bool, walls: Collection[str] = WALLS) -> Zygote:
+        """The one there is, or a new one. Whoever gets it closes it."""
+        kind = artefact, fuel, tuple(walls)
+        with self._lock:
+            self._zygotes = {kind: zygote for kind, zygote in self._zygotes.items() if zygote.is_used}
+            zygote = self._zygotes.get(kind)
+            if zygote is None or not zygote.join():
+                zygote = self._zygotes[kind] = Zygote(artefact, fuel=fuel, walls=walls)
+            return zygote
+
+
+zygotes = Zygotes()
+os.register_at_fork(after_in_child=zygotes.__init__)  # type: ignore[misc]

@@ -13,10 +13,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,9 +101,9 @@ class Image:
     def load(cls, folder: Path) -> Image | None:
         """The image in *folder*, or None if there is none that can be trusted."""
         path = folder / "image.json"
-        if not path.exists():
-            return None
         try:
+            if not path.exists():
+                return None
             if problem := foreign(folder):
                 raise ValueError(problem)
             record = read_record(path)
@@ -131,8 +132,7 @@ def images_folder() -> Path:
 
 def list_images() -> list[Image]:
     """The images in the cache, newest first."""
-    folders = [folder for folder in images_folder().iterdir() if folder.is_dir()]
-    found = [image for folder in folders if (image := Image.load(folder)) is not None]
+    found = [image for folder in images_folder().iterdir() if (image := Image.load(folder)) is not None]
     return sorted(found, key=lambda image: image.built, reverse=True)
 
 
@@ -149,7 +149,7 @@ def note_project(image: Image, project: Path) -> None:
     with lock(images_folder() / f".{image.key}.lock"), contextlib.suppress(FileNotFoundError):
         known = projects_of(image)
         if known is not None and project.absolute() not in known:
-            there = [one for one in known if one.is_dir()]  # those that are gone make room
+            there = [one for one in known if os.path.isdir(one)]  # those that are gone make room
             lines = "".join(f"{json.dumps(str(one))}\n" for one in [*there, Path(name)])
             write_whole(image.folder / "projects", lines[: MAX_PROJECTS + 1].encode(), mode=0o600)
     _noted.add((image.digest, name))
@@ -176,7 +176,9 @@ def projects_of(image: Image) -> list[Path] | None:
 
 
 def prune_images(keep: set[str]) -> tuple[list[str], int]:
-    """Remove every image whose key is not in *keep*, and what was compiled from them; what and how many bytes."""
+    """Remove every image whose key is not in *keep*, and what was compiled from them; what and how many bytes. One that
+    can't be removed stays, and is named in the log.
+    """
     removed, freed = [], 0
     digests = set()
     for folder in sorted(folder for folder in images_folder().iterdir() if KEY.fullmatch(folder.name)):
@@ -184,20 +186,30 @@ def prune_images(keep: set[str]) -> tuple[list[str], int]:
             image = Image.load(folder)
             digests |= {image.digest} if image else set()
             continue
-        with lock(images_folder() / f".{folder.name}.lock"):
-            freed += _size(folder)
-            shutil.rmtree(folder)
-        removed.append(folder.name)
+        with _named(folder), lock(images_folder() / f".{folder.name}.lock"):
+            freed += _remove(folder)
+            removed.append(folder.name)
     compiled = cache_folder() / "compiled"
     for folder in sorted(compiled.iterdir()) if compiled.is_dir() else []:
-        if folder.is_dir() and folder.name not in digests:
-            with contextlib.ExitStack() as held:  # not while somebody compiles into it
-                for kind in KINDS:
+        if folder.name not in digests:
+            with _named(folder), contextlib.ExitStack() as held:  # not while somebody compiles into it
+                for kind in KINDS if folder.is_dir() else ():
                     held.enter_context(lock(folder / f".{kind}.lock"))
-                freed += _size(folder)
-                shutil.rmtree(folder)
+                freed += _remove(folder)
     return removed, freed
 
 
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+@contextlib.contextmanager
+def _named(folder: Path) -> Iterator[None]:
+    """One folder's trouble is not the next one's."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("%s can't be removed: %s", folder, error.strerror or error)
+
+
+def _remove(folder: Path) -> int:
+    """How many bytes are free now."""
+    size = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+    shutil.rmtree(folder)
+    return size

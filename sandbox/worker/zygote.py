@@ -60,12 +60,20 @@ def _breed(control: socket.socket, artefact: str, fuel: bool, wanted: Collection
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-        if len(fds) == 2 and os.fork() == 0:
+        if len(fds) == 2 and _fork() == 0:
             for fd in needless:
                 os.close(fd)
             become_worker(control, machine, template, fds[0], fds[1], wanted, raised)
         for fd in fds:
             os.close(fd)
+
+
+def _fork() -> int:
+    """A worker that can't be forked is one worker less: its host finds the socket closed."""
+    try:
+        return os.fork()
+    except OSError:
+        return -1
 
 
 def _wake(machine: Machine) -> set[int]:

@@ -18,25 +18,28 @@ from go_ent.sandbox.host.flight import Flight
 from go_ent.sandbox.host.pool import Pool
 from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.sharing import CALLER, Shares
+from go_ent.sandbox.host.threads import Threads
 
 
 class Place(WorkerProcess):
     """A worker in which nothing runs: only who gets it, and when, is looked at."""
 
     def __init__(self) -> None:
-        self.alive, self.ready, self.stuck, self.idle_since = True, True, False, 0.0
+        self.alive, self.ready, self.stuck, self.idle_since, self.flight = True, True, False, 0.0, None
 
     def poll(self, most: int = 0) -> None: ...
 
     def place(self, rank: int) -> bool:
         return True
 
+    def kill(self) -> None: ...
+
     def close(self) -> None:
         self.alive = False
 
 
 def make_pool(most: int, callers: int) -> Pool:
-    return Pool(Place, most=most, warm=0, callers=lambda: callers)
+    return Pool(Place, Threads("test").start, most=most, warm=0, callers=lambda: callers)
 
 
 def take(pool: Pool, caller: str) -> WorkerProcess | asyncio.Future[WorkerProcess]:

@@ -1,0 +1,247 @@
+"""The pool of workers: shared zygotes, growing and shrinking, and a broken worker among good ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox.host import pool as pool_module
+from go_ent.sandbox.host.pool import Pool
+from go_ent.sandbox.host.process import WorkerProcess
+from go_ent.sandbox.host.threads import Threads
+from go_ent.sandbox.images import list_images, prune_images
+from go_ent.sandbox.images.cache import images_folder
+from go_ent.sandbox.images.seals import private_folder
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+
+
+def workers(box: Sandbox) -> set[int]:
+    return {worker.pid for pool in box._pools.values() for worker in pool._all if worker.pid is not None}
+
+
+def alive(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE}
+
+
+def zygote_of(box: Sandbox) -> int:
+    pid = box._zygotes["plain"].pid
+    assert pid is not None
+    return pid
+
+
+class TestTenants:
+    def test_share_a_zygote_and_nothing_else(self) -> None:
+        before = {child.pid for child in psutil.Process().children()}
+        boxes = [Sandbox(limits=Limits(timeout_s=30)).open() for _ in range(32)]
+        try:
+            assert [box.run_sync("n = 1\nn").result for box in boxes] == [1] * 32
+            made = {child.pid for child in psutil.Process().children()} - before
+            assert len({zygote_of(box) for box in boxes}) == 1
+            assert made <= {zygote_of(boxes[0])}
+            own = [workers(box) for box in boxes]
+            assert sum(map(len, own)) == len(set().union(*own)), "a worker of two sandboxes"
+        finally:
+            for box in boxes[1:]:
+                box.close()
+        until(lambda: not alive(set().union(*own[1:])))
+        assert boxes[0].run_sync("2").result == 2
+        zygote = zygote_of(boxes[0])
+        mine = workers(boxes[0])
+        boxes[0].close()
+        until(lambda: not alive(mine))
+        if zygote in made:  # else a sandbox of another test has it too
+            assert not alive({zygote})
+
+    def test_that_close_take_their_sessions_workers_along(self, box: Sandbox) -> None:
+        with Sandbox() as other:
+            session = other.session()
+            assert session.run_sync("n = 5\nn").result == 5
+            own = workers(other)
+            assert own
+            assert zygote_of(box) == zygote_of(other)
+        until(lambda: not alive(own))
+        assert box.run_sync("1").result == 1
+
+    def test_have_zygotes_of_their_own_walls_and_limits(self, box: Sandbox) -> None:
+        assert box.run_sync("1", limits={"fuel": 10**9}).result == 1
+        assert box._zygotes["fuel"].pid != box._zygotes["plain"].pid
+
+    def test_of_a_forked_child_have_its_own(self) -> None:
+        script = (
+            "import os\nfrom go_ent.sandbox import Sandbox\n"
+            "with Sandbox() as box:\n"
+            "    assert box.run_sync('1').result == 1\n"
+            "    if os.fork() == 0:\n"
+            "        with Sandbox() as own:\n"
+            "            ok = own.run_sync('2').result == 2\n"
+            "            ok = ok and own._zygotes['plain'].pid != box._zygotes['plain'].pid\n"
+            "        os._exit(0 if ok else 1)\n"
+            "    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0\n"
+            "    assert box.run_sync('3').result == 3\n"
+        )
+        done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+class TestSize:
+    async def test_the_next_worker_is_made_before_it_is_needed(self) -> None:
+        async def begun() -> None:
+            started.put_nowait(None)
+            await asyncio.sleep(1000)
+
+        started: asyncio.Queue[None] = asyncio.Queue()
+        async with Sandbox([begun], workers=4) as box:
+            pool = box._pools["plain", 0]
+            warm = len(pool)
+            runs = [asyncio.create_task(box.run("await tools.begun()")) for _ in range(warm)]
+            for _ in runs:
+                await started.get()
+            await asyncio.to_thread(until, lambda: len(pool) == warm + 1)
+            box.interrupt_all()
+            await asyncio.gather(*runs)
+
+    def test_workers_that_nobody_needs_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
+        with Sandbox() as box:
+            pool = box._pools["plain", 0]
+            assert box.run_sync("1").result == 1
+            pool._retire()
+            assert len(pool) == pool.warm
+            monkeypatch.setattr(pool_module, "QUIET_S", 0.0)
+            pool._retire()
+            assert len(pool) == 1
+            assert box.run_sync("2").result == 2
+
+
+class Broken(WorkerProcess):
+    """A worker that can be made, and nothing else."""
+
+    def __init__(self, breaks: bool) -> None:
+        self.alive, self.ready, self.stuck, self.idle_since, self.flight = True, True, False, 0.0, None
+        self.breaks = breaks
+
+    def poll(self, most: int = 0) -> None:
+        if self.breaks:
+            raise OSError("can't be read")
+
+    def close(self) -> None:
+        self.alive = False
+        if self.breaks:
+            raise OSError("can't be closed")
+
+
+def pool_of(*breaks: bool) -> tuple[Pool, list[Broken]]:
+    made = [Broken(one) for one in breaks]
+    waiting = iter(made)
+    pool = Pool(lambda: next(waiting), Threads("test").start, most=len(made), warm=len(made))
+    pool.prepare()
+    return pool, made
+
+
+class TestABrokenOneAmongGoodOnes:
+    @pytest.mark.parametrize("order", [(True, False, False), (False, True, False), (False, False, True)])
+    def test_keeps_no_other_from_being_closed(self, order: tuple[bool, ...], caplog: pytest.LogCaptureFixture) -> None:
+        pool, made = pool_of(*order)
+        pool.close()
+        assert [worker.alive for worker in made] == [False] * 3
+        assert len(pool) == 0
+        assert "a worker can't be ended" in caplog.text
+
+    def test_does_not_stop_others_from_being_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pool, made = pool_of(True, False, True, False)
+        monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
+        monkeypatch.setattr(pool_module, "QUIET_S", 0.0)
+        pool._retire()
+        assert len(pool) == 1
+        assert sum(worker.alive for worker in made) == 1
+
+    def test_is_not_given_to_a_run(self) -> None:
+        pool, made = pool_of(True, False, True)
+        assert pool.take() is made[1]
+
+    def test_that_can_not_be_made_is_one_less(self, caplog: pytest.LogCaptureFixture) -> None:
+        def make() -> WorkerProcess:
+            if made:
+                raise OSError("no more descriptors")
+            made.append(Broken(False))
+            return made[0]
+
+        made: list[Broken] = []
+        pool = Pool(make, Threads("test").start, most=4, warm=3)
+        pool.prepare()
+        assert len(pool) == 1
+        assert "one more worker could not be made" in caplog.text
+
+    def test_of_the_parts_of_a_sandbox_leaves_none_open(self, caplog: pytest.LogCaptureFixture) -> None:
+        class Part:
+            def __init__(self) -> None:
+                self.closed = False
+
+            def close(self) -> None:
+                self.closed = True
+                raise OSError("it can't be closed")
+
+            stop = close
+
+        box, bad = Sandbox().open(), Part()
+        bad.stop = lambda reason: bad.close()  # type: ignore[assignment, misc]
+        assert box.run_sync("1").result == 1
+        own = workers(box)
+        box._pools = {("bad", 0): bad, **box._pools}  # type: ignore[dict-item]
+        box._zygotes = {"bad": bad, **box._zygotes}  # type: ignore[dict-item]
+        box._flights["bad"] = bad  # type: ignore[assignment]
+        box.close()
+        until(lambda: not alive(own))
+        assert bad.closed
+        assert box._background is not None
+        assert box._background._loop.is_closed()
+        assert caplog.text.count("can't be closed") >= 2
+
+
+class TestTheImageCache:
+    @pytest.fixture
+    def cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("GO_ENT_CACHE", str(tmp_path / "cache"))
+        return tmp_path / "cache"
+
+    def test_a_folder_that_can_not_be_removed_keeps_no_other(
+        self, cache: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        keys = [f"{n:032x}" for n in range(3)]
+        for key in keys:
+            (images_folder() / key).mkdir()
+            (images_folder() / key / "component.wasm").write_bytes(b"12345")
+            (private_folder(cache / "compiled") / key).mkdir()
+        bad = keys[1]
+        for link in (images_folder() / f".{bad}.lock", cache / "compiled" / bad / ".plain.lock"):
+            link.symlink_to("/dev/null")  # a lock that can't be taken
+        with caplog.at_level(logging.WARNING):
+            assert prune_images(set()) == ([keys[0], keys[2]], 10)
+        assert [folder.name for folder in sorted(images_folder().iterdir()) if folder.is_dir()] == [bad]
+        assert [folder.name for folder in (cache / "compiled").iterdir()] == [bad]
+        assert caplog.text.count("can't be removed") == 2
+
+    def test_what_is_no_image_hides_no_image(self, cache: Path) -> None:
+        (images_folder() / ("1" * 32)).write_text("a file")
+        (images_folder() / ("2" * 32)).symlink_to("2" * 32)
+        (images_folder() / ("3" * 32)).mkdir()
+        (images_folder() / ("3" * 32) / "image.json").mkdir()
+        (images_folder() / ("4" * 32)).symlink_to(os.devnull)
+        assert list_images() == []
+        assert prune_images(set())[0] == ["3" * 32]
