@@ -257,9 +257,10 @@ class Flight:
                     data = self.worker.wait()
                     if not self.over:  # else it was abandoned
                         self.worker.take_in(data)
-        except Exception:  # nobody reads any more
+        except Exception:
             log.exception("a run failed inside the sandbox itself")
-            self.worker.lose()
+            if self._reader == threading.get_ident():  # else nobody would read any more
+                self.worker.lose()
         self._leave()
 
     def _make_call(self) -> bool:
@@ -274,8 +275,10 @@ class Flight:
                 watchdog.after(LOOK_S, self._look)
         self.broker.make(call)
         with self.lock:
-            still, self._making = self._making is call, None
-            return still and not self.over
+            if self._making is not call:  # the loop reads on, and maybe another thread by now
+                return False
+            self._making = None
+            return not self.over
 
     def _look(self, seen: Call | None = None) -> None:
         """The watchdog's: a tool that is still at the call it was *seen* at holds up its own run. The loop reads on."""
@@ -284,7 +287,7 @@ class Flight:
             self._looking = call is not None and not self.over
             if not self._looking:
                 return
-            if call is not seen or call is None:
+            if call is None or call is not seen:
                 watchdog.after(LOOK_S, partial(self._look, call))
                 return
             self._looking, self._making = False, None
