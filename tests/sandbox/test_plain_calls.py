@@ -12,7 +12,6 @@ from contextvars import ContextVar
 import pytest
 
 from go_ent.sandbox import Limits, Sandbox
-from tests.security.breaking import BREAK_OUT
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -162,17 +161,3 @@ async def test_tools_run_in_the_context_of_whoever_started_the_run() -> None:
     async with Sandbox([who, change]) as box:
         results = await asyncio.gather(*(asyncio.create_task(one(box, name)) for name in "abc"))
     assert results == [[name] * 20 for name in "abc"]
-
-
-async def test_a_run_that_ends_without_waiting_for_its_call_ends() -> None:
-    """Its call and its end are read in one piece: here because the loop had no time before."""
-    code = "door.exchange('0\\n[[[1,\"pass_through\",[],{}]],[]]')\n'went on'"
-    gate = Gate()
-    async with gate.sandbox() as box:
-        for n in range(3):
-            running = asyncio.create_task(box.run(f"{BREAK_OUT}{n}\n{code}", limits={"timeout_s": 10}))
-            await asyncio.sleep(0)  # it is on its way
-            gate.entered.wait(0.3)  # and the loop stands still
-            run = await running
-            assert (run.status, run.result) == ("completed", "went on"), run.error
-            assert [call.name for call in run.calls] == ["pass_through"]

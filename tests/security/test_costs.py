@@ -17,8 +17,9 @@ from go_ent.composer.catalogue.schemas import Checker
 from go_ent.sandbox import Limits, Run, Sandbox
 from go_ent.sandbox.host.limits import MIB
 from go_ent.sandbox.host.tools import Toolset
+from go_ent.sandbox.worker import wire
 from go_ent.sandbox.worker.outside import MANY, holds_at_most, parse, parse_gently
-from tests.conftest import TOOLS
+from tests.conftest import TOOLS, add
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack
 
@@ -95,6 +96,45 @@ class TestMessages:
             run = broken(process_box, code)
             assert (run.status, run.result) == ("completed", "done")
             assert [(call.name, call.argument_bytes) for call in run.calls] == [("echo", 3_000_025)]
+
+    @attack("bridge", "a call that nobody waits for, and the end of the run, in one piece")
+    def test_a_run_that_ends_without_waiting_for_its_call_ends(self) -> None:
+        async def main() -> None:
+            async with Sandbox([add], Limits(timeout_s=10)) as box:
+                for n in range(3):
+                    code = "door.exchange('0\\n[[[1,\"add\",[1,2],{}]],[]]')\n'went on'"
+                    running = asyncio.create_task(box.run(f"{BREAK_OUT}{n}\n{code}"))
+                    await asyncio.sleep(0)  # it is on its way
+                    threading.Event().wait(0.3)  # and the loop stands still: both are read at once
+                    run = await running
+                    assert (run.status, run.result) == ("completed", "went on"), run.error
+                    assert [call.name for call in run.calls] == ["add"]
+
+        asyncio.run(main())
+
+    @attack("worker", "a message of megabytes, in pieces and with others around it")
+    @pytest.mark.parametrize("piece", [1000, wire.RECEIVE, 10_000_000])
+    def test_a_long_frame_is_given_out_whole(self, piece: int) -> None:
+        sent = [
+            (wire.READY, b""),
+            (wire.DONE, bytes(range(256)) * 4000),
+            (wire.READY, b"x" * 70_000),
+            (wire.HELLO, b"1"),
+        ]
+        data = b"".join(wire.frame(kind, payload) for kind, payload in sent)
+        frames, found = wire.Frames(), []
+        for at in range(0, len(data), piece):
+            frames.feed(data[at : at + piece])
+            while (frame := frames.next()) is not None:
+                found.append((frame[0], bytes(frame[1])))
+        assert found == sent
+        assert not frames.large
+
+    @attack("worker", "an end with a reason of megabytes")
+    @pytest.mark.parametrize("kind", [1, 2])
+    def test_a_reason_is_cut_before_it_is_read(self, kind: int) -> None:
+        end, *_ = wire.decode_done(bytearray(wire.DONE_HEAD.pack(kind, 0, 0, 0) + b"\xff" * 20_000_000))
+        assert len(end.reason or end.trap or "") == wire.MAX_REASON
 
 
 class TestAnswers:
