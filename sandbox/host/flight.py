@@ -247,7 +247,7 @@ class Flight:
 
     def _read(self) -> None:
         """In a thread: plain calls are made and answered here, without a turn of the loop or a change of threads. Until
-        the run is over, or a call takes so long that the loop has to read on.
+        the run is over, or a call takes so long that another thread has to read on.
         """
         self._reader = threading.get_ident()
         try:
@@ -275,13 +275,15 @@ class Flight:
                 watchdog.after(LOOK_S, self._look)
         self.broker.make(call)
         with self.lock:
-            if self._making is not call:  # the loop reads on, and maybe another thread by now
+            if self._making is not call:  # another thread reads on
                 return False
             self._making = None
             return not self.over
 
     def _look(self, seen: Call | None = None) -> None:
-        """The watchdog's: a tool that is still at the call it was *seen* at holds up its own run. The loop reads on."""
+        """The watchdog's: a tool that is still at the call it was *seen* at holds up its own run. Another thread reads
+        on.
+        """
         with self.lock:
             call = self._making
             self._looking = call is not None and not self.over
@@ -290,19 +292,14 @@ class Flight:
             if call is None or call is not seen:
                 watchdog.after(LOOK_S, partial(self._look, call))
                 return
-            self._looking, self._making = False, None
+            self._looking, self._making, self._reader = False, None, 0
             self.broker.slow.add(call.tool.name)
-            self._reader = 0
-            self.worker.leave()
-        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
-            self.loop.call_soon_threadsafe(self._read_on)
-
-    def _read_on(self) -> None:
-        """On the loop, instead of a thread that is held up."""
-        if not self.over:
-            self.worker.listen(self.loop, self._heard)
-            self.worker.take_in(None)
-            self._go_apart()
+            try:
+                self.worker.threads.start(self._read)
+            except RuntimeError:  # there can be no more threads
+                self.worker.leave()
+                self._kill()
+                self._end(Landing(End(trap="died")))
 
     def _leave(self) -> None:
         """The thread that reads is about to leave: after that the worker may be another's."""
