@@ -323,8 +323,12 @@ class Broker:
         completion: bytes | None
         try:
             args, kwargs = call.tool.bind(call.args, call.kwargs)
-            result = self._context.copy().run(call.tool.function, *args, **kwargs)
-            completion = self._succeeded(call, encode_result(result, self.limits.max_call_bytes), started)
+            # No name for the result: it may be long, and is not needed beside its JSON.
+            data = encode_result(
+                self._context.copy().run(call.tool.function, *args, **kwargs), self.limits.max_call_bytes
+            )
+            completion = self._succeeded(call, data, started)
+            del data
         except ApprovalRequired as error:
             completion = self._pause(call, error, started)
         except BaseException as error:  # SystemExit included: a tool never ends its host
@@ -342,8 +346,9 @@ class Broker:
         completion: bytes | None
         try:
             args, kwargs = call.tool.bind(call.args, call.kwargs)
-            result = await call.tool.function(*args, **kwargs)
-            completion = self._succeeded(call, encode_result(result, self.limits.max_call_bytes), started)
+            data = encode_result(await call.tool.function(*args, **kwargs), self.limits.max_call_bytes)
+            completion = self._succeeded(call, data, started)
+            del data
         except ApprovalRequired as error:
             completion = self._pause(call, error, started)
         except asyncio.CancelledError:
