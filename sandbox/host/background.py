@@ -13,7 +13,10 @@ CLOSE_S = 2.0
 
 def runs_here(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether it is *loop* that runs this."""
-    return asyncio._get_running_loop() is loop
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 class BackgroundLoop:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from go_ent.sandbox.errors import SandboxClosed
-from go_ent.sandbox.host.items import apart
+from go_ent.sandbox.host.items import apart, log
 from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.sharing import CALLER, Shares
 from go_ent.sandbox.host.watchdog import Deadline, watchdog
@@ -132,14 +132,17 @@ class Pool:
     def _take_idle(self) -> WorkerProcess | None:
         """The most recently used one that has its next guest ready, else any."""
         for worker in self._idle[::-1]:
-            with apart("a worker can't be read"):
+            try:
                 worker.poll()  # it may have become ready, or died
-                if worker.alive:
-                    if worker.ready:
-                        self._idle.remove(worker)
-                        return worker
-                    continue
-            self._give_up(worker)
+            except Exception:
+                log.warning("a worker can't be read", exc_info=True)
+                self._give_up(worker)
+                continue
+            if not worker.alive:
+                self._give_up(worker)
+            elif worker.ready:
+                self._idle.remove(worker)
+                return worker
         return self._idle.pop() if self._idle else None
 
     def _give_up(self, worker: WorkerProcess) -> None:

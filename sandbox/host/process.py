@@ -137,7 +137,8 @@ class WorkerProcess:
             try:
                 data = self.sock.recv(wire.RECEIVE, socket.MSG_DONTWAIT)
             except (BlockingIOError, InterruptedError):
-                self.take_in(None)
+                if self.frames:
+                    self.take_in(None)
                 return
             except OSError:
                 data = b""

@@ -156,6 +156,10 @@ class Frames:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
+    def __len__(self) -> int:
+        """The bytes that have not been given out."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
