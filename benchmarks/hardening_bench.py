@@ -14,6 +14,7 @@ from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.zygote import Zygote
 from go_ent.sandbox.images import ensure_image
+from go_ent.sandbox.worker.orders import Orders
 
 PACE_S = 0.02
 BOUND_MS = 0.3
@@ -77,7 +78,7 @@ async def run_rows(rounds: int) -> list[Row]:
 def start_row(rounds: int) -> Row:
     """A new worker, from asking the zygote to the worker's first word. The walls are raised in between."""
     artefact, threads = str(ensure_image().artefact("plain")), Threads("bench")
-    zygotes = [Zygote(artefact, fuel=False, walls=walls) for walls in (WALLS, ())]
+    zygotes = [Zygote(Orders(artefact, walls=walls)) for walls in (WALLS, ())]
 
     async def start(zygote: Zygote) -> float:
         started = time.perf_counter()

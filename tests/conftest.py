@@ -79,6 +79,16 @@ TOOLS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--compare-memory", action="store_true", help="compare all of a guest's memory after each run")
+    parser.addoption("--remake-guests", action="store_true", help="make guests anew instead of resetting them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    Sandbox._compare = config.getoption("--compare-memory")
+    Sandbox._remade = "the tests ask for it" if config.getoption("--remake-guests") else ""
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -407,7 +407,7 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
         started = time.monotonic()
         async with Sandbox(limits=Limits(timeout_s=20.0), workers=1, image=image) as box:
             run = await box.run(PROBE)
-            walls = box.walls
+            walls, remade = box.walls, box.remade
         took = (time.monotonic() - started) * 1000
     except SandboxError as error:
         return [*checks, Check("sandbox", False, str(error), "go-ent image prune --all; go-ent image build")]
@@ -417,7 +417,9 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
             *checks,
             Check("sandbox", False, f"code does not run: {why}", "go-ent image prune --all; go-ent image build"),
         ]
-    return [*checks, Check("sandbox", True, f"Python {run.result}, ran code in {took:.0f} ms"), _shut_in(walls)]
+    guests = f"guests are made anew for each run: {remade}" if remade else "guests are reset between runs"
+    said = f"Python {run.result}, ran code in {took:.0f} ms; {guests}"
+    return [*checks, Check("sandbox", True, said), _shut_in(walls)]
 
 
 def _age(built: str) -> str:

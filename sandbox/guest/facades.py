@@ -1,9 +1,12 @@
 """Safe parts of `os` and `sys`, and the builtins that guest code sees."""
 
+import _socket
 import builtins
+import errno
 import io
 import os
 import pickle
+import socket
 import sys
 import types
 from typing import Any
@@ -134,8 +137,17 @@ FACADES: dict[str, Facade] = {}
 BUILTINS: dict[str, Any] = {}
 
 
+def _no_network(*args: object, **options: object) -> None:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def install() -> None:
     """Build the facades and the guest's builtins. Done once, before the snapshot."""
+    # The library looks names up in places where nobody would expect it; WASI has none here, so asking it would trap.
+    for module in (_socket, socket):
+        for name in ("getaddrinfo", "getnameinfo", "gethostbyaddr", "gethostbyname", "gethostbyname_ex"):
+            if hasattr(module, name):
+                setattr(module, name, _no_network)
     FACADES.update(sys=_facade(sys), os=_facade(os))
     FACADES["sys"].path = []
     FACADES["sys"].executable = ""

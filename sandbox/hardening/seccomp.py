@@ -41,12 +41,13 @@ WRITE_ONLY_DATA = 0xFFFFFFFF & ~0b11  # of a protection: anything but reading an
 SHARED = 0x01
 CLONE_THREAD = 0x00010000
 PROCMAP_QUERY = 0xC0686611  # one mapping of this process, of the descriptor it has open for that
+PAGEMAP_SCAN = 0xC0606610  # which of its pages it has written to, of another such descriptor
 FUTEX_FLAGS = 0x180
 FUTEXES = (0, 1, 3, 4, 5, 9, 10)  # waiting and waking; those that hand down priorities have had holes
-ADVICE = (4, 8)  # give pages back
+ADVICE = (4, 8, 23)  # give pages back, have them there before they are needed
 
 FREELY = (
-    "munmap mremap brk clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday getrandom getpid "
+    "munmap mremap brk clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday getrandom getrusage getpid "
     "gettid poll ppoll sched_yield "
     "sched_getaffinity membarrier restart_syscall rt_sigreturn rt_sigprocmask rt_sigaction sigaltstack exit exit_group"
 ).split()
@@ -78,6 +79,7 @@ class Doors:
     read: int | None = None
     write: int | None = None
     maps: int | None = None
+    pages: int | None = None
 
 
 def program(doors: Doors, pid: int, machine: str) -> list[Instruction]:
@@ -85,6 +87,8 @@ def program(doors: Doors, pid: int, machine: str) -> list[Instruction]:
     rules = _Rules(machine)
     rules.when("mprotect", [(2, ANY_BIT, WRITE_ONLY_DATA, False)], otherwise=KILL)
     rules.when("mmap", [(2, ANY_BIT, WRITE_ONLY_DATA, False), (3, ANY_BIT, SHARED, False)], otherwise=KILL)
+    if doors.pages is not None:
+        rules.when("ioctl", [(0, EQUAL, doors.pages, True), (1, EQUAL, PAGEMAP_SCAN, True)], otherwise=None)
     if doors.maps is not None:
         rules.when("ioctl", [(0, EQUAL, doors.maps, True), (1, EQUAL, PROCMAP_QUERY, True)])
         rules.when("pread64", [(0, EQUAL, doors.maps, True)])
@@ -120,9 +124,10 @@ class _Rules:
             self.made += [(AT_LEAST, 0, 1, X32), (RETURN, 0, 0, KILL)]
 
     def when(
-        self, name: str, checks: list[tuple[int, int, int, bool]], *, then: int = ALLOW, otherwise: int = EPERM
+        self, name: str, checks: list[tuple[int, int, int, bool]], *, then: int = ALLOW, otherwise: int | None = EPERM
     ) -> None:
-        """*then* for the call, if for each (argument, comparison, value, outcome) that is the outcome.
+        """*then* for the call, if for each (argument, comparison, value, outcome) that is the outcome; *otherwise* if
+        not, or what a later rule says (None).
 
         All of what is compared is 32 bits wide to the kernel too, or means something in its lower half alone.
         """
@@ -131,7 +136,8 @@ class _Rules:
             to_the_end = 2 * left + 1
             body.append((LOAD, 0, 0, ARGUMENTS_AT + 8 * argument))
             body.append((comparison, 0, to_the_end, value) if outcome else (comparison, to_the_end, 0, value))
-        self._rule(name, [*body, (RETURN, 0, 0, then), (RETURN, 0, 0, otherwise)])
+        last = (LOAD, 0, 0, NUMBER_AT) if otherwise is None else (RETURN, 0, 0, otherwise)
+        self._rule(name, [*body, (RETURN, 0, 0, then), last])
 
     def when_one_of(self, name: str, argument: int, ignored: int, values: tuple[int, ...]) -> None:
         """Allow the call if its argument, but for the bits that are ignored, is one of the values."""

@@ -41,6 +41,7 @@ NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "futex": (202, 98),
     "getpid": (39, 172),
     "getrandom": (318, 278),
+    "getrusage": (98, 165),
     "gettid": (186, 178),
     "gettimeofday": (96, 169),
     "init_module": (175, 105),

@@ -33,7 +33,9 @@ from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.tools import Granted, Tool, Toolset
 from go_ent.sandbox.host.zygote import Zygote, zygotes
 from go_ent.sandbox.images import Image, ensure_image
+from go_ent.sandbox.images.proof import globals_of
 from go_ent.sandbox.worker.end import End
+from go_ent.sandbox.worker.orders import Orders
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from go_ent.sandbox.worker.tape import Start, Tape, Taped
 from go_ent.sandbox.worker.wire import MAX_TAPE
@@ -61,6 +63,9 @@ class Sandbox:
     Errors: whatever the code does ends as a `Run` with a status. Only misuse raises: `LimitError`,
     `ToolDefinitionError`, `SandboxClosed`, and `ImageError` if there is no image and none can be built.
     """
+
+    _remade = ""  # tests say why guests are to be made anew
+    _compare = False  # tests have memory and globals compared after each reset
 
     def __init__(
         self,
@@ -141,12 +146,14 @@ class Sandbox:
         with self._opening:
             if (kind, depth) in self._pools:
                 return self._pools[kind, depth]
-            artefact = str(self.image.artefact(kind))
+            remade = self._remade or self.image.remade
+            compare = globals_of(self.image.component.read_bytes()) if self._compare else ()
+            orders = Orders(str(self.image.artefact(kind)), kind == "fuel", tuple(self._walls), remade, compare)
             with self._lock:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
                 if kind not in self._zygotes:
-                    self._zygotes[kind] = zygotes.share(artefact, fuel=kind == "fuel", walls=self._walls)
+                    self._zygotes[kind] = zygotes.share(orders)
                 make = partial(WorkerProcess, self._zygotes[kind], self._threads)
                 warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
                 most = 1 if depth == COMPILING else self.workers
@@ -306,6 +313,13 @@ class Sandbox:
     def walls(self) -> tuple[Wall, ...]:
         """What the kernel holds its workers to, and what it lacks; known once one has run something."""
         return next((zygote.walls for zygote in list(self._zygotes.values()) if zygote.walls is not None), ())
+
+    @property
+    def remade(self) -> str:
+        """Why guests are made anew for each run instead of reset; "" if they are reset. Known once one has run
+        something.
+        """
+        return next((zygote.remade for zygote in list(self._zygotes.values())), "")
 
     def _loop(self) -> BackgroundLoop:
         self._check_process()

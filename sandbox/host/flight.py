@@ -217,7 +217,11 @@ class Flight:
         elif kind == wire.KEEP:
             self.kept = self.kept or bytes(payload)
         elif kind == wire.DONE:
-            end, cpu, memory, fuel = wire.decode_done(payload)
+            end, cpu, memory, fuel, again = wire.decode_done(payload)
+            if not again:
+                self.worker.stuck = True
+            elif not self.worker.zygote.remade:
+                self.worker.ready = True  # by the time that it reads the next run
             used = self._cpu_ns()
             if used - cpu < NEXT_GUEST_NS:  # else it is not telling the truth
                 used = cpu + self._served_ns

@@ -12,7 +12,7 @@ from go_ent.sandbox.messages.near_names import did_you_mean, near
 from go_ent.sandbox.messages.validation import problems
 
 MIB = 1 << 20
-MIN_MEMORY_MB = 40
+MIN_MEMORY_MB = 48
 MAX_MEMORY_MB = 4096
 BYTES_PER_VALUE = 200  # of max_call_bytes, for each value that a call's arguments may hold
 MIN_CALL_VALUES = 10_000

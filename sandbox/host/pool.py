@@ -177,7 +177,7 @@ class Pool:
             self._retire_later()
 
     def _replacement(self) -> WorkerProcess | None:
-        """A new worker for those who wait; one that can't be made is the first waiter's trouble, not the releaser's."""
+        """A new worker for those who wait, or to be kept warm. One that can't be made is the first waiter's trouble."""
         while self._waiting:
             try:
                 return self._new()
@@ -188,6 +188,9 @@ class Pool:
                 loop, future = turn[1]
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(_fail, future, error)
+        if len(self._all) < self.warm:  # the next run is not to wait for it
+            with contextlib.suppress(Exception):
+                return self._new()
         return None
 
     def _hand_over(

@@ -20,7 +20,7 @@ from go_ent.sandbox.hardening.wall import read
 from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.zygote import Zygote
 from go_ent.sandbox.worker import wire
-from go_ent.sandbox.worker.memory import size_from_map
+from go_ent.sandbox.worker.memory import map_of, size_from_map
 
 if TYPE_CHECKING:
     from go_ent.sandbox.host.flight import Flight
@@ -201,9 +201,10 @@ class WorkerProcess:
         if kind == wire.READY:
             self.ready = True
         elif kind == wire.HELLO:
-            pid, _, walls = payload.partition(b" ")
+            pid, _, rest = payload.partition(b" ")
+            walls, _, remade = rest.partition(b"\n")
             self._meet(int(pid[:MAX_PID]))
-            self.zygote.told(read(bytes(walls)))
+            self.zygote.told(read(bytes(walls)), bytes(remade).decode("utf-8", "replace"))
         elif self.flight is not None:
             self.flight.act(kind, payload)
 
@@ -247,7 +248,7 @@ class WorkerProcess:
 
     def memory(self) -> int:
         try:
-            return size_from_map(self.zygote.artefact, pid=self.pid) if self.pid is not None else 0
+            return 0 if self.pid is None else size_from_map(self.zygote.orders.artefact, map_of(self.pid))
         except OSError:
             return 0
 

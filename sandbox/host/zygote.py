@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
 import socket
 import subprocess
 import threading
-from collections.abc import Collection
 
 from go_ent.sandbox.children.python import start_python
 from go_ent.sandbox.errors import SandboxClosed
-from go_ent.sandbox.hardening.wall import WALLS, Wall
+from go_ent.sandbox.hardening.wall import Wall
 from go_ent.sandbox.worker import wire
+from go_ent.sandbox.worker.orders import Orders
 from go_ent.sandbox.worker.paths import worker_path
 
 # The worker sees only these two folders and the standard library: no site-packages hooks, no environment.
 _BOOT = """
 import sys, json
-fd, fuel, artefact, path, walls = json.loads(sys.argv[1])
+fd, path, orders = json.loads(sys.argv[1])
 sys.path[:0] = path
 from go_ent.sandbox.worker.zygote import main
-main(fd, artefact, fuel, walls)
+main(fd, orders)
 """
 log = logging.getLogger("go_ent.sandbox")
 
@@ -35,11 +36,10 @@ class Zygote:
     it. `close` is for each of those who share it; the last one ends it.
     """
 
-    def __init__(self, artefact: str, *, fuel: bool, walls: Collection[str] = WALLS) -> None:
-        self.artefact = artefact
-        self.fuel = fuel
+    def __init__(self, orders: Orders) -> None:
+        self.orders = orders
+        self.remade = orders.remade  # why its guests are made anew for each run, if they are
         self.walls: tuple[Wall, ...] | None = None  # as the first worker has told; they are the same around all
-        self._wanted = list(walls)
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.RLock()
@@ -53,8 +53,7 @@ class Zygote:
     def _launch(self) -> None:
         self._discard()
         ours, theirs = socket.socketpair()
-        path = worker_path()
-        order = json.dumps([theirs.fileno(), self.fuel, self.artefact, path, self._wanted])
+        order = json.dumps([theirs.fileno(), worker_path(), dataclasses.asdict(self.orders)])
         self._process = start_python(["-S", "-c", _BOOT, order], pass_fds=[theirs.fileno()])
         theirs.close()
         self._control = ours
@@ -95,11 +94,12 @@ class Zygote:
                         return found[1].decode("utf-8", "replace")[:1000]
             return ""
 
-    def told(self, walls: tuple[Wall, ...]) -> None:
-        """Which walls stand around a worker. A host whose kernel lacks one has it in its log, once."""
+    def told(self, walls: tuple[Wall, ...], remade: str) -> None:
+        """What a worker says of itself. A host whose kernel lacks a wall has it in its log, once."""
         if self.walls is None:
-            self.walls = walls
-            missing = [f"{wall.name} ({wall.said})" for wall in walls if not wall.stands and wall.name in self._wanted]
+            self.walls, self.remade = walls, remade
+            wanted = self.orders.walls
+            missing = [f"{wall.name} ({wall.said})" for wall in walls if not wall.stands and wall.name in wanted]
             if missing:
                 log.warning("workers run without %s", ", ".join(missing))
 
@@ -133,17 +133,16 @@ class Zygotes:
     """The zygotes of this process, by what they are made of. A forked child begins with none."""
 
     def __init__(self) -> None:
-        self._zygotes: dict[tuple[str, bool, tuple[str, ...]], Zygote] = {}
+        self._zygotes: dict[Orders, Zygote] = {}
         self._lock = threading.Lock()
 
-    def share(self, artefact: str, *, fuel: bool, walls: Collection[str] = WALLS) -> Zygote:
+    def share(self, orders: Orders) -> Zygote:
         """The one there is, or a new one. Whoever gets it closes it."""
-        kind = artefact, fuel, tuple(walls)
         with self._lock:
-            self._zygotes = {kind: zygote for kind, zygote in self._zygotes.items() if zygote.is_used}
-            zygote = self._zygotes.get(kind)
+            self._zygotes = {orders: zygote for orders, zygote in self._zygotes.items() if zygote.is_used}
+            zygote = self._zygotes.get(orders)
             if zygote is None or not zygote.join():
-                zygote = self._zygotes[kind] = Zygote(artefact, fuel=fuel, walls=walls)
+                zygote = self._zygotes[orders] = Zygote(orders)
             return zygote
 
 

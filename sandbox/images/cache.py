@@ -74,6 +74,7 @@ class Image:
     packages: tuple[str, ...]
     memory_bytes: int
     built: str
+    remade: str  # why its guests can't be reset between runs and are made anew; "" if they can
 
     @property
     def component(self) -> Path:
@@ -114,6 +115,7 @@ class Image:
                 tuple(record["packages"]),
                 record["memory_bytes"],
                 record["built"],
+                record.get("remade", "it was built by an older version"),
             )
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("%s is not an image (%s): it is made again", folder, error)

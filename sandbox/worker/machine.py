@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
+from wasmtime import Config, Engine, Store, WasmtimeError
 from wasmtime import component as wc
 
 from go_ent.sandbox.worker.end import End, Stop
-from go_ent.sandbox.worker.memory import MemoryMeter, own_map
+from go_ent.sandbox.worker.memory import MemoryMeter
 from go_ent.sandbox.worker.seam import Seam
+from go_ent.sandbox.worker.snapshot import Snapshot
 from go_ent.sandbox.worker.wasmtime_adapter import Functions, TextFunction, set_stacks
 
 STACK_BYTES = 16 << 20
@@ -52,18 +53,22 @@ class Machine:
         self.linker = self._link()
 
     def _link(self) -> wc.Linker:
+        """The imports that are answered, none of which leaves a handle behind. All others trap."""
         linker = wc.Linker(self.engine)
-        linker.allow_shadowing = True
-        linker.add_wasip2()
         functions = self.functions
         with linker.root() as root:
             functions.text_to_text(root, "exchange", lambda message: self._port.exchange(message))
             functions.text_in(root, "write", lambda text: self._port.write(text))
             functions.text_in(root, "keep", lambda code: self._port.keep(code))
+            with root.add_instance(f"wasi:cli/environment{WASI}") as environment:
+                functions.nothing_out(environment, "get-environment")
+                functions.nothing_out(environment, "get-arguments")
+            with root.add_instance(f"wasi:filesystem/preopens{WASI}") as folders:
+                functions.nothing_out(folders, "get-directories")
             with root.add_instance(f"wasi:clocks/monotonic-clock{WASI}") as clock:
                 functions.number_out(clock, "now", lambda: self.seam.monotonic_ns())
                 functions.number_out(clock, "resolution", lambda: 1)
-                # These would block inside WASI, where neither a limit nor an interrupt reaches.
+                # A wait here could be neither limited nor interrupted.
                 functions.refuse(clock, "subscribe-instant", "blocked")
                 functions.refuse(clock, "subscribe-duration", "blocked")
             with root.add_instance(f"wasi:clocks/wall-clock{WASI}") as clock:
@@ -71,21 +76,11 @@ class Machine:
                 functions.seconds_out(clock, "resolution", lambda: 1)
             with root.add_instance(f"wasi:random/random{WASI}") as random:
                 functions.bytes_out(random, "get-random-bytes", self._random_bytes)
-            self._deny_network(root)
+            for kind in ("tcp", "udp"):
+                with root.add_instance(f"wasi:sockets/{kind}-create-socket{WASI}") as sockets:
+                    functions.deny(sockets, f"create-{kind}-socket")
+        linker.define_unknown_imports_as_traps(self.component)
         return linker
-
-    def _deny_network(self, root: wc.LinkerInstance) -> None:
-        """No sockets and no names: wasmtime would deny them too, but only after it has asked the system for them."""
-        functions = self.functions
-        for kind in ("tcp", "udp"):
-            with root.add_instance(f"wasi:sockets/{kind}-create-socket{WASI}") as sockets:
-                functions.deny(sockets, f"create-{kind}-socket")
-        with root.add_instance(f"wasi:sockets/ip-name-lookup{WASI}") as lookup:
-            functions.deny(lookup, "resolve-addresses")
-            stream = "resolve-address-stream"  # which nobody ever gets
-            lookup.add_resource(stream, wc.ResourceType.host(0), lambda store, resource: None)
-            functions.refuse(lookup, f"[method]{stream}.resolve-next-address", "outside")
-            functions.refuse(lookup, f"[method]{stream}.subscribe", "outside")
 
     @property
     def _port(self) -> Port:
@@ -108,26 +103,24 @@ class Machine:
 
 
 class Guest:
-    """A fresh instance of the image: memory that nothing else has ever touched, and nothing granted."""
+    """An instance of the image, ready for a run: its memory is nobody else's, and nothing is granted to it.
+
+    A process has one at a time. With a `snapshot` it can be taken back to where it was before a run.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.store = Store(machine.engine)
         self.seam = Seam()
-        self.touched = False
-        wasi = WasiConfig()  # no files, no sockets, no environment, no arguments
-        self.store.set_wasi(wasi)
-        self._arm()
+        self.snapshot: Snapshot | None = None
         self.store.set_limits(memory_size=-1, instances=100, tables=20, memories=20)
-        with own_map.lock:
-            instance = machine.linker.instantiate(self.store, machine.component)
-            self._meter = MemoryMeter(machine.artefact)
+        self._arm()
+        instance = machine.linker.instantiate(self.store, machine.component)
         function = instance.get_func(self.store, "run")
         assert function is not None, "the image has no `run`"
         self._run = TextFunction(self.store, function)
-        if machine.fuel:
-            # Fuel is counted from the same state always, pre-made or not.
-            self.touch()
+        self.touch()
+        self.meter = MemoryMeter(machine.artefact)
 
     def _arm(self) -> None:
         if self.machine.fuel:
@@ -135,20 +128,15 @@ class Guest:
 
     def touch(self) -> None:
         """Take the page faults of a first run now. Runs only the image's own code."""
-        if not self.touched:
-            self.touched = True
-            self.machine.port, self.machine.seam = None, self.seam
-            self._arm()
-            self._run(b"")
-            self._meter.size()
-
-    def wake(self) -> None:
-        """Write to the descriptors that go nowhere. WASI makes threads for the first write of a process: a worker
-        may make none.
-        """
         self.machine.port, self.machine.seam = None, self.seam
         self._arm()
-        self._run(b"wake")
+        self._run(b"")
+
+    def take_snapshot(self) -> None:
+        """Have the guest go back to where it is now after each run. Raises `Unsupported`."""
+        self.snapshot = Snapshot(self.meter)
+        self.touch()
+        self.snapshot.learn()
 
     def run(self, request: bytes, port: Port, *, memory_bytes: int | None, fuel: int | None = None) -> End:
         machine = self.machine
@@ -173,21 +161,15 @@ class Guest:
     def fuel_left(self) -> int:
         return self.store.get_fuel()
 
-    def memory_size(self) -> int:
-        """The size of its linear memory, which never shrinks: the peak so far."""
-        return self._meter.size()
-
     def close(self) -> None:
-        with own_map.lock:
-            self.store.close()
-            self._meter.close()
+        self.store.close()
 
 
 def _trap(message: str) -> str:
     """What wasmtime gives as the cause; the rest of its message is a backtrace of names that mean nothing here."""
     found = re.search(r"wasm trap: (.*)", message)
     cause = found.group(1) if found else message.strip().splitlines()[-1]
-    cause = cause.strip()
+    cause = re.sub(r"unknown import: `([^`]*)`.*", r"it called \1, which no guest has", cause.strip())
     known = {"all fuel consumed by WebAssembly": "fuel", "call stack exhausted": "stack"}
     return known.get(cause, cause[-200:])
 

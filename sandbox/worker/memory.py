@@ -1,8 +1,7 @@
-"""How large a guest's linear memory is, read from the process's memory map.
+"""A guest's linear memory, as the process's memory map shows it: wasmtime's API for components does not tell.
 
-wasmtime's API for components does not tell. The memory starts as a private mapping of the compiled artefact, so it
-can be found by the artefact's path, and it ends where its writable pages end. It never shrinks: its size at the end
-is its peak.
+It starts as a private mapping of the compiled artefact, so it can be found by the artefact's path, or as one of the
+snapshot that is mapped over it. It ends where its writable pages end, and never shrinks: its size is its peak.
 """
 
 from __future__ import annotations
@@ -11,54 +10,37 @@ import ctypes
 import fcntl
 import os
 import struct
-import threading
 
+SNAPSHOT = "go-ent-snapshot"
 # struct procmap_query of Linux 6.11: one system call instead of formatting the whole map.
 _QUERY = struct.Struct("@9Q4I2Q")
 _PROCMAP_QUERY = 0xC0000000 | _QUERY.size << 16 | ord("f") << 8 | 17
 _WRITABLE, _OR_NEXT, _FILE_BACKED = 0x02, 0x10, 0x20
 
 
-def _mappings(pid: int | str) -> list[tuple[int, int, str, str]]:
-    found = []
-    for line in (
-        (own_map.text() if pid == "self" else _read(f"/proc/{pid}/maps")).decode("utf-8", "replace").splitlines()
-    ):
-        head, _, name = line.partition("/")
+def size_from_map(path: str, text: bytes) -> int:
+    """The size of the guest's memory in a memory map, of this process or another; 0 if there is no guest in it."""
+    names = (path, f"/memfd:{SNAPSHOT} (deleted)")
+    first = last = 0
+    within = False
+    for line in text.decode("utf-8", "replace").splitlines():
+        head, slash, name = line.partition("/")
         span, flags, *_ = head.split()
-        start, _, end = span.partition("-")
-        found.append((int(start, 16), int(end, 16), flags, f"/{name}" if name else ""))
-    return found
+        start, end = (int(address, 16) for address in span.split("-"))
+        if not flags.startswith("rw") or start != last:
+            if within:
+                break
+            first = start
+        if flags.startswith("rw"):
+            last = end
+            within = within or slash + name in names
+    return last - first if within else 0
 
 
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
+def map_of(pid: int) -> bytes:
+    """The memory map of another process."""
+    with open(f"/proc/{pid}/maps", "rb") as file:
         return file.read()
-
-
-def size_from_map(path: str, image: int | None = None, pid: int | str = "self") -> int:
-    """The size of the linear memory around the mapping that starts at *image* (or the only one there is)."""
-    mappings = _mappings(pid)
-    at = next(
-        (
-            index
-            for index, (start, _, flags, name) in enumerate(mappings)
-            if name == path and flags.startswith("rw") and image in (None, start)
-        ),
-        None,
-    )
-    if at is None:
-        return 0
-    first = last = at
-    while first > 0 and mappings[first - 1][1] == mappings[first][0] and mappings[first - 1][2].startswith("rw"):
-        first -= 1
-    while (
-        last + 1 < len(mappings)
-        and mappings[last + 1][0] == mappings[last][1]
-        and mappings[last + 1][2].startswith("rw")
-    ):
-        last += 1
-    return mappings[last][1] - mappings[first][0]
 
 
 class MemoryMap:
@@ -68,8 +50,6 @@ class MemoryMap:
         self._file: int | None = None
         self.can_query = True
         self._name = ctypes.create_string_buffer(4096)
-        self.lock = threading.Lock()
-        self.claimed: set[int] = set()
 
     def open(self) -> int:
         """The descriptor of the map: once a worker is shut in it can't open one any more."""
@@ -78,10 +58,10 @@ class MemoryMap:
         return self._file
 
     def text(self) -> bytes:
-        file, found = self.open(), b""
-        while part := os.pread(file, 1 << 16, len(found)):
-            found += part
-        return found
+        file, text = self.open(), b""
+        while part := os.pread(file, 1 << 16, len(text)):
+            text += part
+        return text
 
     def _query(self, address: int, flags: int) -> tuple[int, int, bytes] | None:
         """The first mapping at *address* (or after it, with `_OR_NEXT`) that matches: start, end, name."""
@@ -95,37 +75,19 @@ class MemoryMap:
         fields = _QUERY.unpack(query)
         return fields[3], fields[4], self._name.value if named else b""
 
-    def images(self, path: str) -> set[int]:
-        """Where the private writable mappings of the artefact start: one for each live guest."""
-        if self.can_query:
-            try:
-                found, address, wanted = set(), 0, os.fsencode(path)
-                while (mapping := self._query(address, _WRITABLE | _OR_NEXT | _FILE_BACKED)) is not None:
-                    start, address, name = mapping
-                    if name == wanted:
-                        found.add(start)
-                return found
-            except OSError:
-                self.can_query = False
-        return {start for start, _, flags, name in _mappings("self") if name == path and flags.startswith("rw")}
-
-    def claim(self, path: str) -> int:
-        """Where the guest that was just made has its image; 0 if that can't be told. Call it under `lock`."""
-        new = self.images(path) - self.claimed
-        if not new:  # the map has changed under the questions: other threads' memory comes and goes
-            new = self.images(path) - self.claimed
-        self.claimed |= new
-        return next(iter(new)) if len(new) == 1 else 0
-
-    def bounds(self, image: int) -> tuple[int, int]:
-        """The writable memory around *image*: where it starts and ends."""
-        middle = self._query(image, _WRITABLE)
-        if middle is None:
-            return 0, 0
-        first, end, _ = middle
-        while (below := self._query(first - 1, _WRITABLE)) is not None:
-            first = below[0]
-        return first, self.end(end)
+    def bounds(self, path: str) -> tuple[int, int]:
+        """Where the memory of the one guest in this process starts and ends; (0, 0) if the kernel can't be asked."""
+        address, wanted = 0, os.fsencode(path)
+        try:
+            while self.can_query and (mapping := self._query(address, _WRITABLE | _OR_NEXT | _FILE_BACKED)) is not None:
+                first, address, name = mapping
+                if name == wanted:
+                    while (below := self._query(first - 1, _WRITABLE)) is not None:
+                        first = below[0]
+                    return first, self.end(address)
+        except OSError:
+            self.can_query = False
+        return 0, 0
 
     def end(self, end: int) -> int:
         """Where memory that once ended at *end* ends now."""
@@ -141,26 +103,17 @@ class MemoryMap:
 
 
 class MemoryMeter:
-    """Measures the linear memory of one guest, made just now."""
+    """Measures the memory of the one guest of this process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._image = own_map.claim(path)
-        self._first = self._end = 0
+        self.first, self.end = own_map.bounds(path)
 
     def size(self) -> int:
-        if not self._image:
-            return 0
-        if not own_map.can_query:
-            return size_from_map(self._path, self._image)
-        if not self._end:
-            self._first, self._end = own_map.bounds(self._image)
-        else:
-            self._end = own_map.end(self._end)
-        return self._end - self._first
-
-    def close(self) -> None:
-        own_map.claimed.discard(self._image)
+        if not self.end:
+            return size_from_map(self._path, own_map.text())
+        self.end = own_map.end(self.end)
+        return self.end - self.first
 
 
 own_map = MemoryMap()

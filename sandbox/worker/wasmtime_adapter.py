@@ -23,17 +23,7 @@ from go_ent.sandbox.worker.end import Stop
 Val = c.wasmtime_component_val_t
 VAL_SIZE = ctypes.sizeof(Val)
 _OF = Val.of.offset  # where the union starts inside a value
-_U8, _U32, _U64, _STRING, _LIST, _RECORD, _ENUM, _RESULT, _RESOURCE = (
-    2,
-    6,
-    8,
-    12,
-    13,
-    14,
-    17,
-    19,
-    21,
-)  # WASMTIME_COMPONENT_*
+_U8, _U32, _U64, _STRING, _LIST, _RECORD, _ENUM, _RESULT = 2, 6, 8, 12, 13, 14, 17, 19  # WASMTIME_COMPONENT_*
 _VEC = struct.Struct("@QQ")  # wasm_byte_vec_t: size, data
 _U64_AT = struct.Struct("@Q")
 
@@ -76,9 +66,6 @@ _list_new.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _record_new = _dll["wasmtime_component_valrecord_new_uninit"]
 _record_new.restype = None
 _record_new.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_resource_drop = _dll["wasmtime_component_resource_any_drop"]
-_resource_drop.restype = ctypes.c_void_p
-_resource_drop.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 _string_at = ctypes.string_at
 _memmove = ctypes.memmove
 
@@ -101,9 +88,6 @@ class Functions:
                 self.raised = error
                 return int(_error_new(b"stopped by the host"))
 
-        self._define(instance, name, callback)
-
-    def _define(self, instance: wc.LinkerInstance, name: str, callback: Callable[..., int]) -> None:
         pointer = _Callback(callback)
         self._alive.append(pointer)
         encoded = name.encode()
@@ -166,22 +150,27 @@ class Functions:
 
         self._add(instance, name, body)
 
+    def nothing_out(self, instance: wc.LinkerInstance, name: str) -> None:
+        """`func() -> list<…>`: an empty one."""
+
+        def body(args: int, results: int) -> None:
+            _memmove(results, _LIST_KIND, 1)
+            _list_new(results + _OF, 0)
+
+        self._add(instance, name, body)
+
     def deny(self, instance: wc.LinkerInstance, name: str) -> None:
         """`func(…) -> result<…, error-code>` that does nothing: the guest is told `access-denied`."""
         answer = b"access-denied"
 
-        def callback(_data: int, context: int, _type: int, args: int, nargs: int, results: int, _nresults: int) -> int:
-            first = Val.from_address(args)
-            if first.kind == _RESOURCE:  # lent by the guest: given back
-                _resource_drop(context, ctypes.cast(first.of.resource, ctypes.c_void_p))
+        def body(args: int, results: int) -> None:
             code, value = Val(), Val.from_address(results)
             code.kind, value.kind = _ENUM, _RESULT
             _vec_new(ctypes.addressof(code.of.enumeration), len(answer), answer)
             value.of.result.is_ok = False
             value.of.result.val = c.wasmtime_component_val_new(ctypes.byref(code))
-            return 0
 
-        self._define(instance, name, callback)
+        self._add(instance, name, body)
 
     def refuse(self, instance: wc.LinkerInstance, name: str, why: str) -> None:
         """A function that ends the guest."""

@@ -72,7 +72,8 @@ def split_exchange(message: bytes, room: int = MAX_FRAME) -> tuple[float | None,
 
 
 MAX_REASON = 1000
-DONE_HEAD = struct.Struct(">BQQQ")  # how it ended, CPU nanoseconds, memory, fuel
+# how it ended, CPU nanoseconds, memory, fuel, whether the worker can run another
+DONE_HEAD = struct.Struct(">BQQQ?")
 
 
 @lru_cache(256)
@@ -115,18 +116,24 @@ def split_heard(payload: bytes | bytearray) -> tuple[bytes, bytes | bytearray]:
     return bytes(heard), body
 
 
-def decode_done(payload: bytes | bytearray) -> tuple[End, int, int, int]:
+def encode_done(end: End, cpu: int, memory: int, fuel: int, again: bool) -> bytes:
+    kind = 1 if end.reason is not None else 2 if end.trap is not None else 0
+    said = end.answer if end.answer is not None else (end.reason or end.trap or "").encode()
+    return DONE_HEAD.pack(kind, cpu, memory, fuel, again) + said
+
+
+def decode_done(payload: bytes | bytearray) -> tuple[End, int, int, int, bool]:
     """How a run ended. A large payload becomes the answer itself, without a copy."""
-    kind, cpu, memory, fuel = DONE_HEAD.unpack_from(payload)
+    kind, cpu, memory, fuel, again = DONE_HEAD.unpack_from(payload)
     if isinstance(payload, bytearray):
         del payload[: DONE_HEAD.size]
         rest: bytes | bytearray = payload
     else:
         rest = payload[DONE_HEAD.size :]
     if kind == 0:
-        return End(answer=rest), cpu, memory, fuel
+        return End(answer=rest), cpu, memory, fuel, again
     text = rest[:MAX_REASON].decode("utf-8", "replace")
-    return End(reason=text) if kind == 1 else End(trap=text), cpu, memory, fuel
+    return End(reason=text) if kind == 1 else End(trap=text), cpu, memory, fuel, again
 
 
 OUTPUT_SLACK = 256  # for the guest's own mark that it has cut its output

@@ -1,8 +1,8 @@
-"""A worker process: runs one guest at a time, and makes the next one while it has nothing to do.
+"""A worker process: runs one guest at a time, and has it ready for the next run before that comes.
 
-It knows nothing of tools: calls go to the host process and completions come back. It holds no secret, no descriptor
-but its socket, its output file, the image and its own memory map, and no environment; `hardening` shuts it in. The host
-ends a run that will not stop by killing it.
+It knows nothing of tools: calls go to the host process and completions come back. It holds no secret, no environment,
+and no descriptor but its socket, its output file, the image, its own memory map and the list of its pages; `hardening`
+shuts it in. The host ends a run that will not stop by killing it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from go_ent.sandbox.hardening.wall import Wall, tell
+from go_ent.sandbox.hardening.seccomp import Doors
+from go_ent.sandbox.hardening.wall import MOST_SAID, Wall, tell
 from go_ent.sandbox.worker import wire
+from go_ent.sandbox.worker.comparison import Comparison
 from go_ent.sandbox.worker.end import End, Stop
 from go_ent.sandbox.worker.machine import Guest, Machine
+from go_ent.sandbox.worker.memory import own_map
 from go_ent.sandbox.worker.seam import SEED_BYTES, Seam, TapedSeam
+from go_ent.sandbox.worker.snapshot import faults
+
+IDLE_S = 10.0
 
 
 class SocketPort:
@@ -67,63 +73,94 @@ class SocketPort:
 
 
 class Worker:
-    def __init__(self, machine: Machine, sock: socket.socket, output: int, ready: Guest | None) -> None:
+    """Runs one guest after the other.
+
+    One with a snapshot goes back to it after each run; one that can't (it trapped, was stopped, has grown or was a
+    session's) is the worker's last, and the host has another forked: replacements start from the same state too.
+    Where there are no snapshots each guest is used once, and the next one is made while there is nothing to do.
+    """
+
+    channel: wire.Channel
+    output: int
+
+    def __init__(self, machine: Machine, ready: Guest, remade: str = "", comparison: Comparison | None = None) -> None:
+        """*remade* says why its guests are not reset, if they are not."""
         self.machine = machine
+        self.ready: Guest | None = ready
+        self.kept: Guest | None = None  # a session's guest
+        self.remade = remade
+        self.comparison = comparison
+
+    def connect(self, sock: socket.socket, output: int) -> None:
         self.channel = wire.Channel(sock)
         self.output = output
-        self.ready = ready
-        self.kept: Guest | None = None  # a session's guest
+
+    def open_doors(self) -> Doors:
+        """What has to be opened before the walls are up, for the filter to let through."""
+        snapshot = None if self.ready is None else self.ready.snapshot
+        pages = None
+        if snapshot is not None:
+            pages = snapshot.open()
+            snapshot.warm_up()
+        return Doors(socket=self.channel.sock.fileno(), write=self.output, maps=own_map.open(), pages=pages)
 
     def serve(self, walls: Iterable[Wall]) -> None:
-        self.channel.send(wire.HELLO, b"%d %b" % (os.getpid(), tell(walls)))
+        self.channel.send(wire.HELLO, b"%d %b\n%b" % (os.getpid(), tell(walls), self.remade[:MOST_SAID].encode()))
         while True:
-            self._prepare()
-            found = self.channel.receive()
-            assert found is not None
-            kind, payload = found
+            kind, payload = self._receive()
             if kind == wire.RUN:
                 self._run(payload)
             # A STOP that crossed the end of its run is late: there is nothing left to stop.
 
-    def _prepare(self) -> None:
-        """Make the next guest, unless there is something to do at once."""
-        if self.kept is not None or (self.ready is not None and self.ready.touched):
-            return
-        if self.ready is None and not self.channel.waiting():
+    def _receive(self) -> tuple[int, bytes]:
+        """The next message. Meanwhile the next guest is made, or what an idle one holds is given back."""
+        if self.ready is None and self.kept is None and not self.channel.waiting():
             self.ready = self.machine.guest()
-        if self.ready is not None and not self.channel.waiting():
-            self.ready.touch()
             self.channel.send(wire.READY)
+        idle = None if self.ready is None or self.ready.snapshot is None else IDLE_S
+        message = self.channel.receive(idle)
+        if message is None:
+            assert self.ready is not None
+            assert self.ready.snapshot is not None
+            self.ready.snapshot.give_back()
+            message = self.channel.receive()
+        assert message is not None
+        return message
 
     def _run(self, payload: bytes) -> None:
         seed, size = payload[:SEED_BYTES], SEED_BYTES + 4 + int.from_bytes(payload[SEED_BYTES : SEED_BYTES + 4], "big")
         order = wire.decode_order(payload[SEED_BYTES + 4 : size])
         if self.kept is not None and not order["again"]:
-            self.kept.close()  # a session that its host has given up
-            self.kept = None
+            raise wire.Closed("a run of somebody else's in a session's worker")
         guest = self.kept or self.ready or self.machine.guest()
         self.ready = self.kept = None
         if order["taped"]:
             taped, size = wire.decode_taped(payload, size)
-            guest.touch()  # always from the same heap
             guest.seam = TapedSeam(seed, taped)
         elif not order["again"]:
             guest.seam = Seam(seed)
         port = SocketPort(self.channel, guest, self.output, order)
-        started = time.thread_time_ns()
+        faults_before, started = faults(), time.thread_time_ns()
         end = guest.run(payload[size:], port, memory_bytes=order["memory"], fuel=order["fuel"])
-        cpu = time.thread_time_ns() - started
+        cpu, unmoved = time.thread_time_ns() - started, faults() == faults_before
+        memory = guest.meter.size()
+        fuel = 0 if order["fuel"] is None else order["fuel"] - guest.fuel_left()
+        answered = end.answer is not None
         if end.answer is not None and len(end.answer) > order["answer_room"]:
             end = End(reason="protocol")
-        fuel = 0 if order["fuel"] is None else order["fuel"] - guest.fuel_left()
-        text = (end.reason or end.trap or "").encode()
-        kind = 1 if end.reason is not None else 2 if end.trap is not None else 0
-        self.channel.send(
-            wire.DONE,
-            wire.DONE_HEAD.pack(kind, cpu, guest.memory_size(), fuel)
-            + (end.answer if end.answer is not None else text),
-        )
-        if order["session"] and end.answer is not None:
+        keeps = order["session"] and answered
+        again = keeps or guest.snapshot is None or (answered and guest.snapshot.size == memory)
+        if self.comparison is not None and again and not keeps and guest.snapshot is not None:
+            guest.snapshot.restore(unmoved=unmoved)
+            if difference := self.comparison.difference():
+                end = End(trap=f"not as it was before the run: {difference}")
+        self.channel.send(wire.DONE, wire.encode_done(end, cpu, memory, fuel, again))
+        if keeps:
             self.kept = guest
-        else:
+        elif guest.snapshot is None:
             guest.close()
+        elif again:
+            guest.snapshot.restore(unmoved=unmoved)
+            self.ready = guest
+        else:
+            raise wire.Closed("this guest was the last")

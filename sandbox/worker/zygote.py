@@ -12,40 +12,40 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from go_ent.sandbox.hardening.kernel import prctl
 from go_ent.sandbox.hardening.seccomp import Doors
-from go_ent.sandbox.hardening.wall import WALLS, Wall
+from go_ent.sandbox.hardening.wall import Wall
 from go_ent.sandbox.hardening.walls import around_code, around_process, around_thread
 from go_ent.sandbox.worker import wire
-from go_ent.sandbox.worker.machine import THREAD_STACK_BYTES, Guest, Machine
-from go_ent.sandbox.worker.memory import own_map
+from go_ent.sandbox.worker.comparison import Comparison
+from go_ent.sandbox.worker.machine import THREAD_STACK_BYTES, Machine
+from go_ent.sandbox.worker.orders import Orders
+from go_ent.sandbox.worker.snapshot import Unsupported
 from go_ent.sandbox.worker.worker import Worker
 
 PR_SET_PDEATHSIG = 1
 
 
-def main(control_fd: int, artefact: str, fuel: bool, wanted: Collection[str] = WALLS) -> None:
+def main(control_fd: int, orders: Mapping[str, Any]) -> None:
     """Until the host is gone. Then at once: an interpreter that cleans up would write to pages that are sealed."""
     try:
-        _breed(socket.socket(fileno=control_fd), artefact, fuel, wanted)
+        _breed(socket.socket(fileno=control_fd), Orders(**orders))
     finally:
         os._exit(0)
 
 
-def _breed(control: socket.socket, artefact: str, fuel: bool, wanted: Collection[str]) -> None:
+def _breed(control: socket.socket, orders: Orders) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     try:
-        machine = Machine(artefact, fuel=fuel)
-        template = machine.guest()
-        template.touch()
-        needless = _wake(machine)
+        worker = _first_worker(orders)
     except Exception as error:
         control.sendall(wire.frame(wire.FAILED, f"{type(error).__name__}: {error}".encode()))
         return
-    raised = around_code(wanted)
+    raised = around_code(orders.walls)
     control.sendall(wire.frame(wire.READY))
     gc.collect()
     gc.freeze()
@@ -61,9 +61,9 @@ def _breed(control: socket.socket, artefact: str, fuel: bool, wanted: Collection
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
         if len(fds) == 2 and _fork() == 0:
-            for fd in needless:
-                os.close(fd)
-            become_worker(control, machine, template, fds[0], fds[1], wanted, raised)
+            control.close()
+            worker.connect(socket.socket(fileno=fds[0]), fds[1])
+            become_worker(worker, orders.walls, raised)
         for fd in fds:
             os.close(fd)
 
@@ -76,35 +76,21 @@ def _fork() -> int:
         return -1
 
 
-def _wake(machine: Machine) -> set[int]:
-    """Have WASI make here, once, what it needs for guests that write to descriptors; and which descriptors it has for
-    that.
-
-    Its threads stay here, and their descriptors are no use to a worker: what is written is dropped at once.
-    """
-    before = _descriptors()
-    os.environ["TOKIO_WORKER_THREADS"] = "1"
-    guest = machine.guest()
-    guest.wake()
-    guest.close()
-    del os.environ["TOKIO_WORKER_THREADS"]
-    return _descriptors() - before
-
-
-def _descriptors() -> set[int]:
-    names = os.listdir("/proc/self/fd")  # which has one open itself for as long as it looks
-    return {int(name) for name in names if os.path.exists(f"/proc/self/fd/{name}")}
+def _first_worker(orders: Orders) -> Worker:
+    """A worker before its process is there: each fork has a copy of its guest, ready for a run."""
+    machine = Machine(orders.artefact, fuel=orders.fuel)
+    guest, remade, comparison = machine.guest(), orders.remade, None
+    if not remade:
+        try:
+            guest.take_snapshot()
+        except Unsupported as error:
+            remade = str(error)
+    if orders.compare and guest.snapshot is not None:
+        comparison = Comparison(guest.snapshot, orders.compare)
+    return Worker(machine, guest, remade, comparison)
 
 
-def become_worker(
-    control: socket.socket,
-    machine: Machine,
-    template: Guest,
-    sock_fd: int,
-    output: int,
-    wanted: Collection[str],
-    raised: list[Wall],
-) -> None:
+def become_worker(worker: Worker, wanted: Collection[str], raised: list[Wall]) -> None:
     """In a process that was just forked: serve, with all the walls up before the first word from outside is heard."""
     try:
         zygote = os.getppid()
@@ -112,9 +98,7 @@ def become_worker(
         if os.getppid() != zygote:
             os._exit(0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        control.close()
-        worker = Worker(machine, socket.socket(fileno=sock_fd), output, template)
-        doors = Doors(socket=sock_fd, write=output, maps=own_map.open())
+        doors = worker.open_doors()
         raised = raised + around_thread(wanted)
         threading.stack_size(THREAD_STACK_BYTES)
         serving = threading.Thread(target=_serve, args=(worker, doors, wanted, raised))

@@ -83,14 +83,14 @@ def heard(data: bytes) -> None:
 
 
 @target(
-    b"\x00" + bytes(24) + b'{"status":"completed"}\x001',
-    b"\x01" + bytes(24) + b"timeout",
-    b"\x02" + bytes(24) + b"x\xff",
+    b"\x00" + bytes(25) + b'{"status":"completed"}\x001',
+    b"\x01" + bytes(25) + b"timeout",
+    b"\x02" + bytes(25) + b"x\xff",
     refuses=(struct.error,),
 )
 def done(data: bytes) -> None:
     """A worker's last word: whatever goes wrong with it ends the worker alone."""
-    end, cpu, memory, fuel = decode_done(data)
+    end, cpu, memory, fuel, _ = decode_done(data)
     assert sum(one is not None for one in (end.answer, end.reason, end.trap)) == 1
     assert min(cpu, memory, fuel) >= 0
 
@@ -127,7 +127,7 @@ ANSWERS = (
 
 @cache
 def image() -> Image:
-    return Image(folder(), "key", "digest", (), 1 << 20, "now")
+    return Image(folder(), "key", "digest", (), 1 << 20, "now", "")
 
 
 @target(*ANSWERS)

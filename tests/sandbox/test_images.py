@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import pytest
 
 from go_ent.composer.project.image import project_packages
 from go_ent.sandbox import Image, ImageError, LimitError, Limits, PackageError, Sandbox
+from go_ent.sandbox.host.limits import MIN_MEMORY_MB
 from go_ent.sandbox.images import cache_folder, ensure_image, list_images, prune_images
 from go_ent.sandbox.images.immortal import IMMORTAL, MARK, WORDS, make_immortal
 from go_ent.sandbox.images.packages import check_requirements, inspect_wheel
@@ -90,7 +92,7 @@ class TestCache:
 
         image = ensure_image()
         assert image.digest == hashlib.sha256(image.component.read_bytes()).hexdigest()
-        assert 20 << 20 < image.memory_bytes < 40 << 20
+        assert 20 << 20 < image.memory_bytes < MIN_MEMORY_MB << 20
 
     def test_seal(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         path = tmp_path / "a"
@@ -165,7 +167,7 @@ class TestCache:
 
     def test_memory_less_than_the_image(self) -> None:
         image = ensure_image()
-        large = Image(image.folder, image.key, image.digest, (), 100 << 20, image.built)
+        large = dataclasses.replace(image, memory_bytes=100 << 20)
         with (
             Sandbox(limits=Limits(memory_mb=64), image=large) as box,
             pytest.raises(LimitError, match="this image itself takes 100 MB"),

@@ -29,6 +29,7 @@ FAMILIES = {
     "jail": "Python jail escapes: out of the policy's sight, and at the WebAssembly wall",
     "bridge": "Abuse of the bridge between guest and host: a broken guest, and code that speaks for it",
     "resources": "Memory, processor, time, output and depth without end",
+    "reset": "A guest that is past the policy and writes wherever it can, before it is reset for the next run",
     "state": "What survives from run to run, or repeats",
     "paths": "Paths and names in the store, the config and the ids of executions",
     "runners": "Prompts and arguments injected into runners",

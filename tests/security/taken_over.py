@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 from go_ent.sandbox.hardening.kernel import syscall
@@ -34,6 +35,7 @@ from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.machine import Guest, Machine
 from go_ent.sandbox.worker.memory import own_map
 from go_ent.sandbox.worker.seam import SEED_BYTES
+from go_ent.sandbox.worker.worker import Worker
 from go_ent.sandbox.worker.zygote import become_worker
 
 PARENT = os.getpid()
@@ -225,8 +227,9 @@ RUN_ORDER |= {"message_room": 1 << 20, "answer_room": 1 << 20}
 class TakenOver:
     """Stands where a guest would; makes the attack that the run's request names."""
 
-    touched = True
     seam: Any = None
+    snapshot = None
+    meter = SimpleNamespace(size=lambda: 0)
 
     def run(self, request: bytes, port: object, *, memory_bytes: int | None, fuel: int | None = None) -> End:
         try:
@@ -235,9 +238,6 @@ class TakenOver:
             return End(answer=errno.errorcode.get(error.errno or 0, "?").encode())
         except RuntimeError as error:
             return End(answer=str(error).encode())
-
-    def memory_size(self) -> int:
-        return 0
 
     def close(self) -> None:
         pass
@@ -253,16 +253,15 @@ class Maker:
 def attempt(name: str, wanted: list[str]) -> str:
     """How the attack ended: what it said, the error's name, or the signal that ended the worker."""
     ours, theirs = socket.socketpair()
-    control, _ = socket.socketpair()
     os.lseek(Scene.output, wire.MAX_OUTPUT if name == "write past the output's end" else 0, os.SEEK_SET)
     Scene.socket = theirs.fileno()
     pid = os.fork()
     if pid == 0:
         ours.close()
         Scene.maps = own_map.open()
-        become_worker(
-            control, cast(Machine, Maker()), cast(Guest, TakenOver()), theirs.fileno(), Scene.output, wanted, []
-        )
+        worker = Worker(cast(Machine, Maker()), cast(Guest, TakenOver()))
+        worker.connect(theirs, Scene.output)
+        become_worker(worker, wanted, [])
     theirs.close()
     channel = wire.Channel(ours)
     channel.send(wire.RUN, wire.encode_run(bytes(SEED_BYTES), json.dumps(RUN_ORDER).encode()) + name.encode())

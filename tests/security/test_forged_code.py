@@ -12,6 +12,7 @@ import pytest
 
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.host.zygote import Zygote
+from go_ent.sandbox.worker.orders import Orders
 from tests.security.breaking import BREAK_OUT
 from tests.security.corpus import attack
 from tests.support import ROOT
@@ -27,7 +28,7 @@ while True:
     kind, payload = channel.receive()
     if kind == wire.RUN:
         channel.send(wire.KEEP, sys.argv[3].encode())
-        channel.send(wire.DONE, wire.DONE_HEAD.pack(0, 0, 0, 0) + b'{"status":"completed"}\\x00"from a broken worker"\\x00')
+        channel.send(wire.DONE, wire.DONE_HEAD.pack(0, 0, 0, 0, True) + b'{"status":"completed"}\\x00"from a broken worker"\\x00')
         channel.send(wire.READY)
 """  # noqa: E501
 
@@ -36,7 +37,7 @@ class HalfTaken(Zygote):
     """A zygote of which the first workers are not its own."""
 
     def __init__(self, artefact: str, forged: str, taken: int) -> None:
-        super().__init__(artefact, fuel=False)
+        super().__init__(Orders(artefact))
         self.forged = forged
         self.taken = taken
         self.others: list[subprocess.Popen[bytes]] = []

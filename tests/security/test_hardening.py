@@ -253,7 +253,9 @@ class TestARealWorker:
         for pid in self.workers(real):
             targets = sorted(os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir())
             kinds = [re.sub(r"\[\d+\]|\(deleted\)|/\d+/", "", target).strip() for target in targets]
-            assert kinds == sorted(["/dev/null"] * 3 + ["/memfd:go-ent-output", "/procmaps", artefact, "socket:"])
+            assert kinds == sorted(
+                ["/dev/null"] * 3 + ["/memfd:go-ent-output", "/procmaps", "/procpagemap", artefact, "socket:"]
+            )
             assert Path(f"/proc/{pid}/environ").read_bytes() == b""
             assert not re.search(r"^\S+ .wx", Path(f"/proc/{pid}/maps").read_text(), re.M)
 

@@ -44,7 +44,8 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_whole(component, EMPTY, mode=0o600)
     digest = digest_of(component)
     seal(component, {"image": digest})
-    record = {"key": KEY, "digest": digest, "packages": [], "memory_bytes": 0, "built": "2026-01-01T00:00:00+00:00"}
+    built = "2026-01-01T00:00:00+00:00"
+    record = {"key": KEY, "digest": digest, "packages": [], "memory_bytes": 0, "built": built, "remade": ""}
     write_whole(folder / "image.json", json.dumps(record).encode(), mode=0o600)
     image = Image.load(folder)
     assert image is not None

@@ -1,0 +1,165 @@
+"""A used guest made fresh in place: every page that its run wrote to is copied back from a sealed copy.
+
+The zygote takes the copy when its guest is ready for a first run, and maps it privately over the guest's memory. A page
+that a run has not written to is then still the copy's; one that it has written to is private to the process, and the
+kernel can list those. Copying them back makes the memory the snapshot's, byte for byte. What else an instance has
+(globals, tables, handles) no run can change: `images/proof.py` asserts that for each image.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import resource
+import struct
+
+from go_ent.sandbox.worker.memory import SNAPSHOT, MemoryMeter
+
+# struct pm_scan_arg of Linux 6.7: size, flags, start, end, walk_end, vec, vec_len, max_pages, then four masks.
+_SCAN = struct.Struct("@12Q")
+PAGEMAP_SCAN = 0xC0606610
+_FILE, _PRESENT, _SWAPPED, _ZERO = 4, 8, 16, 32
+POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, which the mmap module does not name
+PAGE = 4096
+MOST_REGIONS = 4096
+MOST_PAGES = 1024  # that stay private between runs; beyond it all are dropped
+PIECE = 1 << 16
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_mmap = _libc.mmap
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_madvise = _libc.madvise
+_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_memcmp = _libc.memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_memmove = _libc.memmove
+_memmove.restype = None
+_memmove.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_ioctl = _libc.ioctl
+_ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
+
+Regions = list[tuple[int, int]]
+
+
+class Unsupported(Exception):
+    """Internal: this kernel can't list the pages that a process has written to. Guests are then made anew."""
+
+
+def faults() -> tuple[int, int]:
+    """How many page faults this thread has taken: a page becomes private by one, and in no other way."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_minflt, usage.ru_majflt
+
+
+class Snapshot:
+    """The memory of a guest that is ready for its first run, and the way back to it.
+
+    Made in the zygote; a worker that is forked off uses it on its own copy of the guest, after `open`.
+    """
+
+    def __init__(self, meter: MemoryMeter) -> None:
+        """Take the snapshot, and map it over the guest's memory. Raises `Unsupported`."""
+        if mmap.PAGESIZE != PAGE:
+            raise Unsupported(f"pages of {mmap.PAGESIZE} bytes")
+        if not meter.end:
+            raise Unsupported("the kernel has no PROCMAP_QUERY")
+        self._first, self._end = meter.first, meter.end
+        self._pagemap = -1
+        self._regions = (ctypes.c_uint64 * (3 * MOST_REGIONS))()
+        self._scan_order = ctypes.create_string_buffer(_SCAN.size)
+        none_of = _FILE | _ZERO
+        masks = none_of, none_of, _PRESENT | _SWAPPED, 0
+        at = ctypes.addressof(self._regions)
+        _SCAN.pack_into(self._scan_order, 0, _SCAN.size, 0, self._first, self._end, 0, at, MOST_REGIONS, 0, *masks)
+        self._private: Regions = []
+        self._hot: Regions = []
+        self.open()
+        if self._scan() is None:
+            raise Unsupported("the kernel has no PAGEMAP_SCAN")
+        self._pristine = self._take()
+
+    def _take(self) -> int:
+        """Where the copy is mapped for reading. It is sealed: nobody can ever write to it again."""
+        size = self.size
+        file = os.memfd_create(SNAPSHOT, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(file, size)
+            for at in range(0, size, PIECE):
+                piece = ctypes.string_at(self._first + at, min(PIECE, size - at))
+                if piece.count(0) != len(piece):  # what is all zeros stays a hole
+                    os.pwrite(file, piece, at)
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+            pristine = _mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file, 0)
+            over = mmap.MAP_PRIVATE | 0x10  # MAP_FIXED
+            writable = mmap.PROT_READ | mmap.PROT_WRITE
+            if pristine in (None, ctypes.c_void_p(-1).value) or (
+                _mmap(self._first, size, writable, over, file, 0) != self._first
+            ):
+                raise Unsupported(os.strerror(ctypes.get_errno()))
+        finally:
+            os.close(file)
+        return int(pristine)
+
+    def open(self) -> int:
+        """The descriptor that this process's pages are listed by; a worker opens one of its own before its walls."""
+        if self._pagemap >= 0:
+            os.close(self._pagemap)
+        self._pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        return self._pagemap
+
+    def learn(self) -> None:
+        """Take the pages that are private now for those that most runs write to, and go back to the snapshot."""
+        self._hot = self._scan() or []
+        self.give_back()
+
+    def warm_up(self) -> None:
+        """Have the pages that most runs write to made private before a run, which then takes no faults for them."""
+        for start, end in self._hot:
+            _madvise(start, end - start, POPULATE_WRITE)
+        self._private = list(self._hot)
+
+    @property
+    def size(self) -> int:
+        """A guest whose memory has another size can't be taken back: it has grown, and memory never shrinks."""
+        return self._end - self._first
+
+    def restore(self, *, unmoved: bool) -> None:
+        """Make the memory that of the snapshot. *unmoved*: the run has taken no page fault."""
+        if not unmoved:
+            private = self._scan()
+            if private is None or sum(end - start for start, end in private) > MOST_PAGES * PAGE:
+                self.give_back()
+                self.warm_up()
+                return
+            self._private = private
+        away = self._pristine - self._first
+        for start, end in self._private:
+            _memmove(start, start + away, end - start)
+
+    def difference(self) -> str:
+        """Where the memory is not the snapshot's; "" if it is the same, all of it."""
+        size = self.size
+        if _memcmp(self._first, self._pristine, size) == 0:
+            return ""
+        for at in range(0, size, PAGE):
+            if _memcmp(self._first + at, self._pristine + at, PAGE):
+                return f"memory at {at:#x}"
+        raise AssertionError("all pages are the same, and yet they differ")
+
+    def give_back(self) -> None:
+        """Give all private pages back to the system: what is left is the snapshot."""
+        if _madvise(self._first, self.size, mmap.MADV_DONTNEED):
+            raise OSError(ctypes.get_errno(), "the guest's memory can't be taken back")
+        self._private = []
+
+    def _scan(self) -> Regions | None:
+        """The private pages, as regions; None if there are too many, or the kernel can't tell."""
+        count = _ioctl(self._pagemap, PAGEMAP_SCAN, ctypes.addressof(self._scan_order))
+        if not 0 <= count < MOST_REGIONS:
+            return None
+        flat = self._regions[: 3 * count]
+        return list(zip(flat[0::3], flat[1::3], strict=True))
