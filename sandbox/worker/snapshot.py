@@ -36,9 +36,6 @@ _madvise = _libc.madvise
 _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _memcmp = _libc.memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-_memmove = _libc.memmove
-_memmove.restype = None
-_memmove.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _ioctl = _libc.ioctl
 _ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
 
@@ -75,12 +72,13 @@ class Snapshot:
         masks = none_of, none_of, _PRESENT | _SWAPPED, 0
         at = ctypes.addressof(self._regions)
         _SCAN.pack_into(self._scan_order, 0, _SCAN.size, 0, self._first, self._end, 0, at, MOST_REGIONS, 0, *masks)
-        self._private: Regions = []
         self._hot: Regions = []
+        self._copies: list[tuple[memoryview, memoryview]] = []  # the private pages, and what was there
         self.open()
         if self._scan() is None:
             raise Unsupported("the kernel has no PAGEMAP_SCAN")
         self._pristine = self._take()
+        self._before, self._now = self._view(self._pristine), self._view(self._first)
 
     def _take(self) -> int:
         """Where the copy is mapped for reading. It is sealed: nobody can ever write to it again."""
@@ -104,6 +102,9 @@ class Snapshot:
             os.close(file)
         return int(pristine)
 
+    def _view(self, address: int) -> memoryview:
+        return memoryview((ctypes.c_char * self.size).from_address(address)).cast("B")
+
     def open(self) -> int:
         """The descriptor that this process's pages are listed by; a worker opens one of its own before its walls."""
         if self._pagemap >= 0:
@@ -120,7 +121,12 @@ class Snapshot:
         """Have the pages that most runs write to made private before a run, which then takes no faults for them."""
         for start, end in self._hot:
             _madvise(start, end - start, POPULATE_WRITE)
-        self._private = list(self._hot)
+        self._know(self._hot)
+
+    def _know(self, private: Regions) -> None:
+        """Remember which pages are private. Slices are made once, and copied from in many resets."""
+        spans = [slice(start - self._first, end - self._first) for start, end in private]
+        self._copies = [(self._now[span], self._before[span]) for span in spans]
 
     @property
     def size(self) -> int:
@@ -135,10 +141,9 @@ class Snapshot:
                 self.give_back()
                 self.warm_up()
                 return
-            self._private = private
-        away = self._pristine - self._first
-        for start, end in self._private:
-            _memmove(start, start + away, end - start)
+            self._know(private)
+        for page, before in self._copies:
+            page[:] = before
 
     def difference(self) -> str:
         """Where the memory is not the snapshot's; "" if it is the same, all of it."""
@@ -154,7 +159,7 @@ class Snapshot:
         """Give all private pages back to the system: what is left is the snapshot."""
         if _madvise(self._first, self.size, mmap.MADV_DONTNEED):
             raise OSError(ctypes.get_errno(), "the guest's memory can't be taken back")
-        self._private = []
+        self._copies = []
 
     def _scan(self) -> Regions | None:
         """The private pages, as regions; None if there are too many, or the kernel can't tell."""
