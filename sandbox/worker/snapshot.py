@@ -86,10 +86,10 @@ class Snapshot:
         file = os.memfd_create(SNAPSHOT, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(file, size)
-            for at in range(0, size, PIECE):
-                piece = ctypes.string_at(self._first + at, min(PIECE, size - at))
-                if piece.count(0) != len(piece):  # what is all zeros stays a hole
-                    os.pwrite(file, piece, at)
+            memory, zeros = self._view(self._first), ctypes.create_string_buffer(PIECE)
+            for at in range(0, size, PIECE):  # what is all zeros stays a hole
+                if _memcmp(self._first + at, ctypes.addressof(zeros), min(PIECE, size - at)):
+                    os.pwrite(file, memory[at : at + PIECE], at)
             fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
             pristine = _mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file, 0)
             over = mmap.MAP_PRIVATE | 0x10  # MAP_FIXED
