@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+BASE: str = getattr(sys, "_base_executable", sys.executable)
 Better = Literal["lower", "higher"]
 
 
@@ -102,9 +103,10 @@ class Row:
 
 
 def bare_subprocess() -> float:
-    """What it costs to run `1+1` in a new Python, in milliseconds."""
+    """What it costs to run `1+1` in a new Python, in milliseconds: the base interpreter's, since a virtual
+    environment's takes longer to start and would flatter us."""
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-I", "-c", "print(1+1)"], capture_output=True, check=True)
+    subprocess.run([BASE, "-I", "-S", "-c", "print(1+1)"], capture_output=True, check=True)
     return (time.perf_counter() - started) * 1e3
 
 
