@@ -12,7 +12,7 @@ import posix
 import sys
 
 SKIP = set(
-    "antigravity idlelib tkinter turtle turtledemo test ensurepip venv pydoc_data curses dbm sqlite3 ctypes "
+    "antigravity idlelib tkinter turtle turtledemo test ensurepip venv pydoc_data curses ctypes "
     "multiprocessing webbrowser readline resource syslog termios tty pty pwd grp fcntl ssl nt pip".split()
 )
 ENCODINGS = (
@@ -28,7 +28,7 @@ SUBMODULES = (
     "email.mime.text encodings.idna encodings.punycode html.entities html.parser http.cookiejar http.cookies "
     "importlib.metadata "
     "importlib.resources json.tool logging.config logging.handlers os.path pathlib.types string.templatelib "
-    "this unittest._log "
+    "sqlite3.dump dbm.dumb dbm.sqlite3 this unittest._log "
     "unittest.async_case unittest.mock urllib.error urllib.parse xml.dom.expatbuilder xml.dom.minidom xml.dom.pulldom "
     "xml.etree.ElementInclude xml.etree.ElementPath xml.etree.ElementTree xml.sax.expatreader xml.sax.handler "
     "xml.sax.saxutils zoneinfo"
@@ -62,11 +62,12 @@ def _import_packages() -> None:
 
 
 # First what every run uses: its objects then lie close together, and a run writes to fewer pages of the snapshot.
-from guest import census, everyday, facades, files, locks, loop, runner, zones  # noqa: E402
+from guest import census, databases, everyday, facades, files, locks, loop, runner, zones  # noqa: E402
 
 _import_stdlib()
 _import_packages()
 files.install()
+databases.install()
 locks.install()
 loop.install()
 zones.install()

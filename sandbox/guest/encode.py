@@ -9,6 +9,7 @@ import ipaddress
 import json
 import pathlib
 import re
+import sqlite3
 import types
 import uuid
 from typing import Any
@@ -27,6 +28,7 @@ LISTS: tuple[type, ...] = (
     zip,
     enumerate,
     reversed,
+    sqlite3.Cursor,
 )
 TEXTS = (decimal.Decimal, uuid.UUID, pathlib.PurePath, ipaddress._IPAddressBase)
 MAX_DEPTH = 200
@@ -78,7 +80,7 @@ def _simple(value: object) -> object:
         return str(value).strip("()")
     if isinstance(value, re.Pattern):
         return value.pattern
-    if isinstance(value, collections.abc.Mapping):
+    if isinstance(value, collections.abc.Mapping | sqlite3.Row):
         return dict(value)
     return NotImplemented
 

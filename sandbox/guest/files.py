@@ -59,6 +59,7 @@ class Folder:
         self.cwd = ""
         self.nodes: dict[str, Node] = {}
         self.folders: set[str] = {""}
+        self.databases: dict[Node, Any] = {}  # files that are open as databases (`databases.py`)
         _descriptors.clear()
         for name, data in files.items():
             self.nodes[name] = Node(data, changed=False)
@@ -103,6 +104,11 @@ class Folder:
             and sum(len(node.data) for node in self.nodes.values()) + more > self.limit
         ):
             raise OSError(errno.ENOSPC, f"the run's files may hold {self.limit} bytes in all (max_file_bytes)")
+
+    def save_databases(self, end: bool = False) -> None:
+        """Have the files that are open as databases hold what was committed to them."""
+        for database in list(self.databases.values()):
+            database.end() if end else database.save()
 
 
 folder = Folder()
@@ -200,6 +206,8 @@ def open_file(
     kinds = set(mode)
     if len(mode) != len(kinds) or kinds - set("rwxabt+") or len(kinds & set("rwxa")) != 1 or {"b", "t"} <= kinds:
         raise ValueError(f"invalid mode: {mode!r}")
+    if folder.databases:
+        folder.save_databases()
     key = folder.find(path) if "r" in mode else folder.place(path)
     if key in folder.folders:
         raise _error(errno.EISDIR, path)
@@ -239,6 +247,8 @@ def _wrap(
 
 
 def _stat(path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True) -> os.stat_result:
+    if folder.databases:
+        folder.save_databases()
     key = folder.find(path)
     node = folder.nodes.get(key)
     kind = stat.S_IFREG | 0o644 if node is not None else stat.S_IFDIR | 0o755

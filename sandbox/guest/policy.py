@@ -66,6 +66,8 @@ def why_not_import(name: str, *, private: bool = False) -> tuple[str, str] | Non
         return f"module {name!r} is not available in the sandbox", reason
     if name == "__main__":
         return "module '__main__' is not available in the sandbox", "use the names directly"
+    if name in surface.MISSING_MODULES:
+        return f"module {name!r} is not in the sandbox's image", surface.MISSING_MODULES[name]
     top = name.partition(".")[0]
     known = importable()
     if top in known and name != top:

@@ -1,11 +1,13 @@
 """What went wrong, for the model that wrote the code: guest frames only, the line, and a hint."""
 
 import difflib
+import sqlite3
 import traceback
 from types import TracebackType
 from typing import Any
 
 from guest.bridge import ToolError, bridge
+from guest.databases import HINTS
 from guest.policy import Refused
 
 FILE = "code.py"
@@ -78,6 +80,8 @@ def _hint(error: BaseException, frames: list[TracebackType], scope: dict[str, An
         return f"did you mean .{near[0]}?" if near else None
     if isinstance(error, KeyError) and error.args and frames:
         return None
+    if isinstance(error, sqlite3.DatabaseError):
+        return next((hint for words, hint in HINTS.items() if words in str(error)), None)
     if isinstance(error, RuntimeError) and "asyncio.run() cannot be called" in text:
         return "the code already runs in an event loop: write `await main()` instead of `asyncio.run(main())`"
     return None

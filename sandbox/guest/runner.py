@@ -275,6 +275,8 @@ def _finish(status: str, source: str, result: str = "", error: BaseException | N
         if sys.stdout is not output:
             sys.stdout.flush()
     output.flush()
+    if files.folder.databases:
+        files.folder.save_databases(end=not keep_files)
     if error is None and not fields and not files.folder.nodes:
         return f'{{"status":"{status}"}}\0{result}\0'
     answer: dict[str, Any] = {"status": status, **fields}

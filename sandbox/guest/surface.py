@@ -31,8 +31,14 @@ REFUSED_MODULES: dict[str, str] = {
     ),
     **dict.fromkeys("subprocess multiprocessing signal pty fcntl resource grp pwd syslog".split(), _PROCESS),
     **dict.fromkeys("curses readline tkinter turtle idlelib getpass termios tty cmd".split(), _TERMINAL),
-    **dict.fromkeys("ctypes _ctypes mmap bz2 lzma sqlite3 dbm".split(), _NATIVE),
+    **dict.fromkeys("ctypes _ctypes mmap".split(), _NATIVE),
 }
+
+# Not in this build of CPython. Code that can do without them may ask for them all the same.
+_COMPRESSION = "this CPython is built without it; use zlib, gzip or zipfile, or have a tool do it"
+MISSING_MODULES: dict[str, str] = dict.fromkeys(
+    "bz2 lzma compression.bz2 compression.lzma compression.zstd".split(), _COMPRESSION
+)
 
 # Offered under their own names, but only in part.
 SYS_NAMES = frozenset(
