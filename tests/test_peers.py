@@ -10,7 +10,7 @@ import pytest
 from benchmarks.peers.driver import Host
 from benchmarks.peers.hostile import HOSTILE
 from benchmarks.peers.judge import Judge
-from benchmarks.peers.measuring import EVERYDAY, Figures
+from benchmarks.peers.measuring import EVERYDAY, Figures, everyday, everyday_results
 from benchmarks.peers.plot import plot
 
 BESIDE_THE_PROJECT = ["go-ent", "pydantic-monty", "RestrictedPython", "subprocess"]
@@ -34,6 +34,13 @@ def test_a_peer_answers_and_survives_a_hostile_program(peer: str) -> None:
 def test_the_judge_sees_a_secret_that_was_read() -> None:
     with Judge("subprocess", sys.executable, timeout=1.0) as judge:
         assert judge.try_one("read a file").harm == "the secret in its file was read"
+
+
+def test_every_everyday_program_gives_what_cpython_gives() -> None:
+    with Host("go-ent", sys.executable) as host:
+        host.ask({"do": "start"}, 60)
+        outcomes = everyday(host, everyday_results())
+    assert {name: why for name, why in outcomes.items() if why} == {}
 
 
 def test_there_are_sixty_everyday_and_twenty_hostile_programs() -> None:

@@ -62,7 +62,7 @@ def _import_packages() -> None:
 
 
 # First what every run uses: its objects then lie close together, and a run writes to fewer pages of the snapshot.
-from guest import census, databases, everyday, facades, files, locks, loop, runner, zones  # noqa: E402
+from guest import census, databases, everyday, facades, files, locks, loop, passwords, runner, zones  # noqa: E402
 
 _import_stdlib()
 _import_packages()
@@ -71,6 +71,7 @@ databases.install()
 locks.install()
 loop.install()
 zones.install()
+passwords.install()
 facades.install()
 
 import wit_world  # noqa: E402  (made by componentize-py)

@@ -1,8 +1,10 @@
-"""Safe parts of `os` and `sys`, and the builtins that guest code sees."""
+"""Safe parts of `os`, `sys`, `gc` and `inspect`, and the builtins that guest code sees."""
 
 import _socket
 import builtins
 import errno
+import gc
+import inspect
 import io
 import os
 import pickle
@@ -97,6 +99,10 @@ def _hasattr(target: Any, name: str) -> bool:
     return hasattr(target, _checked(name))
 
 
+def _getmembers(target: Any, predicate: Any = None) -> list[tuple[str, Any]]:
+    return [pair for pair in inspect.getmembers(target, predicate) if not surface.refused_attribute(pair[0])]
+
+
 def _refuser(name: str, hint: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise Refused(f"{name!r} is not available in the sandbox", hint)
@@ -148,9 +154,10 @@ def install() -> None:
         for name in ("getaddrinfo", "getnameinfo", "gethostbyaddr", "gethostbyname", "gethostbyname_ex"):
             if hasattr(module, name):
                 setattr(module, name, _no_network)
-    FACADES.update(sys=_facade(sys), os=_facade(os))
+    FACADES.update((module.__name__, _facade(module)) for module in (sys, os, gc, inspect))
     FACADES["sys"].path = []
     FACADES["sys"].executable = ""
+    FACADES["inspect"].getmembers = _getmembers
     library: Any = pickle
     library.Unpickler, library.loads, library.load = _Unpickler, _loads, _load
     BUILTINS.update(vars(builtins))

@@ -135,6 +135,17 @@ class MemoryFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        for number, file in _descriptors.items():
+            if file is self:
+                return number
+        return _add_descriptor(self)
+
+    def close(self) -> None:
+        for number in [number for number, file in _descriptors.items() if file is self]:
+            del _descriptors[number]
+        super().close()
+
     def readinto(self, buffer: Any) -> int:
         if not self._read:
             raise io.UnsupportedOperation("not readable")
@@ -249,8 +260,12 @@ def _wrap(
 def _stat(path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True) -> os.stat_result:
     if folder.databases:
         folder.save_databases()
-    key = folder.find(path)
-    node = folder.nodes.get(key)
+    if isinstance(path, int):
+        node: Node | None = _descriptor(path).node
+        key = ""
+    else:
+        key = folder.find(path)
+        node = folder.nodes.get(key)
     kind = stat.S_IFREG | 0o644 if node is not None else stat.S_IFDIR | 0o755
     size = len(node.data) if node is not None else 0
     at = int(node.mtime if node is not None else time.time())
@@ -418,14 +433,36 @@ def _open_descriptor(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = 
     else:
         kind = "r" if access == os.O_RDONLY else "r+"
     raw = open_file(path, f"{kind}b" if "+" in kind or kind == "r" else f"{kind}+b", 0)
+    return _add_descriptor(raw)
+
+
+def _add_descriptor(file: MemoryFile) -> int:
     number = max(_descriptors, default=_FIRST) + 1
-    _descriptors[number] = raw
+    _descriptors[number] = file
     return number
 
 
 def _close_descriptor(number: int) -> None:
     _descriptor(number)
     del _descriptors[number]
+
+
+def _sync(file: Any) -> None:
+    _descriptor(file if isinstance(file, int) else file.fileno())
+
+
+def _truncate(path: Any, length: int) -> None:
+    if isinstance(path, int):
+        _descriptor(path).truncate(length)
+        return
+    with open_file(path, "r+b", 0) as file:
+        file.truncate(length)
+
+
+def _expanduser(path: Any) -> Any:
+    path = os.fspath(path)
+    home = HOME if isinstance(path, str) else HOME.encode()
+    return home + path[1:] if path[:2] in ("~", "~/", b"~", b"~/") else path
 
 
 class _Temporary:
@@ -485,11 +522,15 @@ def install() -> None:
     real.chmod = _chmod
     real.open = _open_descriptor
     real.close = _close_descriptor
+    real.fstat = _stat
+    real.fsync = _sync
+    real.truncate = real.ftruncate = _truncate
     real.fdopen = open_file
     real.read = lambda number, size: _descriptor(number).read(size)
     real.write = lambda number, data: _descriptor(number).write(data)
+    del real.link  # the library does without
+    real.path.expanduser = _expanduser
     real.environ.clear()
-    real.environ["HOME"] = HOME
     real.get_terminal_size = lambda fd=1: os.terminal_size((80, 24))
     real.getpid = real.getppid = lambda: 1
     real.isatty = lambda fd: False

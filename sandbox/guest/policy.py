@@ -57,7 +57,7 @@ def why_not_import(name: str, *, private: bool = False) -> tuple[str, str] | Non
 
     The library itself imports private modules of its own (`private`), also while guest code runs.
     """
-    reason = surface.refused_module(name)
+    reason = surface.refused_module(name) or surface.missing_module(name)
     if reason is None and name in sys.modules and name != "__main__":
         if private or not name.startswith("_") or name == "__future__":
             return None
@@ -66,8 +66,6 @@ def why_not_import(name: str, *, private: bool = False) -> tuple[str, str] | Non
         return f"module {name!r} is not available in the sandbox", reason
     if name == "__main__":
         return "module '__main__' is not available in the sandbox", "use the names directly"
-    if name in surface.MISSING_MODULES:
-        return f"module {name!r} is not in the sandbox's image", surface.MISSING_MODULES[name]
     top = name.partition(".")[0]
     known = importable()
     if top in known and name != top:

@@ -12,8 +12,8 @@ _NATIVE = "it needs native code that the image does not have"
 REFUSED_MODULES: dict[str, str] = {
     **dict.fromkeys(
         (
-            "builtins code codeop gc importlib inspect marshal runpy pkgutil zipimport modulefinder site sysconfig "
-            "faulthandler tracemalloc sys.monitoring pdb bdb trace symtable pyclbr py_compile compileall dis "
+            "builtins code codeop importlib marshal runpy pkgutil zipimport modulefinder site sysconfig "
+            "faulthandler sys.monitoring pdb bdb trace symtable pyclbr py_compile compileall dis "
             "opcode pickletools imp rlcompleter pydoc _thread _frozen_importlib _imp _ast _io _weakref guest "
             "wit_world componentize_py_types componentize_py_runtime componentize_py_async_support annotationlib "
             "RestrictedPython posix _posixsubprocess _interpreters _testcapi concurrent.interpreters ensurepip venv "
@@ -23,22 +23,27 @@ REFUSED_MODULES: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "socket ssl select selectors http.client http.server urllib.request urllib.robotparser ftplib smtplib "
+            "socket select selectors http.client http.server urllib.request urllib.robotparser ftplib smtplib "
             "poplib imaplib nntplib telnetlib socketserver xmlrpc xmlrpc.client xmlrpc.server webbrowser wsgiref "
             "_socket asyncio.subprocess asyncio.selector_events asyncio.unix_events"
         ).split(),
         _NETWORK,
     ),
-    **dict.fromkeys("subprocess multiprocessing signal pty fcntl resource grp pwd syslog".split(), _PROCESS),
-    **dict.fromkeys("curses readline tkinter turtle idlelib getpass termios tty cmd".split(), _TERMINAL),
-    **dict.fromkeys("ctypes _ctypes mmap".split(), _NATIVE),
+    **dict.fromkeys("subprocess multiprocessing signal".split(), _PROCESS),
+    "getpass": _TERMINAL,
 }
 
 # Not in this build of CPython. Code that can do without them may ask for them all the same.
-_COMPRESSION = "this CPython is built without it; use zlib, gzip or zipfile, or have a tool do it"
-MISSING_MODULES: dict[str, str] = dict.fromkeys(
-    "bz2 lzma compression.bz2 compression.lzma compression.zstd".split(), _COMPRESSION
-)
+MISSING_MODULES: dict[str, str] = {
+    **dict.fromkeys(
+        "bz2 lzma compression.bz2 compression.lzma compression.zstd".split(),
+        "this CPython is built without it; use zlib, gzip or zipfile, or have a tool do it",
+    ),
+    **dict.fromkeys("ssl _ssl".split(), _NETWORK),
+    **dict.fromkeys("pty fcntl resource grp pwd syslog msvcrt winreg".split(), _PROCESS),
+    **dict.fromkeys("curses readline tkinter turtle idlelib termios tty".split(), _TERMINAL),
+    **dict.fromkeys("ctypes _ctypes mmap".split(), _NATIVE),
+}
 
 # Offered under their own names, but only in part.
 SYS_NAMES = frozenset(
@@ -55,13 +60,22 @@ SYS_NAMES = frozenset(
 OS_NAMES = frozenset(
     "DirEntry F_OK PathLike R_OK SEEK_CUR SEEK_END SEEK_SET W_OK X_OK access altsep chdir chmod close "
     "cpu_count curdir devnull "
-    "environ error extsep fdopen fsdecode fsencode fspath get_terminal_size getcwd getenv getpid getppid "
+    "environ error extsep fdopen fsdecode fsencode fspath fstat fsync get_terminal_size getcwd getenv getpid getppid "
     "isatty linesep listdir "
     "lstat makedirs mkdir name pardir path pathsep process_cpu_count remove removedirs rename renames replace "
-    "rmdir scandir sep "
-    "stat stat_result strerror terminal_size times umask uname unlink urandom utime walk __name__ __doc__".split()
+    "rmdir scandir sep stat stat_result strerror terminal_size times truncate umask uname unlink urandom utime walk "
+    "__name__ __doc__".split()
 )
-PARTIAL_MODULES = {"sys": SYS_NAMES, "os": OS_NAMES}
+GC_NAMES = frozenset(
+    "collect disable enable get_count get_stats get_threshold isenabled set_threshold __name__ __doc__".split()
+)
+INSPECT_NAMES = frozenset(
+    "BoundArguments FullArgSpec Parameter Signature cleandoc get_annotations getdoc getfullargspec getmembers getmro "
+    "getsource getsourcelines isabstract isasyncgen isasyncgenfunction isawaitable isbuiltin isclass iscoroutine "
+    "iscoroutinefunction isfunction isgenerator isgeneratorfunction ismethod ismodule isroutine signature unwrap "
+    "__name__ __doc__".split()
+)
+PARTIAL_MODULES = {"sys": SYS_NAMES, "os": OS_NAMES, "gc": GC_NAMES, "inspect": INSPECT_NAMES}
 
 REFUSED_NAMES: dict[str, str] = {
     "exec": "write the code itself instead of running it from a string",
@@ -114,8 +128,13 @@ INTERNAL_ATTRIBUTES = frozenset(
 )
 
 
-# Refused wherever they are written; what else is not offered of sys and os is refused when it is reached.
+# Refused wherever they are written; what else is not offered of these modules is refused when it is reached.
 REFUSED_MEMBERS = {
+    "gc": frozenset("callbacks garbage get_objects get_referents get_referrers set_debug".split()),
+    "inspect": frozenset(
+        "currentframe dis frame getclosurevars getframeinfo getgeneratorlocals getcoroutinelocals getasyncgenlocals "
+        "getinnerframes getmembers_static getattr_static getmodule getouterframes stack sys trace".split()
+    ),
     "sys": frozenset(
         "modules _getframe _getframemodulename _current_frames settrace setprofile meta_path path_hooks "
         "path_importer_cache addaudithook audit breakpointhook excepthook unraisablehook displayhook "
@@ -192,8 +211,17 @@ MODULE_ATTRIBUTES = frozenset("sys _sys _os builtins _builtins _imp _thread _io 
 
 def refused_module(name: str) -> str | None:
     """Why *name* may not be imported, or None. A parent's refusal covers its submodules."""
+    return _reason(name, REFUSED_MODULES)
+
+
+def missing_module(name: str) -> str | None:
+    """What to do without *name*, if it is known to be missing."""
+    return _reason(name, MISSING_MODULES)
+
+
+def _reason(name: str, modules: dict[str, str]) -> str | None:
     while name:
-        if name in REFUSED_MODULES:
-            return REFUSED_MODULES[name]
+        if name in modules:
+            return modules[name]
         name = name.rpartition(".")[0]
     return None

@@ -290,7 +290,7 @@ again.deserialize(db.serialize())
 def test_a_missing_module_says_what_to_use(shared_box: Sandbox) -> None:
     found = shared_box.run_sync("import bz2")
     assert found.error is not None
-    assert found.error.message == "module 'bz2' is not in the sandbox's image"
+    assert found.error.message == "module 'bz2' is not available in the sandbox"
     assert found.error.hint == "this CPython is built without it; use zlib, gzip or zipfile, or have a tool do it"
     code = "try:\n    import lzma\nexcept ImportError:\n    lzma = None\nlzma"
     assert shared_box.run_sync(code).status == "completed"

@@ -80,7 +80,16 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
             "import ctypes\nctypes.string_at(0)",
             module("ctypes", hint="it needs native code that the image does not have"),
         ),
-        case("every object there is, by gc", "import gc\ngc.get_objects()", module("gc")),
+        case(
+            "every object there is, by gc",
+            "import gc\ngc.get_objects()",
+            Refusal("gc.get_objects is not available in the sandbox", 2),
+        ),
+        case(
+            "the calling frame, by inspect",
+            "import inspect\nframe = inspect.currentframe()",
+            Refusal("inspect.currentframe is not available in the sandbox", 2),
+        ),
         case(
             "handlers of signals",
             "import signal\nsignal.signal(2, print)",
@@ -144,7 +153,7 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
         case(
             "frames by way of a library's inspect",
             "import dataclasses\ndataclasses.inspect.stack()",
-            module("inspect", 2),
+            Refusal("inspect.stack is not available in the sandbox", 2),
         ),
         case(
             "a syntax tree, compiled",

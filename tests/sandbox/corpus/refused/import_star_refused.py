@@ -1,6 +1,6 @@
 # expect: refused
 # line: 4
 # kind: PolicyRefusal
-from inspect import *
+from socket import *
 
 currentframe()
