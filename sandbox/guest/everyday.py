@@ -20,6 +20,8 @@ TOUCH = """
 import json
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
 class Base:
     size: int = 0
     def __init__(self, name: str) -> None:
@@ -47,6 +49,12 @@ try:
     {}["missing"]
 except KeyError as error:
     groups[0].append(repr(error))
+@dataclass
+class Item:
+    name: str
+    tags: list[str] = field(default_factory=list)
+Item("x")
+datetime(2024, 1, 2).strftime("%Y-%m-%d")
 counts = Counter(len(x) for x in groups.values())
 f"{1.5:.2f} {Derived('x')} {counts.most_common(1)}"
 json.loads(json.dumps([work([1, 2, 3]), dict(counts)]))
@@ -58,12 +66,15 @@ def f(x: int) -> list[int]:
 f(1)
 """
 
-# The library, more widely.
+# The library, more widely. It forgets the patterns that it has compiled: compiling is what is to be fast.
 LIBRARY = """
-import asyncio, collections, csv, dataclasses, datetime, decimal, enum, functools, hashlib, heapq, io, itertools, json
-import math, operator, random, re, statistics, string, textwrap, typing, urllib.parse, uuid
+import abc, asyncio, collections, contextlib, csv, dataclasses, datetime, decimal, enum, functools, hashlib, heapq, io, itertools, json
+import math, operator, random, re, sqlite3, statistics, string, textwrap, typing, urllib.parse, uuid
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
+
+re.purge()
+tokens = re.compile(r"(?P<number>\\d+(?:\\.\\d*)?)|(?P<name>[A-Za-z_]\\w*)|(?P<sign>[-+*/()])|\\s+|^#.*?$", re.MULTILINE)
 
 class Kind(enum.Enum):
     A = "a"
@@ -113,6 +124,25 @@ class Derived(Base):
 def fib(n):
     return n if n < 2 else fib(n - 1) + fib(n - 2)
 
+@functools.singledispatch
+def render(value) -> str:
+    return str(value)
+
+@render.register
+def _(value: int) -> str:
+    return f"{value:>8,}"
+
+@contextlib.contextmanager
+def opened(name):
+    yield name
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self) -> float: ...
+
+class Sized(typing.Protocol):
+    def __len__(self) -> int: ...
+
 out = []
 text = "The quick brown fox, 42 jumps over the lazy dog on 2024-01-02; mail a.b@example.org"
 items = [Item("tea", 3.5, ["a"]), Item(name="milk", tags=["b", "c"])]
@@ -127,6 +157,14 @@ out.append([m.group() for m in re.finditer(r"(\\d{4})-(\\d\\d)-(\\d\\d)", text)]
 out.append(re.split(r"[,;]\\s*", text) + [re.sub(r"\\s+", " ", text)])
 day = datetime.date.fromisoformat("2024-01-02") + datetime.timedelta(days=40)
 out.append([day.isoformat(), day.strftime("%Y-%m-%d"), datetime.datetime(2024, 1, 2, 3, 4).isoformat(), day.weekday()])
+for form, written in (("%Y-%m-%d", "2024-01-02"), ("%Y-%m-%d %H:%M:%S", "2024-01-02 03:04:05"), ("%d/%m/%Y", "02/01/2024")):
+    out.append(datetime.datetime.strptime(written, form).isoformat())
+out.append([statistics.fmean([1, 2.5]), statistics.stdev([1, 2, 4]), statistics.mode([1, 1, 2])])
+out.append([m.lastgroup for m in tokens.finditer("x1 + 2.5")] + [render(3), render("x")])
+with opened("x") as name, contextlib.closing(sqlite3.connect(":memory:")) as db, db:
+    db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+    db.executemany("INSERT INTO t (b) VALUES (?)", [(name,), ("y",)])
+    out.append(db.execute("SELECT a, b FROM t ORDER BY b DESC").fetchall())
 out.append([decimal.Decimal("1.10") + 2, math.sqrt(16), statistics.mean([1, 2, 3]), statistics.median([3, 1, 2]), fib(15)])
 rows = list(csv.DictReader(io.StringIO("name,n\\nx,1\\ny,2\\n")))
 target = io.StringIO()
