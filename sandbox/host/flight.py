@@ -96,6 +96,7 @@ class Flight:
         self._looking = False
         self._reader = 0  # the thread that reads, if it is not the loop
         self._used: tuple[int, int] | None = None
+        self._is_ready = False  # its worker, for the next run
         complete = partial(worker.send, wire.COMPLETION)
         self.broker = Broker(tools, job.limits, loop, worker.threads, complete, self.stop, worker.unsent, tape)
         self._cpu_before = worker.cpu_ns()
@@ -218,10 +219,8 @@ class Flight:
             self.kept = self.kept or bytes(payload)
         elif kind == wire.DONE:
             end, cpu, memory, fuel, again = wire.decode_done(payload)
-            if not again:
-                self.worker.stuck = True
-            elif not self.worker.zygote.remade:
-                self.worker.ready = True  # by the time that it reads the next run
+            self.worker.stuck = self.worker.stuck or not again
+            self._is_ready = again and not self.worker.zygote.remade  # by the time that it reads the next run
             used = self._cpu_ns()
             if used - cpu < NEXT_GUEST_NS:  # else it is not telling the truth
                 used = cpu + self._served_ns
@@ -324,7 +323,7 @@ class Flight:
             if self.over:
                 return
             worker.flight = None
-            worker.ready = False
+            worker.ready = self._is_ready
             try:
                 worker.unlisten()
                 landing.kept = self.kept
