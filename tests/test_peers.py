@@ -13,7 +13,7 @@ from benchmarks.peers.judge import Judge
 from benchmarks.peers.measuring import EVERYDAY, Figures, everyday, everyday_results
 from benchmarks.peers.plot import plot
 
-BESIDE_THE_PROJECT = ["go-ent", "pydantic-monty", "RestrictedPython", "subprocess"]
+BESIDE_THE_PROJECT = ["go-ent", "pydantic-monty", "FastMCP CodeMode", "RestrictedPython", "subprocess"]
 
 
 @pytest.mark.parametrize("peer", BESIDE_THE_PROJECT)

@@ -18,15 +18,21 @@ PEERS = {
     "go-ent": About(
         "goent",
         "CPython 3.14, WebAssembly, worker process",
-        "Untrusted, model-written programs over a host's tools: CPython with its standard library, but for what needs native code "
-        "that the image lacks (sqlite3), every limit enforced from outside, a fresh guest for each run. A run costs milliseconds, and "
-        "CPU-bound code runs about twice as slowly as on the host.",
+        "Untrusted, model-written programs over a host's tools: CPython with its standard library, every limit "
+        "enforced from outside, a fresh guest for each run. A small run takes half a millisecond, and CPU-bound code runs about twice "
+        "as slowly as on the host.",
     ),
     "pydantic-monty": About(
         "monty",
         "its own interpreter, worker process",
         "The same use, with less start-up, memory and time for a tool call than anything else that isolates: an interpreter written "
         "in Rust for a subset of Python with a small part of the standard library. Pick it where programs keep to the subset.",
+    ),
+    "FastMCP CodeMode": About(
+        "fastmcp_codemode",
+        "pydantic-monty's interpreter, a new worker process for each run, behind an MCP server",
+        "Code mode for the tools of a FastMCP server, which is added in one line. Its time is that of an MCP call in one process, "
+        "and of a pool that is made for each run; nothing is recorded.",
     ),
     "RestrictedPython": About(
         "restricted",
