@@ -74,10 +74,13 @@ class Snapshot:
         _SCAN.pack_into(self._scan_order, 0, _SCAN.size, 0, self._first, self._end, 0, at, MOST_REGIONS, 0, *masks)
         self._hot: Regions = []
         self._copies: list[tuple[memoryview, memoryview]] = []  # the private pages, and what was there
-        self.open()
-        if self._scan() is None:
-            raise Unsupported("the kernel has no PAGEMAP_SCAN")
-        self._pristine = self._take()
+        try:
+            self.open()
+            if self._scan() is None:
+                raise Unsupported("the kernel has no PAGEMAP_SCAN")
+            self._pristine = self._take()
+        except OSError as error:  # a kernel, or a container, that does not allow it
+            raise Unsupported(f"its pages can't be listed or copied: {error.strerror}") from None
         self._before, self._now = self._view(self._pristine), self._view(self._first)
 
     def _take(self) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import errno
 import mmap
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -202,6 +204,15 @@ class TestWhereItCanNotBeDone:
         one = guest()
         assert one.meter.size() > 20 << 20
         with pytest.raises(Unsupported, match="PROCMAP_QUERY"):
+            one.take_snapshot()
+
+    def test_a_container_that_hides_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> int:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        one = guest()
+        monkeypatch.setattr(os, "memfd_create", refuse)
+        with pytest.raises(Unsupported, match="Permission denied"):
             one.take_snapshot()
 
     def test_other_page_sizes(self, monkeypatch: pytest.MonkeyPatch) -> None:
