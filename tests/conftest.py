@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,15 @@ from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 from tests.support.skips import pytest_make_collect_report, pytest_runtest_makereport
 
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
+
+
+def pytest_configure() -> None:
+    """Programs that tests start obey SIGINT and SIGHUP. `make test &` and `nohup` have them ignored, which children
+    inherit: each that is interrupted would be waited for until the next, stronger signal.
+    """
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def add(a: int, b: int) -> int:

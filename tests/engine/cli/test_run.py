@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,6 @@ import pytest
 from go_ent.engine.core.models import Task
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.loop_checks import CommandCheck
-from tests.support import ROOT
 from tests.support.shell import COMMAND, Done, go_ent
 
 PLAN = """
@@ -285,35 +286,36 @@ class TestTrust:
 
 
 class TestSignals:
-    def start(self, shell: Shell, plan: str) -> subprocess.Popen[str]:
-        (shell.folder / "slow.toml").write_text(plan)
+    @contextlib.contextmanager
+    def begun(self, shell: Shell) -> Iterator[subprocess.Popen[str]]:
+        """A plan whose second task has begun, and waits."""
+        (shell.folder / "slow.toml").write_text(self.PLAN)
         command = [*COMMAND, "run", "--plan", "slow.toml"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(
-            command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        )
+        with subprocess.Popen(
+            command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as child:
+            try:
+                until = time.monotonic() + 60
+                while not (shell.folder / "begun").exists():
+                    assert time.monotonic() < until
+                    assert child.poll() is None, child.communicate()
+                    time.sleep(0.02)
+                yield child
+            finally:
+                child.kill()
 
     SECOND = '["sh", "-c", "touch begun; test -f go || exec sleep 100; echo $((1 + 1))"]'
     PLAN = f'{FIRST}[[task]]\nid = "b"\ncommand = {SECOND}\ndepends_on = ["a"]\n'
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP, "command"])
     def test_an_interrupt_keeps_what_was_done(self, shell: Shell, how: str | signal.Signals) -> None:
-        child = self.start(shell, self.PLAN)
-        try:
-            until = time.monotonic() + 60
-            while not (shell.folder / "begun").exists():
-                assert time.monotonic() < until
-                assert child.poll() is None, child.communicate()
-                time.sleep(0.02)
+        with self.begun(shell) as child:
             if isinstance(how, signal.Signals):
                 child.send_signal(how)
             else:
                 execution_id = shell.json("ps")[0]["id"]
                 assert f"{execution_id} is interrupted" in shell.text("interrupt", execution_id)
             _, said = child.communicate(timeout=60)
-        finally:
-            child.kill()
-            child.wait()
         assert child.returncode == 130
         assert sleepers(shell.folder) == 0
         execution_id = said.split()[1]
@@ -324,14 +326,8 @@ class TestSignals:
         assert (shell.folder / "ran").read_text() == "x\n"
 
     def test_a_killed_engine_is_resumed_and_its_children_end(self, shell: Shell) -> None:
-        child = self.start(shell, self.PLAN)
-        until = time.monotonic() + 60
-        while not (shell.folder / "begun").exists():
-            assert time.monotonic() < until
-            assert child.poll() is None
-            time.sleep(0.02)
-        child.kill()
-        child.communicate()
+        with self.begun(shell):
+            pass
         row = shell.json("ps")[0]
         assert row["status"] == "interrupted"
         assert sleepers(shell.folder) == 1
