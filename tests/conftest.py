@@ -13,6 +13,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
+from tests.support import forked
 from tests.support.skips import pytest_make_collect_report, pytest_runtest_makereport
 
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
@@ -97,6 +98,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     Sandbox._compare = config.getoption("--compare-memory")
     Sandbox._remade = "the tests ask for it" if config.getoption("--remake-guests") else ""
+
+
+def pytest_sessionfinish() -> None:
+    forked.end()
 
 
 @pytest.fixture(scope="session")

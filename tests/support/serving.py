@@ -19,7 +19,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from tests.support.shell import COMMAND
+from tests.support.forked import Forked
 
 Mode = Literal["auto", "legacy"]
 MODES: tuple[Mode, ...] = ("auto", "legacy")
@@ -63,9 +63,7 @@ def serving(
     variables = {**os.environ, **({"GO_ENT_TRUST_PROJECT": "1"} if trusted else {}), **(env or {})}
     given = arguments if "--http" in arguments else ("--http", "127.0.0.1:0", *arguments)
     with log.open("wb") as err, log.with_suffix(".out").open("wb") as out:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", *given], cwd=project, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=variables
-        )
+        process = Forked("serve", *given, cwd=project, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=variables)
         try:
             yield Served(process, _url(process, log), project, log)
         finally:

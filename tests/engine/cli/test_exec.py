@@ -18,6 +18,7 @@ import pytest
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.sandbox import Status
 from tests.support import ROOT
+from tests.support.forked import Forked
 from tests.support.shell import COMMAND, go_ent
 
 
@@ -136,11 +137,8 @@ class TestExec:
         assert (done.returncode, done.stdout, done.stderr) == (0, b"42\n", b"")
 
     def test_ctrl_c_interrupts(self) -> None:
-        process = subprocess.Popen(
-            [*COMMAND, "exec", "-c", "print('started')\nwhile True: pass"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        code = "print('started')\nwhile True: pass"
+        process = Forked("exec", "-c", code, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         until = time.monotonic() + 60
         while not busy(process.pid):
             assert time.monotonic() < until

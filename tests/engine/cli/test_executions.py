@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -21,8 +20,8 @@ from go_ent.engine.executions import store as store_module
 from go_ent.engine.executions.store import ExecutionStore
 from tests.composer.conftest import tool
 from tests.engine.executions.test_executions import fresh
-from tests.support import ROOT
-from tests.support.shell import COMMAND, Done, go_ent
+from tests.support.forked import Forked
+from tests.support.shell import Done, go_ent
 
 TOOLS = {
     "put": 'def put(text: str) -> str:\n    """Put."""\n    return text.upper()\n',
@@ -121,10 +120,8 @@ def test_a_mark_from_outside(project: Path) -> None:
 
 def test_ctrl_c_tells_how_to_go_on(project: Path) -> None:
     code = "print('begun')\ncheckpoint('on')\nwhile not stop:\n    pass\n'never'"
-    env = {**os.environ, "GO_ENT_DATA": str(user_data()), "PYTHONPATH": str(ROOT)}
-    running = subprocess.Popen(
-        [*COMMAND, "exec", "-c", code, "--input", '{"stop": []}'], cwd=project, env=env, stdout=-1, stderr=-1
-    )
+    env = {**os.environ, "GO_ENT_DATA": str(user_data())}
+    running = Forked("exec", "-c", code, "--input", '{"stop": []}', cwd=project, env=env, stdout=-1, stderr=-1)
     while running.poll() is None and not any(
         b'"checkpoint"' in file.read_bytes() for file in project.rglob("journal.jsonl")
     ):

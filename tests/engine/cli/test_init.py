@@ -15,8 +15,8 @@ from go_ent.composer.errors import StoreError
 from go_ent.composer.project.files import IGNORED
 from go_ent.engine.settings.template import first_config
 from go_ent.engine.setup.init_project import begin_files, schema_text
-from tests.support import ROOT
-from tests.support.shell import COMMAND, Done, go_ent
+from tests.support.forked import Forked
+from tests.support.shell import Done, go_ent
 
 MADE = [".go-ent/.gitignore", ".go-ent/config.toml", ".go-ent/config.schema.json"]
 
@@ -107,13 +107,7 @@ def test_a_first_tool_that_can_not_be_made_is_told(folder: Path) -> None:
 
 
 def test_two_at_once(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    started = [
-        subprocess.Popen(
-            [*COMMAND, "init", "new folder", "--json"], cwd=folder, env=environment, stdout=subprocess.PIPE
-        )
-        for _ in range(2)
-    ]
+    started = [Forked("init", "new folder", "--json", cwd=folder, stdout=subprocess.PIPE) for _ in range(2)]
     answers = [json.loads(process.communicate()[0]) for process in started]
     assert [process.returncode for process in started] == [0, 0]
     wanted = [*MADE, ".go-ent/composed-tools/count_words.py"]

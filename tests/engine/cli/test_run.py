@@ -18,7 +18,8 @@ import pytest
 from go_ent.engine.core.models import Task
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.loop_checks import CommandCheck
-from tests.support.shell import COMMAND, Done, go_ent
+from tests.support.forked import Forked
+from tests.support.shell import Done, go_ent
 
 PLAN = """
 [[task]]
@@ -290,10 +291,8 @@ class TestSignals:
     def begun(self, shell: Shell) -> Iterator[subprocess.Popen[str]]:
         """A plan whose second task has begun, and waits."""
         (shell.folder / "slow.toml").write_text(self.PLAN)
-        command = [*COMMAND, "run", "--plan", "slow.toml"]
-        with subprocess.Popen(
-            command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as child:
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with Forked("run", "--plan", "slow.toml", cwd=shell.folder, text=True, **pipes) as child:
             try:
                 until = time.monotonic() + 60
                 while not (shell.folder / "begun").exists():

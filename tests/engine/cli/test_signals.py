@@ -11,7 +11,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -24,13 +23,10 @@ from go_ent.engine.cli.commands.shared import Telling
 from go_ent.engine.core.models import Event
 from tests.engine.cli.test_run import ECHO, Shell, shell, sleepers
 from tests.support import ROOT
-from tests.support.shell import COMMAND
+from tests.support.forked import Forked
 
 __all__ = ["shell"]
 
-ON_ITS_TERMINAL = (
-    "import fcntl, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); from go_ent.engine.cli import main; main()"
-)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 PATIENCE_S = 30
 CTRL_C = b"\x03"
@@ -51,7 +47,6 @@ class Terminal:
         """*stdin* and *stdout* are files instead, if they are given."""
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        argv = [sys.executable, "-c", ON_ITS_TERMINAL, *arguments]
         environment = {
             **ENVIRONMENT,
             "GO_ENT_DATA": os.environ["GO_ENT_DATA"],
@@ -63,8 +58,9 @@ class Terminal:
         with contextlib.ExitStack() as stack:
             out = slave if stdout is None else stack.enter_context(open(stdout, "wb"))
             given = slave if stdin is None else stack.enter_context(open(stdin, "rb"))
-            self.child = subprocess.Popen(
-                argv,
+            self.child = Forked(
+                *arguments,
+                on_terminal=True,
                 cwd=folder,
                 stdin=given,
                 stdout=out,
@@ -179,10 +175,7 @@ def test_a_served_engine_ends_what_it_has_started(shell: Shell, number: signal.S
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
     ]
     environment = {**ENVIRONMENT, "GO_ENT_DATA": os.environ["GO_ENT_DATA"]}
-    argv = [*COMMAND, "serve"]
-    with subprocess.Popen(
-        argv, cwd=shell.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as served:
+    with Forked("serve", cwd=shell.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as served:
         try:
             assert served.stdin is not None
             served.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))

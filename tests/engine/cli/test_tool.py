@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from go_ent.composer.codemode.run_log import RunLog
-from tests.support.shell import COMMAND, go_ent
+from tests.support.forked import Forked
+from tests.support.shell import go_ent
 
 CLEAN = '''# /// tool
 # name = "clean"
@@ -141,9 +142,9 @@ class TestPipelines:
         assert filled.json("tool", "run", "rank", "--slurp") == []
 
     def test_results_do_not_wait_for_the_next_line(self, filled: Shell) -> None:
-        command = [*COMMAND, "tool", "run", "clean", "--each"]
+        command = ("tool", "run", "clean", "--each")
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        with subprocess.Popen(command, cwd=filled.folder, env=filled.environment, **pipes) as child:
+        with Forked(*command, cwd=filled.folder, env=filled.environment, **pipes) as child:
             assert child.stdin is not None
             assert child.stdout is not None
             for name in ("a", "b"):
@@ -160,10 +161,9 @@ class TestPipelines:
         )
         (shell.folder / "spin.py").write_text(source)
         assert shell("tool", "add", "spin.py").returncode == 0
-        command = [*COMMAND, "tool", "run", "spin", "--each", "--jobs", "2"]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=shell.folder, env=shell.environment
-        ) as child:
+        command = ("tool", "run", "spin", "--each", "--jobs", "2")
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with Forked(*command, cwd=shell.folder, env=shell.environment, **pipes) as child:
             assert child.stdin is not None
             assert child.stdout is not None
             child.stdin.write("0\n1\n2\n3\n")

@@ -29,6 +29,7 @@ from go_ent.engine.server.tools.changes import Changes
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.images import Image
 from tests.support import ROOT
+from tests.support.forked import Forked
 from tests.support.serving import ERAS
 
 COMMAND = [sys.executable, "-c", "from go_ent.engine.cli import main; main()"]
@@ -90,17 +91,9 @@ def watcher(server: FastMCP) -> Changes:
 
 async def go_ent(project: Path, *arguments: str) -> None:
     """The command line, as another process."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [*COMMAND, *arguments],
-        cwd=project,
-        env=environment,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    with Forked(*arguments, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as command:
+        _, said = await asyncio.to_thread(command.communicate, timeout=60)
+    assert command.returncode == 0, said.decode()
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -22,6 +22,7 @@ from go_ent.sandbox.images.seals import lock
 from tests.composer.conftest import tool
 from tests.composer.sources.test_mcp import BARE
 from tests.support import ROOT
+from tests.support.forked import Forked
 from tests.support.serving import PATIENCE_S, say
 from tests.support.shell import COMMAND
 
@@ -54,8 +55,8 @@ class Wire:
     def __init__(self, project: Path) -> None:
         self.log = project.parent / "serve.err"
         self._err = self.log.open("wb")
-        self.process = subprocess.Popen(
-            [*COMMAND, "serve"],
+        self.process = Forked(
+            "serve",
             cwd=project,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -146,6 +147,7 @@ def under_way(wire: Wire) -> str:
             state = wire.answer(wire.call("engine_status", execution_id=row["execution_id"]))["structuredContent"]
             if state["status"] == "running" and state.get("checkpoints"):
                 return str(row["execution_id"])
+        time.sleep(0.05)
     raise AssertionError("nothing runs")
 
 
