@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("go_ent.engine.server")
 MAX_FILES = 1_000  # of one store: past that its tools are run by tool_run alone, for to look at them all takes long
-IMAGE_S = 3.0  # that a list waits for the sandbox image
+IMAGE_S = 3.0  # that lists wait for the sandbox image, all of them together
 SHARE = 1_000  # characters of a definition, on average: a long one takes the place of several
 META = "go-ent/run"
 LONG = (
@@ -128,6 +129,7 @@ class NamedTools(Provider):
         self._order: list[str] = []
         self._lock = asyncio.Lock()
         self._finding: asyncio.Task[Image] | None = None
+        self._patience = 0.0  # when lists no longer wait for it
         self.unlisted: dict[str, str] = {}  # tools that can't be shown to a client, and why
         self.late = 0  # times that a list was made without them, and they are there now
 
@@ -179,7 +181,8 @@ class NamedTools(Provider):
         if self._finding is None:
             self._finding = asyncio.create_task(asyncio.to_thread(lambda: self.composer.box.image))
             self._finding.add_done_callback(self._found)
-        await asyncio.wait([self._finding], timeout=IMAGE_S)
+            self._patience = time.monotonic() + IMAGE_S
+        await asyncio.wait([self._finding], timeout=max(0.0, self._patience - time.monotonic()))
         return self.composer.box.has_image
 
     def _found(self, finding: asyncio.Task[Image]) -> None:
