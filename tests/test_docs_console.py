@@ -155,7 +155,13 @@ def folder(page: str, tmp_path: Path) -> Iterator[Folder]:
     folder.end()
 
 
-@pytest.mark.parametrize("page", dict.fromkeys(command.page for command in COMMANDS if not command.is_real))
+EVERYDAY = {"README.md", "docs/tutorial.md"}  # what a newcomer types first
+PAGES = dict.fromkeys(command.page for command in COMMANDS if not command.is_real)
+
+
+@pytest.mark.parametrize(
+    "page", [page if page in EVERYDAY else pytest.param(page, marks=pytest.mark.more) for page in PAGES]
+)
 def test_console_commands(page: str, folder: Folder) -> None:
     """In the order of the page: a command finds what the ones before it have made."""
     for command in [command for command in COMMANDS if command.page == page and not command.is_real]:

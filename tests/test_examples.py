@@ -68,6 +68,7 @@ def test_example(
     assert capsys.readouterr().out == EXPECTED[name]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name.endswith(".sh")])
 def test_example_of_a_shell(name: str, tmp_path: Path) -> None:
     go_ent = tmp_path / "bin" / "go-ent"

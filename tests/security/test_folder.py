@@ -245,6 +245,7 @@ def test_a_server_over_stdio(place: Place) -> None:
     assert "go-ent trust" in said
 
 
+@pytest.mark.more
 @attack("folder", "a server over HTTP that is started in it")
 def test_a_server_over_http(place: Place) -> None:
     import http.client

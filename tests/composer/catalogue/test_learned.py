@@ -37,7 +37,7 @@ def count(schema: Any) -> int:
 
 
 @given(st.lists(values | maps, max_size=6), st.integers(0, 30) | st.just(200))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_all_that_was_seen_is_valid(seen: list[Any], most: int) -> None:
     schema = learn(seen, most)
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -705,6 +705,7 @@ class TestHttp:
             with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$"):
                 await source.tools()
 
+    @pytest.mark.more
     async def test_restarted_it_is_found_again(self, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(upstream, "FIRST_DELAY_S", 0.01)
 

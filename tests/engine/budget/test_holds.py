@@ -98,6 +98,7 @@ class TestWhole:
         assert result.metrics is not None
         assert result.metrics.cost_usd == pytest.approx(done * cost / 100)
 
+    @pytest.mark.more
     def test_several_processes_on_one_account(self, project: Path) -> None:
         """Each has twenty tasks at once: together they spend what the day allows, to the cent."""
         config = settings_of(spends(5, max_cost_usd=0.05), day={"usd": 1.0})

@@ -101,6 +101,7 @@ class TestProgress:
             assert running.end() == 0
         assert screen(running.said) == ["5"]
 
+    @pytest.mark.more
     def test_it_is_not_in_what_is_printed_elsewhere(self, shell: Shell, tmp_path: Path) -> None:
         out = tmp_path / "out"
         with terminal(shell, "exec", "-c", SLOW, stdout=out) as running:
@@ -109,6 +110,7 @@ class TestProgress:
         assert out.read_bytes() == b"5\n"
         assert screen(running.said) == []
 
+    @pytest.mark.more
     def test_it_is_not_there_when_nobody_wants_it(self, shell: Shell) -> None:
         for option in ("--quiet", "--json"):
             with terminal(shell, "exec", "-c", SLOW, option) as running:
@@ -133,6 +135,7 @@ class TestProgress:
 
 
 class TestCtrlC:
+    @pytest.mark.more
     def test_code_goes_on_with_the_command_that_it_names(self, shell: Shell) -> None:
         with terminal(shell, "exec", "-c", SLOW.replace("1.5", "8")) as running:
             running.until(b"running, ")
@@ -154,6 +157,7 @@ class TestCtrlC:
             assert again.end() == 0
         assert "done" in screen(again.said)
 
+    @pytest.mark.more
     def test_lines(self, shell: Shell, tmp_path: Path) -> None:
         (shell.folder / "slowly.py").write_text(TOOL)
         shell.text("tool", "add", "slowly.py")

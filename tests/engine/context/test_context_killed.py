@@ -47,7 +47,14 @@ run(Path(sys.argv[1]), Strict(), lambda engine: do(engine, *JOIN, concurrency=1)
 """
 
 
-@pytest.mark.parametrize(("before", "links"), [("originals", 0), ("link", 0), ("record", 1)])
+@pytest.mark.parametrize(
+    ("before", "links"),
+    [
+        pytest.param("originals", 0, marks=pytest.mark.more),
+        pytest.param("link", 0, marks=pytest.mark.more),
+        ("record", 1),
+    ],
+)
 def test_killed_while_a_summary_is_kept_it_goes_on_with_what_is_whole(project: Path, before: str, links: int) -> None:
     died = subprocess.run(
         [sys.executable, "-c", DIES, str(project), before],

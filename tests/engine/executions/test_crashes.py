@@ -11,7 +11,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,18 @@ MIDDLE = {
 }
 OF_STEPS = {"step-before-start": 2, "step-after-end": 2}  # come only where a runner is asked
 MENDING = {"repair-before-swap"}  # comes only when a damaged journal is mended
+# One of each kind; the others are the same way once more.
+EVERYDAY = {
+    "create-after-folder",
+    "journal-mid-line",
+    "journal-after-sync",
+    "state-before-rename",
+    "call-after-dispatch",
+}
+
+
+def points(*names: str, everyday: Collection[str] = EVERYDAY) -> list[Any]:
+    return [name if name in everyday else pytest.param(name, marks=pytest.mark.more) for name in names]
 
 
 class TestKilled:
@@ -115,7 +127,7 @@ class TestKilled:
     def test_these_are_all_the_places(self) -> None:
         assert set(crash_points.NAMES) == MIDDLE.keys() | OF_STEPS.keys() | MENDING
 
-    @pytest.mark.parametrize("point", MIDDLE)
+    @pytest.mark.parametrize("point", points(*MIDDLE))
     def test_code_ends_as_if_it_had_not_been(
         self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str
     ) -> None:
@@ -123,7 +135,9 @@ class TestKilled:
         assert forker.start(world.project, "guest", crash=f"{point}:{MIDDLE[point]}").wait() == KILLED
         whole["guest"].check(world, go_on(world, box, "guest"))
 
-    @pytest.mark.parametrize("point", ["journal-mid-line", "call-after-dispatch", *OF_STEPS])
+    @pytest.mark.parametrize(
+        "point", points("journal-mid-line", "call-after-dispatch", *OF_STEPS, everyday={"step-after-end"})
+    )
     def test_a_graph_does_too(
         self, fresh: Fresh, forker: Forker, box: Sandbox, whole: dict[str, Whole], point: str
     ) -> None:
@@ -215,13 +229,13 @@ class TestFullDisk:
         whole.check(world, go_on(world, box, name, "failed"))
         return True
 
-    @pytest.mark.parametrize("number", [1, 9, 10, 38])
+    @pytest.mark.parametrize("number", [1, *(pytest.param(number, marks=pytest.mark.more) for number in (9, 10)), 38])
     def test_ends_code_before_it_does_what_can_not_be_recorded(
         self, fresh: Fresh, box: Sandbox, whole: dict[str, Whole], number: int
     ) -> None:
         assert self.check(fresh(), box, "guest", whole["guest"], number)
 
-    @pytest.mark.parametrize("number", [3, 20])
+    @pytest.mark.parametrize("number", [pytest.param(3, marks=pytest.mark.more), 20])
     def test_ends_a_graph_likewise(self, fresh: Fresh, box: Sandbox, whole: dict[str, Whole], number: int) -> None:
         assert self.check(fresh(), box, "graph", whole["graph"], number)
 
@@ -403,15 +417,14 @@ class TestCutJournal:
         (row,) = world.rows()
         return world.project / ".go-ent" / "executions" / row.id / "journal.jsonl"
 
-    @pytest.mark.parametrize("state", ["as it was", "gone"])
+    @pytest.mark.parametrize("state", ["as it was", pytest.param("gone", marks=pytest.mark.more)])
     @pytest.mark.parametrize(
         "cut",
         [
-            lambda data: data[: len(data) // 2],
-            lambda data: b"".join(data.splitlines(keepends=True)[:-1]),
-            lambda data: b"".join(data.splitlines(keepends=True)[:3]),
+            pytest.param(lambda data: data[: len(data) // 2], id="half", marks=pytest.mark.more),
+            pytest.param(lambda data: b"".join(data.splitlines(keepends=True)[:-1]), id="its last record"),
+            pytest.param(lambda data: b"".join(data.splitlines(keepends=True)[:3]), id="an older copy"),
         ],
-        ids=["half", "its last record", "an older copy"],
     )
     def test_is_told_and_nothing_is_run_again(
         self, killed: World, forker: Forker, box: Sandbox, cut: Callable[[bytes], bytes], state: str

@@ -103,6 +103,7 @@ class TestInOneProcess:
         assert done["rows"] == dict.fromkeys(done["ids"], "completed")
         assert effects(project) == Counter(line for n in range(number) for line in (f"put {n}", f"look {n}"))
 
+    @pytest.mark.more
     def test_a_soft_limit_of_descriptors_does_not_keep_them_from_being_many(self, project: Path) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))

@@ -413,7 +413,7 @@ def transport(project: Path) -> StdioTransport:
     return StdioTransport(sys.executable, ["-c", STARTED, "serve"], cwd=str(project), env=environment, keep_alive=False)
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.more), True])
 def test_a_server_that_ends_in_the_middle_of_a_call_loses_nothing(project: Path, box: Sandbox, killed: bool) -> None:
     """Its stdin is closed, or it is killed: the run is on record as interrupted, and somebody else goes on with it."""
     code = "import asyncio\nfor n in range(30):\n    await asyncio.sleep(0.1)\n    checkpoint('at', n)\nn"

@@ -103,6 +103,7 @@ class Wire:
             stream.close()
 
 
+@pytest.mark.more
 def test_clients_connect_before_the_sandbox_image_is_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a new machine. Somebody else is about to build it: the lock is theirs, so that this test waits for no
     build.
