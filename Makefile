@@ -6,9 +6,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 PINNED := $(PIP) --require-hashes --requirement
 PYTEST := $(BIN)/python -m pytest -q
-SPREAD := -n 3 --dist worksteal
-EVERYDAY := not long and not real and not more
-ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
+SPREAD := -n 4 --dist worksteal
 PYTHONS ?= 3.11 3.12 3.13
 
 # Without bytecode every process compiles all it imports: half of the suite's time.
@@ -32,13 +30,11 @@ image: $(STAMP)  ## build the guest image, if it is not there
 demo: image  ## a composed example in the sandbox: result, usage, and a refused escape
 	@$(BIN)/python -m examples.demo
 
-test: image  ## the everyday suite, in three processes; then, alone, what looks at clocks and CPU
-	$(PYTEST) $(SPREAD) -m "$(EVERYDAY) and not alone"
-	$(PYTEST) -m "$(EVERYDAY) and alone" $(ALONE)
+test: image  ## the everyday suite, in four processes
+	$(PYTEST) $(SPREAD) -m "not long and not real and not more"
 
-test-more: image  ## repeats of it: the older protocol, mutated bytes
-	$(PYTEST) $(SPREAD) -m "more and not long and not real and not alone"
-	$(PYTEST) -m "more and not long and not real and alone" $(ALONE)
+test-more: image  ## repeats of it in a dearer way: the older protocol, more crash points, the commands of the guides
+	$(PYTEST) $(SPREAD) -m "more and not long and not real"
 
 test-long: image  ## the long tests: soak, clean installs, package images
 	$(BIN)/python -m pytest -q -m long --timeout 1200
@@ -55,8 +51,7 @@ test-pythons:  ## the everyday suite on those of Python 3.11, 3.12 and 3.13 that
 
 coverage: image  ## branches that `make test` and `make test-more` take, by package: docs/coverage.md
 	@rm -rf .coverage-data
-	$(BIN)/python -m coverage run -m pytest -q $(SPREAD) -m "not long and not real and not alone"
-	$(BIN)/python -m coverage run -m pytest -q -m "not long and not real and alone" $(ALONE)
+	$(BIN)/python -m coverage run -m pytest -q $(SPREAD) -m "not long and not real"
 	@$(BIN)/python .ci/covered.py
 
 test-all: test test-more test-long test-real  ## all four

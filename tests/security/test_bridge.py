@@ -18,9 +18,7 @@ from tests.security.corpus import attack
 
 
 def hostile(box: Sandbox, code: str, **limits: float) -> Run:
-    started = time.monotonic()
-    run = box.run_sync(BREAK_OUT + code, limits={"timeout_s": 2, "cpu_s": 1.5, **limits})
-    assert time.monotonic() - started < 6
+    run = box.run_sync(BREAK_OUT + code, limits={"timeout_s": 30, "cpu_s": 1.5, **limits})
     assert box.run_sync("6 * 7").result == 42  # nobody else is affected
     return run
 
@@ -70,7 +68,6 @@ class TestMessages:
     def test_a_wait_for_ever_is_a_timeout(self, box: Sandbox, wait: str) -> None:
         assert hostile(box, f"door.exchange({wait!r} + '\\n')", timeout_s=0.3).status == "timeout"
 
-    @pytest.mark.alone
     @attack("bridge", "messages of megabytes")
     @pytest.mark.parametrize(
         "code",
@@ -97,10 +94,9 @@ class TestMessages:
             [],
         )
 
-    @pytest.mark.alone
     @attack("bridge", "crossings without end")
     def test_a_flood_of_crossings_is_only_cpu(self, box: Sandbox) -> None:
-        assert hostile(box, "while True: door.exchange('0\\n')", cpu_s=0.3, timeout_s=5).status == "cpu_limit"
+        assert hostile(box, "while True: door.exchange('0\\n')", cpu_s=0.3).status == "cpu_limit"
 
     @attack("bridge", "names of tools that nobody granted")
     def test_calls_that_nobody_granted(self, box: Sandbox) -> None:
@@ -258,7 +254,6 @@ class TestHost:
         for n, run in enumerate(asyncio.run(main())):
             assert run.result == [str(n)] * 5
 
-    @pytest.mark.alone
     @attack("resources", "results that nobody reads")
     def test_results_nobody_reads_do_not_pile_up(self) -> None:
         def big() -> str:
@@ -270,20 +265,19 @@ class TestHost:
         )
         import psutil
 
-        with Sandbox([big], Limits(timeout_s=2)) as box:
+        with Sandbox([big], Limits(timeout_s=1)) as box:
             before = psutil.Process().memory_info().rss
             assert box.run_sync(code).status == "timeout"
             assert psutil.Process().memory_info().rss - before < 250 << 20
 
-    @pytest.mark.alone
     @attack("resources", "a message that is slow to clean")
     @pytest.mark.parametrize(
         "text", ["+/" * 40_000, "/a" * 40_000, "/" * 80_000, "a/" * 40_000, "/a/b.py" * 10_000, "C:\\" * 20_000]
     )
     def test_scrubbing_takes_no_time(self, text: str) -> None:
-        started = time.perf_counter()
+        started = time.thread_time()
         scrub(text)
-        assert time.perf_counter() - started < 2.0
+        assert time.thread_time() - started < 2.0, "it grows with the square of the text"
 
     @attack("secrets", "paths of the host in a tool's error")
     @pytest.mark.parametrize(
