@@ -261,7 +261,7 @@ def test_a_tool_that_can_not_be_shown_costs_no_other() -> None:
     assert "Its schemas can't be shown" in show(specs, "full")
 
 
-def test_an_entry_of_an_import_that_is_none_costs_no_other(shared_box: Sandbox) -> None:
+async def test_an_entry_of_an_import_that_is_none_costs_no_other(shared_box: Sandbox) -> None:
     entries: list[Any] = [
         {"name": "one", "code": "1"},
         5,
@@ -270,7 +270,7 @@ def test_an_entry_of_an_import_that_is_none_costs_no_other(shared_box: Sandbox) 
         {"name": "three", "code": "3", "usage_count": -1},
     ]
     document = json.dumps([*entries, {"name": "last", "code": "2", "last_used": 1e300}]).encode()
-    found = asyncio.run(read_import(document, "x.json", shared_box))
+    found = await read_import(document, "x.json", shared_box)
     assert [one.name for one in found if one.problem is None] == ["one", "last"]
     assert len([one for one in found if one.problem]) == 4
 

@@ -4,7 +4,6 @@ ones work.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import sqlite3
@@ -106,20 +105,16 @@ class TestTools:
         assert "there is no composed tool neither" in done.stderr.decode()
         assert done.returncode == 2
 
-    def test_the_server_lists_the_good_ones(self, tools: Shell) -> None:
-        async def main() -> set[str]:
-            async with (
-                Engine.open(tools.folder) as engine,
-                Composer.open(tools.folder) as composer,
-                Client(make_server(composer, engine)) as client,
-            ):
-                listed = {one.name for one in await client.list_tools()}
-                assert (await client.call_tool("double", {"n": 3})).data == 6
-                answer = await client.call_tool("bad", {}, raise_on_error=False)
-                assert WHY in answer.content[0].text
-                return listed
-
-        listed = asyncio.run(main())
+    async def test_the_server_lists_the_good_ones(self, tools: Shell) -> None:
+        async with (
+            Engine.open(tools.folder) as engine,
+            Composer.open(tools.folder) as composer,
+            Client(make_server(composer, engine)) as client,
+        ):
+            listed = {one.name for one in await client.list_tools()}
+            assert (await client.call_tool("double", {"n": 3})).data == 6
+            answer = await client.call_tool("bad", {}, raise_on_error=False)
+            assert WHY in answer.content[0].text
         assert "double" in listed
         assert "bad" not in listed
 

@@ -550,14 +550,11 @@ class TestEvents:
             assert (await engine.execute(plan, on_event=broken)).ok
         assert "a listener failed" in caplog.text
 
-    def test_they_come_as_they_happen(self, project: Path) -> None:
+    async def test_they_come_as_they_happen(self, project: Path) -> None:
         runner = Scripted("claude-code", fails("crash"))
 
-        async def main() -> list[Event]:
-            async with engine_of(project, runner, Scripted("open-code", says("fine", cost_usd=0.1))) as engine:
-                return [event async for event in engine.stream(one())]
-
-        events = asyncio.run(main())
+        async with engine_of(project, runner, Scripted("open-code", says("fine", cost_usd=0.1))) as engine:
+            events = [event async for event in engine.stream(one())]
         kinds = [event.kind for event in events]
         assert kinds == ["status", "step", "spend", "fallback", "spend", "step", "status", "result"]
         assert events[-1].data["result"]["status"] == "COMPLETE"

@@ -72,15 +72,12 @@ class TestGrants:
             "import asyncio\nawait asyncio.gather(*(tools.vault.secret() for _ in range(5)))",
         ],
     )
-    def test_what_is_not_granted_is_not_reached(self, box: Sandbox, code: str) -> None:
+    async def test_what_is_not_granted_is_not_reached(self, box: Sandbox, code: str) -> None:
         REACHED.clear()
 
-        async def main() -> str:
-            catalogue = Catalogue([FunctionSource([public]), FunctionSource([secret], "vault")])
-            await catalogue.load()
-            return (await CodeMode(catalogue, box).execute(code)).status
-
-        assert asyncio.run(main()) in ("error", "refused")
+        catalogue = Catalogue([FunctionSource([public]), FunctionSource([secret], "vault")])
+        await catalogue.load()
+        assert ((await CodeMode(catalogue, box).execute(code)).status) in ("error", "refused")
         assert REACHED == []
 
     @attack("grants", "a tool saved with a wider grant")

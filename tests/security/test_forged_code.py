@@ -72,17 +72,14 @@ def forged(process_box: Sandbox) -> str:
 
 
 @attack("worker", "forged code, handed in for other workers")
-def test_what_a_worker_hands_in_is_run_by_no_other(forged: str, process_box: Sandbox) -> None:
+async def test_what_a_worker_hands_in_is_run_by_no_other(forged: str, process_box: Sandbox) -> None:
     source = "'from the ' + 'source'"
 
-    async def main() -> list[object]:
-        box = Sandbox(workers=4, image=process_box.image)
-        box._zygotes["plain"] = HalfTaken(str(box.image.artefact("plain")), forged, taken=1)
-        async with box:
-            _, *others = await asyncio.gather(*(box.run(source) for _ in range(4)))
-            return [run.result for run in [*others, *[await box.run(source) for _ in range(4)]]]
-
-    results = asyncio.run(main())
+    box = Sandbox(workers=4, image=process_box.image)
+    box._zygotes["plain"] = HalfTaken(str(box.image.artefact("plain")), forged, taken=1)
+    async with box:
+        _, *others = await asyncio.gather(*(box.run(source) for _ in range(4)))
+        results = [run.result for run in [*others, *[await box.run(source) for _ in range(4)]]]
     assert "/" not in json.dumps(results)
     assert results.count("from the source") >= 6
 

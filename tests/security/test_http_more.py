@@ -306,21 +306,18 @@ class TestResources:
         assert ask(served, "code_execute", token=ALICE, code="x", session="shared")[1]["result"] == "alice was here"
 
     @attack("http", "the end of another client's call")
-    def test_a_call_is_cancelled_by_its_own_client_alone(self, served: Served) -> None:
-        async def both() -> Any:
-            from fastmcp.client.transports import StreamableHttpTransport
+    async def test_a_call_is_cancelled_by_its_own_client_alone(self, served: Served) -> None:
+        from fastmcp.client.transports import StreamableHttpTransport
 
-            async with (
-                Client(StreamableHttpTransport(served.url, auth=ALICE), mode="legacy") as alice,
-                Client(StreamableHttpTransport(served.url, auth=BOB), mode="legacy") as bob,
-            ):
-                call = asyncio.create_task(say(alice, "code_execute", code="import time\ntime.sleep(0.7)\n'done'"))
-                await asyncio.sleep(0)
-                for number in range(20):
-                    await bob.cancel(number, "mine")
-                return await call
-
-        failed, said = asyncio.run(both())
+        async with (
+            Client(StreamableHttpTransport(served.url, auth=ALICE), mode="legacy") as alice,
+            Client(StreamableHttpTransport(served.url, auth=BOB), mode="legacy") as bob,
+        ):
+            call = asyncio.create_task(say(alice, "code_execute", code="import time\ntime.sleep(0.7)\n'done'"))
+            await asyncio.sleep(0)
+            for number in range(20):
+                await bob.cancel(number, "mine")
+            failed, said = await call
         assert (failed, said["result"]) == (False, "done")
 
     @attack("http", "names and words of others in the figures")

@@ -447,7 +447,7 @@ class TestLoopsAndWorkflows:
         assert not (project / "owned").exists()
 
     @attack("records", "a workflow whose steps were exchanged")
-    def test_a_workflow_with_other_steps_is_not_the_users(self, project: Path) -> None:
+    async def test_a_workflow_with_other_steps_is_not_the_users(self, project: Path) -> None:
         Workflows(project).start("w", [WorkflowStep(id="a", description="harmless")])
         path = project / ".go-ent" / "workflows" / "w.json"
         state = json.loads(path.read_text())
@@ -455,12 +455,9 @@ class TestLoopsAndWorkflows:
         path.write_text(json.dumps(state))
         agent = Scripted("claude-code")
 
-        async def main() -> None:
-            async with engine_of(project, agent, trusted=False) as engine:
-                with pytest.raises(Untrusted, match="workflow w"):
-                    await Workflows(project).advance("w", engine)
-
-        asyncio.run(main())
+        async with engine_of(project, agent, trusted=False) as engine:
+            with pytest.raises(Untrusted, match="workflow w"):
+                await Workflows(project).advance("w", engine)
         assert agent.seen == []
 
     @attack("records", "states of loops that are bombs")

@@ -205,36 +205,33 @@ class TestPath:
             asyncio.run(main())
 
     @attack("folder", "a relative element of PATH, handed on to a child")
-    def test_children_get_none(self, folder: Path, tmp_path: Path) -> None:
+    async def test_children_get_none(self, folder: Path, tmp_path: Path) -> None:
         """A script whose first line says env finds its interpreter on the PATH that it was given."""
         program(folder / "bin" / "sh", "echo planted")
         real = program(tmp_path / "real" / "script")
         real.write_text("#!/usr/bin/env sh\necho $PATH\n")
         lines: list[bytes] = []
 
-        async def main() -> None:
-            command = Command(("script",), folder, {"PATH": f"bin::{real.parent}:/usr/bin:/bin"})
-            await run_child(command, lines.append, limits=ChildLimits(timeout_s=30), tag="t")
-
-        asyncio.run(main())
+        command = Command(("script",), folder, {"PATH": f"bin::{real.parent}:/usr/bin:/bin"})
+        await run_child(command, lines.append, limits=ChildLimits(timeout_s=30), tag="t")
         assert lines == [f"{real.parent}:/usr/bin:/bin".encode()]
         assert child_environment({"PATH": "bin:/a"})["PATH"] == "/a"
         assert child_environment({}, set={"PATH": "./bin:/a"})["PATH"] == "/a"
         assert server_environment({"PATH": ".:/a"}, {})["PATH"] == "/a"
 
     @attack("folder", "an agent program that is looked up in it")
-    def test_agents_are_not(self, folder: Path) -> None:
+    async def test_agents_are_not(self, folder: Path) -> None:
         program(folder / "bin" / "claude", "touch ran; echo 2.1.200")
         runner = ClaudeRunner(RunnerConfig(), project=folder, host_env={"PATH": "bin:", "HOME": str(folder)})
-        found = asyncio.run(runner.available())
+        found = await runner.available()
         assert (found.ok, found.reason) == (False, "there is no program claude")
         assert not (folder / "ran").exists()
 
     @attack("folder", "an agent program that obeys the folder in which its version is asked for")
-    def test_a_version_is_asked_for_elsewhere(self, folder: Path, tmp_path: Path) -> None:
+    async def test_a_version_is_asked_for_elsewhere(self, folder: Path, tmp_path: Path) -> None:
         real = program(tmp_path / "real" / "claude", f"pwd > {tmp_path}/where; echo '2.1.200 (Claude Code)'")
         runner = ClaudeRunner(RunnerConfig(), project=folder, host_env={"PATH": str(real.parent), "HOME": str(folder)})
-        assert asyncio.run(runner.available()).ok
+        assert (await runner.available()).ok
         assert (tmp_path / "where").read_text() == "/\n"
 
     @attack("folder", "a go-ent that a client would start from it")

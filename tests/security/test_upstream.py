@@ -333,20 +333,17 @@ class TestAnswers:
         assert after == "ok", "the connection goes on"
 
     @attack("upstream", "an answer that no parser takes, among others that it does")
-    def test_an_answer_that_can_not_be_read_fails_no_other_call(self) -> None:
+    async def test_an_answer_that_can_not_be_read_fails_no_other_call(self) -> None:
         code = (
             "calls = []\ndef call(m):\n calls.append(m)\n if len(calls) < 3: return\n"
             ' out(\'{"jsonrpc":"2.0","id":null,"result":{}}\\n\')\n for one in calls[:2]: text(one[\'id\'], \'ok\')\n'
         )
 
-        async def main() -> list[Any]:
-            async with server(code, timeout_s=600) as source:
-                await source.tools()
-                return await asyncio.gather(
-                    *(source.call("evil.t", {}, NOBODY) for _ in range(3)), return_exceptions=True
-                )
-
-        first, second, third = asyncio.run(main())
+        async with server(code, timeout_s=600) as source:
+            await source.tools()
+            first, second, third = await asyncio.gather(
+                *(source.call("evil.t", {}, NOBODY) for _ in range(3)), return_exceptions=True
+            )
         assert (first, second) == ("ok", "ok")
         assert isinstance(third, CallError)
         assert str(third).startswith("the server's answer can't be read")

@@ -61,14 +61,14 @@ class TestResults:
         assert gone.error is not None
         assert "no result of a run 'nope' is kept" in gone.error.message
 
-    def test_one_that_is_kept_again_counts_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_one_that_is_kept_again_counts_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A run that was gone on with has the id of the first."""
         monkeypatch.setattr(codemode, "MAX_KEPT_BYTES", 100)
         results = codemode.Results()
         results.keep("other", b"1" * 40)
         for _ in range(5):
             results.keep("same", b"2" * 40)
-        assert asyncio.run(results.call("read", {"id": "other"}, CallContext())) == int("1" * 40)
+        assert (await results.call("read", {"id": "other"}, CallContext())) == int("1" * 40)
 
     def test_larger_than_the_sandbox_hands_over(self, shared_box: Sandbox) -> None:
         run = execute(shared_box, "'é' * 3_000_000")
@@ -102,16 +102,16 @@ class TestErrors:
         run = execute(shared_box, "await tools.search(q='x')\n1 / 0")
         assert (run.status, run.help) == ("error", None)
 
-    def test_a_tool_that_is_not_granted(self, shared_box: Sandbox) -> None:
-        run = asyncio.run(mode(shared_box).execute("await tools.web.search(q='x')"))
+    async def test_a_tool_that_is_not_granted(self, shared_box: Sandbox) -> None:
+        run = await mode(shared_box).execute("await tools.web.search(q='x')")
         assert run.error is not None
         assert (run.error.message, run.help) == ("web.search: it is not granted here", None)
 
-    def test_the_first_typo_in_a_namespace_that_nobody_has_asked_yet(self, shared_box: Sandbox) -> None:
+    async def test_the_first_typo_in_a_namespace_that_nobody_has_asked_yet(self, shared_box: Sandbox) -> None:
         web = FunctionSource([search], "web")
         web.local = False
         code = CodeMode(Catalogue([web]), shared_box, grants=Grants(["web.search"]))
-        run = asyncio.run(code.execute("await tools.web.serch(q='x')"))
+        run = await code.execute("await tools.web.serch(q='x')")
         assert run.error is not None
         assert run.error.message == "web.serch: there is no tool web.serch; did you mean web.search?"
         assert "async def search" in (run.help or "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -35,33 +34,27 @@ def hostile(project: Path) -> Path:
     return project
 
 
-def test_its_servers_wait_and_its_tools_run(hostile: Path, open_composer: Open) -> None:
-    async def main() -> None:
-        async with open_composer() as composer:
-            await composer.compose(DOUBLE)
-            assert await composer.call("double", n=3) == 6
-            run = await composer.code.execute("await tools.evil.one()")
-            assert run.status == "error"
-            assert run.error is not None
-            assert (
-                "nobody has trusted this folder; look at its .go-ent/config.toml, then run go-ent trust there"
-                in run.error.message
-            )
-            assert await composer.catalogue.search("one", composer.grants) == []
-            assert any("go-ent trust" in problem for problem in composer.catalogue.problems.values())
-
-    asyncio.run(main())
+async def test_its_servers_wait_and_its_tools_run(hostile: Path, open_composer: Open) -> None:
+    async with open_composer() as composer:
+        await composer.compose(DOUBLE)
+        assert await composer.call("double", n=3) == 6
+        run = await composer.code.execute("await tools.evil.one()")
+        assert run.status == "error"
+        assert run.error is not None
+        assert (
+            "nobody has trusted this folder; look at its .go-ent/config.toml, then run go-ent trust there"
+            in run.error.message
+        )
+        assert await composer.catalogue.search("one", composer.grants) == []
+        assert any("go-ent trust" in problem for problem in composer.catalogue.problems.values())
     assert not (hostile / "started").exists()
 
 
-def test_once_trusted_they_start(hostile: Path, open_composer: Open) -> None:
+async def test_once_trusted_they_start(hostile: Path, open_composer: Open) -> None:
     set_trust(hostile, True)
 
-    async def main() -> None:
-        async with open_composer() as composer:
-            assert (await composer.code.execute("await tools.evil.one()")).result == 1
-
-    asyncio.run(main())
+    async with open_composer() as composer:
+        assert (await composer.code.execute("await tools.evil.one()")).result == 1
     assert (hostile / "started").exists()
 
 

@@ -378,13 +378,12 @@ class TestSecrets:
             ):
                 await source.tools()
 
-    def test_nothing_of_a_child_reaches_our_own_outputs(self, bare: Bare, capfd: pytest.CaptureFixture[str]) -> None:
-        async def main() -> None:
-            async with closing(bare.source("dies")) as source:
-                with pytest.raises(Unavailable, match="no licence"):
-                    await source.tools()
-
-        asyncio.run(main())
+    async def test_nothing_of_a_child_reaches_our_own_outputs(
+        self, bare: Bare, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        async with closing(bare.source("dies")) as source:
+            with pytest.raises(Unavailable, match="no licence"):
+                await source.tools()
         assert capfd.readouterr() == ("", "")
 
 
@@ -399,8 +398,8 @@ class TestLife:
         with pytest.raises(Unavailable, match="MCP server bare is closed"):
             await source.tools()
 
-    def test_never_used_it_is_closed_at_once(self, bare: Bare) -> None:
-        asyncio.run(bare.source().close())
+    async def test_never_used_it_is_closed_at_once(self, bare: Bare) -> None:
+        await bare.source().close()
         assert bare.pids == []
 
     async def test_the_first_user_may_be_cancelled(self, bare: Bare) -> None:
@@ -567,7 +566,7 @@ class TestRate:
             await bucket.take()
         assert len(clock.slept) == 2  # what was not used is not saved beyond the count
 
-    def test_those_who_wait_go_in_the_order_of_coming(self) -> None:
+    async def test_those_who_wait_go_in_the_order_of_coming(self) -> None:
         waits: list[float] = []
 
         async def sleep(seconds: float) -> None:
@@ -575,10 +574,7 @@ class TestRate:
 
         bucket = Bucket(1, 60.0, lambda: 0.0, sleep)
 
-        async def main() -> None:
-            await asyncio.gather(*(bucket.take() for _ in range(4)))
-
-        asyncio.run(main())
+        await asyncio.gather(*(bucket.take() for _ in range(4)))
         assert waits == pytest.approx([60, 120, 180])
 
     async def test_who_is_cancelled_gives_the_place_back(self) -> None:

@@ -299,15 +299,12 @@ class TestCommands:
         assert 'under [commands."my model"]' in Spender("my model", None, allowed=False, configured=True).problem
 
 
-def test_an_agent_is_stopped_at_what_its_task_declares(project: Path) -> None:
+async def test_an_agent_is_stopped_at_what_its_task_declares(project: Path) -> None:
     runner = Scripted("claude-code", says("done", cost_usd=0.1))
     run_with = engine_of(project, runner)
 
-    async def main() -> None:
-        async with run_with as engine:
-            await engine.execute(Task(description="x", strategy="single", max_cost_usd=0.4))
-
-    asyncio.run(main())
+    async with run_with as engine:
+        await engine.execute(Task(description="x", strategy="single", max_cost_usd=0.4))
     assert [request.max_usd for request in runner.seen] == [0.4]
 
 
@@ -324,14 +321,14 @@ def test_a_declaration_that_says_nothing_is_refused(fields: dict[str, Any], said
         Task.model_validate(fields)
 
 
-def test_the_check_of_the_settings_names_what_no_limit_holds(project: Path) -> None:
+async def test_the_check_of_the_settings_names_what_no_limit_holds(project: Path) -> None:
     text = (
         '[commands.ask]\nargv = ["ask"]\nstdin = true\n[commands.plain]\nargv = ["make"]\n[commands.free]\nargv = '
         '["x", "{prompt}"]\n'
     )
     text += "max_cost_usd = 0\n[budget]\nday = { usd = 1.0 }\n"
     (project / ".go-ent" / "config.toml").write_text(text)
-    notes = [note for note in asyncio.run(check_project(project)).notes if "budget" in note]
+    notes = [note for note in (await check_project(project)).notes if "budget" in note]
     assert [note.partition(": ")[2] for note in notes] == [
         "commands.ask: [budget] limits dollars, and nothing stops the command ask at a price; add max_cost_usd "
         "= 0.50, the most that one "

@@ -422,23 +422,20 @@ def test_over_fifty_rounds_every_prompt_fits_and_has_what_is_pinned(project: Pat
 
 
 class TestTheRecord:
-    def test_has_what_guest_code_summarised(self, project: Path, box: Sandbox) -> None:
+    async def test_has_what_guest_code_summarised(self, project: Path, box: Sandbox) -> None:
         runner = Strict(summary=says(SUMMARY, cost_usd=0.5))
 
-        async def main() -> None:
-            async with (
-                Composer(project, box=box, config=Config(allow=("summarize",))) as composer,
-                engine_of(project, runner, config=context(), composer=composer) as engine,
-            ):
-                done = await engine.guests.run(GuestOrder(code=CODE, inputs={"given": prose("given")}))
-                assert done.status == "completed"
-                records = [record for record in engine.store.records(done.id) if record["kind"] == "summary"]
-                assert [record["number"] for record in records] == [1]
-                chain = Chain(engine.store.folder / done.id)
-                assert [message.text for message in chain.expand(1)] == [prose("given")]
-                assert (await engine.status(done.id)).spent_usd == 0.5 * len(runner.summarised)
-
-        asyncio.run(main())
+        async with (
+            Composer(project, box=box, config=Config(allow=("summarize",))) as composer,
+            engine_of(project, runner, config=context(), composer=composer) as engine,
+        ):
+            done = await engine.guests.run(GuestOrder(code=CODE, inputs={"given": prose("given")}))
+            assert done.status == "completed"
+            records = [record for record in engine.store.records(done.id) if record["kind"] == "summary"]
+            assert [record["number"] for record in records] == [1]
+            chain = Chain(engine.store.folder / done.id)
+            assert [message.text for message in chain.expand(1)] == [prose("given")]
+            assert (await engine.status(done.id)).spent_usd == 0.5 * len(runner.summarised)
         assert runner.summarised
 
     def test_leads_from_a_summary_of_summaries_to_the_originals(self, project: Path) -> None:

@@ -284,30 +284,27 @@ time.sleep(60)
 
 class TestCancelling:
     @pytest.mark.parametrize("times", [1, 5])
-    def test_the_tree_is_dead_when_the_error_comes(self, times: int) -> None:
+    async def test_the_tree_is_dead_when_the_error_comes(self, times: int) -> None:
         setup = f"signal.signal(15, signal.SIG_IGN); print({SLEEPER.format(env='os.environ')}); print(os.getpid())"
         lines: list[bytes] = []
 
-        async def main() -> None:
-            ready = asyncio.Event()
+        ready = asyncio.Event()
 
-            def on_line(line: bytes) -> None:
-                lines.append(line)
-                if line == b"ready":
-                    ready.set()
+        def on_line(line: bytes) -> None:
+            lines.append(line)
+            if line == b"ready":
+                ready.set()
 
-            task = asyncio.create_task(
-                run_child(python(READY.format(setup=setup)), on_line, limits=ChildLimits(grace_s=0.2), tag=fresh())
-            )
-            await ready.wait()
-            for _ in range(times):
-                task.cancel()
-                await asyncio.sleep(0)
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert not any(alive(pid) for pid in lines[:2])
-
-        asyncio.run(main())
+        task = asyncio.create_task(
+            run_child(python(READY.format(setup=setup)), on_line, limits=ChildLimits(grace_s=0.2), tag=fresh())
+        )
+        await ready.wait()
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not any(alive(pid) for pid in lines[:2])
         assert len(lines) == 3
 
     async def test_a_coroutine_that_is_thrown_away_leaves_nothing(self) -> None:

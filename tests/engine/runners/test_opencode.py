@@ -457,8 +457,8 @@ class TestAvailable:
         assert (result.status, result.failure) == ("failed", "not_found")
         assert "npm install -g opencode-ai" in str(result.error)
 
-    def test_a_version_between_the_two_interfaces_is_not_available(self, scene: Scene) -> None:
-        there = asyncio.run(scene.runner(set={"STANDIN_VERSION": "0.5.29"}).available())
+    async def test_a_version_between_the_two_interfaces_is_not_available(self, scene: Scene) -> None:
+        there = await scene.runner(set={"STANDIN_VERSION": "0.5.29"}).available()
         assert (there.ok, there.version) == (False, "0.5.29")
         assert "update it" in there.reason
 
@@ -701,23 +701,20 @@ class TestServe:
         tag = f"GO_ENT_RUN={scene.started['env']['GO_ENT_RUN']}".encode()
         assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and tag in _environ(pid)]
 
-    def test_a_server_that_nobody_needs_ends(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_server_that_nobody_needs_ends(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("go_ent.engine.runners.opencode.serve.IDLE_S", 0.5)
         runner = scene.runner("serve_write")
 
-        async def main() -> None:
+        try:
+            assert (await runner.execute(scene.request(), scene.seen.append)).ok
+            handle = os.pidfd_open(scene.started["pid"])
             try:
-                assert (await runner.execute(scene.request(), scene.seen.append)).ok
-                handle = os.pidfd_open(scene.started["pid"])
-                try:
-                    assert (await asyncio.to_thread(select.select, [handle], [], [], 20))[0]
-                finally:
-                    os.close(handle)
-                assert (await runner.execute(scene.request(attempt=2), scene.seen.append)).ok
+                assert (await asyncio.to_thread(select.select, [handle], [], [], 20))[0]
             finally:
-                await runner.close()
-
-        asyncio.run(main())
+                os.close(handle)
+            assert (await runner.execute(scene.request(attempt=2), scene.seen.append)).ok
+        finally:
+            await runner.close()
         assert len(scene.log("start")) == 2
 
     async def test_a_listener_that_fails_leaves_nothing_running(self, scene: Scene) -> None:
@@ -792,17 +789,14 @@ class TestServe:
         with pytest.raises(asyncio.CancelledError):
             scene.meanwhile(scene.runner("escapes"), scene.request(), cancel)
 
-    def test_what_a_completed_run_leaves_behind_is_ended_and_the_server_is_not(self, scene: Scene) -> None:
-        async def main() -> None:
-            runner = scene.runner("leaves")
-            try:
-                for attempt in (1, 2):
-                    assert (await runner.execute(scene.request(attempt=attempt), scene.seen.append)).ok
-                    assert not scene.child_lives
-            finally:
-                await runner.close()
-
-        asyncio.run(main())
+    async def test_what_a_completed_run_leaves_behind_is_ended_and_the_server_is_not(self, scene: Scene) -> None:
+        runner = scene.runner("leaves")
+        try:
+            for attempt in (1, 2):
+                assert (await runner.execute(scene.request(attempt=attempt), scene.seen.append)).ok
+                assert not scene.child_lives
+        finally:
+            await runner.close()
         assert len(scene.log("start")) == 1
 
     def test_a_shell_gets_the_mark_of_its_session_and_nothing_of_the_server(self, scene: Scene) -> None:

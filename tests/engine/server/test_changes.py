@@ -252,26 +252,25 @@ async def test_a_caller_hears_of_what_it_can_see(project: Path, box: Sandbox) ->
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_looks_only_while_somebody_listens_and_leaves_nothing_behind(project: Path, box: Sandbox, mode: Era) -> None:
-    async def main() -> None:
-        async with serving(project, box) as server:
-            tasks = asyncio.all_tasks()
-            async with Client(server) as silent:  # of the new protocol, and it subscribes to nothing
-                await silent.list_tools()
-                watch = watcher(server)
-                assert not watch.watching
-                async with connected(server, mode) as (client, ear):
-                    await until(lambda: watch.watching)  # the end of an old handshake is not answered
-                    await client.call_tool("tool_compose", {"source": tool("measure")})
-                    await ear.news()
-                    threads = threading.active_count()
-                    for _ in range(20):
-                        await watch.look()
-                    assert threading.active_count() <= threads + 1
-                await until(lambda: not watch.watching)  # the server hears of the end a moment later
-            assert asyncio.all_tasks() == tasks
-
-    asyncio.run(main())
+async def test_it_looks_only_while_somebody_listens_and_leaves_nothing_behind(
+    project: Path, box: Sandbox, mode: Era
+) -> None:
+    async with serving(project, box) as server:
+        tasks = asyncio.all_tasks()
+        async with Client(server) as silent:  # of the new protocol, and it subscribes to nothing
+            await silent.list_tools()
+            watch = watcher(server)
+            assert not watch.watching
+            async with connected(server, mode) as (client, ear):
+                await until(lambda: watch.watching)  # the end of an old handshake is not answered
+                await client.call_tool("tool_compose", {"source": tool("measure")})
+                await ear.news()
+                threads = threading.active_count()
+                for _ in range(20):
+                    await watch.look()
+                assert threading.active_count() <= threads + 1
+            await until(lambda: not watch.watching)  # the server hears of the end a moment later
+        assert asyncio.all_tasks() == tasks
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -104,24 +104,21 @@ class TestServing:
         talk(served, work, token=WIDE, mode=mode)
 
     @pytest.mark.parametrize("mode", ERAS)
-    def test_who_listens_hears_when_a_tool_that_it_may_call_is_changed_by_another(
+    async def test_who_listens_hears_when_a_tool_that_it_may_call_is_changed_by_another(
         self, served: Served, mode: Mode
     ) -> None:
-        async def main() -> None:
-            transport = StreamableHttpTransport(served.url, auth=NARROW)
-            async with connected(transport, mode) as (client, ear):
-                changed = tool("double", "return 2 * n").replace("Made for a test.", f"Twice as much, says {mode}.")
-                assert (await asyncio.to_thread(ask, served, "tool_compose", token=WIDE, source=changed))[0] is False
-                await ear.news()
-                assert f"Twice as much, says {mode}." in {one.description for one in await client.list_tools()}
-
-        asyncio.run(main())
+        transport = StreamableHttpTransport(served.url, auth=NARROW)
+        async with connected(transport, mode) as (client, ear):
+            changed = tool("double", "return 2 * n").replace("Made for a test.", f"Twice as much, says {mode}.")
+            assert (await asyncio.to_thread(ask, served, "tool_compose", token=WIDE, source=changed))[0] is False
+            await ear.news()
+            assert f"Twice as much, says {mode}." in {one.description for one in await client.list_tools()}
         told = re.search(r"^go_ent_list_changed_notifications_total ([0-9.]+)$", _metrics(served, WIDE), re.MULTILINE)
         assert told is not None
         assert float(told[1]) >= 1
 
     @pytest.mark.parametrize("mode", ERAS)
-    def test_a_long_call_tells_how_it_goes_and_its_client_is_asked(self, served: Served, mode: Mode) -> None:
+    async def test_a_long_call_tells_how_it_goes_and_its_client_is_asked(self, served: Served, mode: Mode) -> None:
         asked: list[str] = []
         told: list[str] = []
 
@@ -132,15 +129,12 @@ class TestServing:
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             told.append(message or "")
 
-        async def main() -> None:
-            transport = StreamableHttpTransport(served.url, auth=WIDE)
-            async with Client(transport, mode=mode, elicitation_handler=decide, progress_handler=hear) as client:
-                code = "import time\ntime.sleep(0.5)\nawait tools.pay(n=3)"
-                failed, run = await say(client, "code_execute", code=code)
-                assert (failed, run["result"]) == (False, 3)
-                assert any(run["execution_id"] in one for one in told)
-
-        asyncio.run(main())
+        transport = StreamableHttpTransport(served.url, auth=WIDE)
+        async with Client(transport, mode=mode, elicitation_handler=decide, progress_handler=hear) as client:
+            code = "import time\ntime.sleep(0.5)\nawait tools.pay(n=3)"
+            failed, run = await say(client, "code_execute", code=code)
+            assert (failed, run["result"]) == (False, 3)
+            assert any(run["execution_id"] in one for one in told)
         assert len(asked) == 1
         assert asked[0].startswith('May pay be called?\n{\n "n": 3\n}')
 
@@ -316,7 +310,7 @@ class TestMoney:
         assert report.clients["other"].limit_usd is None
         assert report.day.spent_usd == 10.75
 
-    def test_an_account_of_the_version_before_is_gone_on_with(self, tmp_path: Path) -> None:
+    async def test_an_account_of_the_version_before_is_gone_on_with(self, tmp_path: Path) -> None:
         (tmp_path / ".go-ent").mkdir()
         database = sqlite3.connect(tmp_path / ".go-ent" / "budget.db")
         database.execute("PRAGMA journal_mode = WAL")
@@ -330,7 +324,7 @@ class TestMoney:
         budget = Budget(
             tmp_path, BudgetConfig(), Prices(), mode="mcp", clock=lambda: 4e9, clients={"ci": BudgetLimit(usd=1.0)}
         )
-        report = asyncio.run(budget.report())
+        report = await budget.report()
         assert (report.day.spent_usd, report.clients["ci"].spent_usd) == (0.25, 0.0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -42,28 +41,25 @@ def parse(text: str) -> dict[str, float]:
     return found
 
 
-def test_what_was_done_is_counted(project: Path) -> None:
+async def test_what_was_done_is_counted(project: Path) -> None:
     def half(n: int) -> float:
         """Half of it."""
         return n / 2
 
-    async def main() -> dict[str, float]:
-        async with (
-            Composer(project, tools=[half], workers=2) as composer,
-            Engine(project, composer=composer, mode="mcp") as engine,
-        ):
-            metrics = Metrics(make_server(composer, engine), composer, engine, '1"2\n3')
-            await composer.code.execute("await tools.half(n=2)")
-            await composer.code.execute("await tools.half(n='two')")
-            await composer.code.execute("await tools.other.tool()")
-            await composer.code.execute("while True: pass", limits=Limits(timeout_s=0.2))
-            assert (await engine.execute(Task(code="1 + 1"))).ok
-            engine.listeners[-1](Event(kind="step", execution_id="x", at=0.0, data={"status": 'made"up'}))
-            metrics.answered(200)
-            metrics.answered(0)
-            return parse(await metrics.text())
-
-    found = asyncio.run(main())
+    async with (
+        Composer(project, tools=[half], workers=2) as composer,
+        Engine(project, composer=composer, mode="mcp") as engine,
+    ):
+        metrics = Metrics(make_server(composer, engine), composer, engine, '1"2\n3')
+        await composer.code.execute("await tools.half(n=2)")
+        await composer.code.execute("await tools.half(n='two')")
+        await composer.code.execute("await tools.other.tool()")
+        await composer.code.execute("while True: pass", limits=Limits(timeout_s=0.2))
+        assert (await engine.execute(Task(code="1 + 1"))).ok
+        engine.listeners[-1](Event(kind="step", execution_id="x", at=0.0, data={"status": 'made"up'}))
+        metrics.answered(200)
+        metrics.answered(0)
+        found = parse(await metrics.text())
     assert found['go_ent_runs_total{kind="code",status="completed"}'] == 2
     assert found['go_ent_runs_total{kind="code",status="error"}'] == 2
     assert found['go_ent_runs_total{kind="code",status="timeout"}'] == 1
@@ -90,13 +86,10 @@ def test_what_was_done_is_counted(project: Path) -> None:
     assert found['go_ent_info{version="1\\"2\\n3"}'] == 1
 
 
-def test_an_account_that_can_not_be_read_takes_nothing_else_with_it(project: Path) -> None:
+async def test_an_account_that_can_not_be_read_takes_nothing_else_with_it(project: Path) -> None:
     (project / ".go-ent" / "budget.db").write_text("no database")
 
-    async def main() -> dict[str, float]:
-        async with Composer(project) as composer, Engine(project, composer=composer, mode="mcp") as engine:
-            return parse(await Metrics(make_server(composer, engine), composer, engine, "1").text())
-
-    found = asyncio.run(main())
+    async with Composer(project) as composer, Engine(project, composer=composer, mode="mcp") as engine:
+        found = parse(await Metrics(make_server(composer, engine), composer, engine, "1").text())
     assert "go_ent_budget_spent_usd" not in found
     assert found["go_ent_executions_running"] == 0

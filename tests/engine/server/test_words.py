@@ -169,7 +169,7 @@ def test_a_session_is_called_what_its_client_calls_it(project: Path, box: Sandbo
 @pytest.mark.parametrize(
     ("caller", "told"), [(callers.LOCAL, True), (callers.Caller("ci"), False)], ids=["user", "client"]
 )
-def test_what_goes_wrong_inside_is_told_to_the_projects_user_alone(
+async def test_what_goes_wrong_inside_is_told_to_the_projects_user_alone(
     caller: callers.Caller, told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = FastMCP("of the test")
@@ -179,14 +179,11 @@ def test_what_goes_wrong_inside_is_told_to_the_projects_user_alone(
     async def breaks() -> ToolResult:
         raise RuntimeError("hush-4711")
 
-    async def main() -> str:
-        callers.become(caller)
-        async with Client(server) as client:
-            failed, text = await say(client, "breaks")
-            assert failed
-            return str(text)
-
-    text = asyncio.run(main())
+    callers.become(caller)
+    async with Client(server) as client:
+        failed, text = await say(client, "breaks")
+        assert failed
+        text = str(text)
     assert ("hush-4711" in text) is told
     assert "hush-4711" in caplog.text or told
     assert ("breaks failed inside the server" in text) is not told

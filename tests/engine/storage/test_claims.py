@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 import subprocess
@@ -107,18 +106,15 @@ class TestWhoHadIt:
             Claim(path, "it").take()
 
 
-def test_a_server_knows_whose_it_is(tmp_path: Path, box: Sandbox) -> None:
+async def test_a_server_knows_whose_it_is(tmp_path: Path, box: Sandbox) -> None:
     (tmp_path / ".go-ent").mkdir()
     told = tmp_path / "told"
     server = ServerConfig(command="sh", args=["-c", f'echo "${OWNER}" >{told}'])
 
-    async def main() -> None:
-        async with Composer(
-            tmp_path, config=Config(allow=("x.*",), servers={"x": server}), box=box, trusted=True
-        ) as composer:
-            await composer.catalogue.tools(composer.grants, "x")
-
-    asyncio.run(main())
+    async with Composer(
+        tmp_path, config=Config(allow=("x.*",), servers={"x": server}), box=box, trusted=True
+    ) as composer:
+        await composer.catalogue.tools(composer.grants, "x")
     assert told.read_text().strip() == own_identity()
 
 

@@ -194,7 +194,7 @@ def file_of(loop: Loop) -> Path:
 
 
 class TestIterating:
-    def test_runs_again_until_the_check_passes(self, project: Path) -> None:
+    async def test_runs_again_until_the_check_passes(self, project: Path) -> None:
         def work(number: int) -> TaskResult:
             if number == 3:
                 (project / "done").touch()
@@ -202,7 +202,7 @@ class TestIterating:
 
         agent, seen = Agent(work), list[Iteration]()
         loop = Loop.start(project, TASK, CommandCheck.parse("sh -c 'test -e done || { echo $$; exit 4; }'"))
-        ended = asyncio.run(loop.run(agent.at(project), on_iteration=seen.append))
+        ended = await loop.run(agent.at(project), on_iteration=seen.append)
         assert (ended.status, ended.state, ended.message) == (
             "COMPLETE",
             "completed",
