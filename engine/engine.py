@@ -123,7 +123,7 @@ class Engine:
                 composer.catalogue.add(source)
             offer_summaries(self, composer)
         variables = dict(os.environ if environment is None else environment)
-        surroundings = Surroundings(project, self.config, self._open_composer, self.trusted, variables)
+        surroundings = Surroundings(project, self.config, self.open_composer, self.trusted, variables)
         self.registry = Registry(surroundings, runners)
         self.roles = roles(self.config if self.trusted else EngineConfig())
         self.prompts = Prompts(project, trusted=self.trusted)
@@ -158,7 +158,7 @@ class Engine:
         self._running: dict[str, _Running] = {}
         self._watch = Watch()
         self._ending = Ending(self.store, lambda: self.config.executions)
-        self.guests = Guests(self.store, self._open_composer, self._watch, self._ending)
+        self.guests = Guests(self.store, self.open_composer, self._watch, self._ending)
         self._resumption = Resumption(
             project,
             self.config,
@@ -166,7 +166,7 @@ class Engine:
             self.dispatcher,
             self.registry,
             self.guests,
-            self._open_composer,
+            self.open_composer,
             approver,
             self._check_owner,
         )
@@ -178,7 +178,8 @@ class Engine:
         """The engine of the project that *folder* is in."""
         return cls(find_project(folder), **options)
 
-    def _open_composer(self) -> Composer:
+    def open_composer(self) -> Composer:
+        """The composer of its project: the one that it was given, or its own, opened when it is first needed."""
         with self._opening:
             if self._composer is None:
                 self._composer = Composer(
@@ -352,7 +353,7 @@ class Engine:
         on_event: Callable[[Event], None] | None = None,
         ask: Ask | None = None,
     ) -> TaskResult:
-        """Go on with an execution that was interrupted, has failed, or lost its process. What is finished is not run
+        """Resume an execution that was interrupted, has failed, or lost its process. What is finished is not run
         again.
 
         *unfinished* is what to do about calls and steps of which nobody knows whether they were done; *anyway* goes on

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from _pytest.terminal import TerminalReporter
 
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 from tests.support import forked
@@ -148,7 +147,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What tests have to say at the end, also those of other processes: how much of the documentation was executed."""
     for report in terminalreporter.getreports("passed"):
         for name, text in report.user_properties if report.when == "call" else ():

@@ -4,6 +4,7 @@ the code says.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -215,6 +216,9 @@ def test_decisions_are_listed() -> None:
 # What reads as if it were translated, with what to write instead.
 CLUMSY = {
     "gone on with": "resumed",
+    "go on with": "resume, or continue",
+    "goes on with": "resumes, or continues",
+    "was not said": "pass the option",
     "all the same": "anyway, or leave it out",
     "may be given more than once": "repeatable",
     "may be left out": "is optional",
@@ -237,6 +241,23 @@ def test_pages_are_in_plain_words(page: Path) -> None:
     prose = " ".join((text if page.parent.name == "reference" else FENCE.sub("", text)).lower().split())
     for phrase, instead in CLUMSY.items():
         assert phrase not in prose, f"{page.name}: {phrase!r}: write {instead!r}"
+
+
+def test_messages_are_in_plain_words() -> None:
+    """All texts of the code that are no docstrings, but those of guests, which are built into the image."""
+    found = []
+    for package in ("composer", "engine", "sandbox/host", "sandbox/images", "sandbox/messages", "sandbox/worker"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+            docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+            found += [
+                f"{path.relative_to(ROOT)}:{node.lineno}: {phrase!r}: write {instead!r}"
+                for node in nodes
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+                for phrase, instead in CLUMSY.items()
+                if phrase in node.value.lower()
+            ]
+    assert found == []
 
 
 def test_every_argument_and_setting_is_explained() -> None:

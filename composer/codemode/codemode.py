@@ -264,9 +264,7 @@ class CodeMode:
                 return made
             how = LESS
             if self._results.keep(run.id, data):
-                how += (
-                    f'; the whole is kept: later code can go on with `rest = await tools.results.read(id="{run.id}")`'
-                )
+                how += f'; the whole is kept: later code can use `rest = await tools.results.read(id="{run.id}")`'
         shown = text[: self.max_result_chars]
         made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {how}]"
         made.result_truncated = True

@@ -271,7 +271,7 @@ class Budget:
         if ask is None and self._mode == "mcp":
             if self._config.hard:
                 raise refusal
-            return f"{refusal}; it goes on with this warning, because budget.hard is not set"
+            return f"{refusal}; it continues with this warning, because budget.hard is not set"
         ask = ask or self._ask
         if ask is None or not await ask(refusal):
             raise refusal

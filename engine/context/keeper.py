@@ -318,7 +318,7 @@ class _Fitting:
     async def short(self, message: Message, most: int, where: str) -> Message:
         """A summary in place of a message, made once and kept. It says where the whole is."""
         scope = SCOPES.get(message.speaker, "the output of {}").format(message.source)
-        purpose = PURPOSES.get(message.speaker, "what {} came to, for those who go on with it").format(message.source)
+        purpose = PURPOSES.get(message.speaker, "what {} came to, for those who continue it").format(message.source)
         async with self._context.making.setdefault(f"{scope} {message.digest}", asyncio.Lock()):
             before = await self._keeper.links(self._context, scope)
             link = next(

@@ -39,7 +39,7 @@ from go_ent.sandbox.messages.advice import Advice
 from go_ent.waiting import ended, first_of
 
 FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
-GO_ON = "{why} What you did before still stands: look at where it is, and go on with the task."
+GO_ON = "{why} What you did before still stands: look at where it is, and continue the task."
 MAX_WHY = 2000
 
 

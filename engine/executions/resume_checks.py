@@ -142,7 +142,7 @@ async def _version_now(composer: Composer, tool: str) -> tuple[str | None, str]:
 
 
 def _other_version(tool: str, begun: Composed, there: str) -> Changed:
-    return Changed(f"{tool} was version {begun.version}, and {there}: it goes on with version {begun.version}")
+    return Changed(f"{tool} was version {begun.version}, and {there}: it continues with version {begun.version}")
 
 
 def unfinished_calls(tapes: Tapes) -> list[Changed]:

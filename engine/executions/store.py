@@ -295,7 +295,7 @@ class ExecutionStore:
         folder = self.folder / execution_id
         data = json.dumps(wanted).encode()
         if len(data) > MAX_MARK:
-            raise ExecutionConflict(f"a checkpoint's value is {MAX_MARK} bytes of JSON at the most")
+            raise ExecutionConflict(f"a checkpoint's value may have at most {MAX_MARK} bytes of JSON")
         asked, path = folder / f"{TEMPORARY}{uuid.uuid4().hex}", folder / MARK_FILE
         until = time.monotonic() + PATIENCE_S
         write_whole(asked, data)

@@ -297,7 +297,7 @@ class Tapes:
         self.check()
         try:
             if self.held.size > MAX_JOURNAL:
-                raise OSError(errno.EFBIG, f"the journal of an execution holds {MAX_JOURNAL >> 20} MiB at the most")
+                raise OSError(errno.EFBIG, f"the journal of an execution may have at most {MAX_JOURNAL >> 20} MiB")
             self.held.append(kind, data, raw=raw)
         except ValueError as error:  # longer than a record may be
             self.wrong = self.wrong or OSError(errno.EFBIG, str(error))
@@ -448,7 +448,9 @@ class GuestTape:
     def ended(self) -> None:
         self._tapes.check()
         if said := self._recorded.said:
-            raise self._tapes.diverged(f"{self._path}: it now ends here, and the journal goes on with {_told(said[0])}")
+            raise self._tapes.diverged(
+                f"{self._path}: it now ends here, and the journal continues with {_told(said[0])}"
+            )
 
     # -- for the composer
 

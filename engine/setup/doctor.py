@@ -227,7 +227,7 @@ def _disk(cache: Path, project: Path) -> Iterator[Check]:
 
 
 def _isolation() -> Check:
-    """What the kernel has; whether it is in force around a worker is asked of one (`_shut_in`)."""
+    """What the kernel has; whether it is in force around a worker is asked of one (`shut_in`)."""
     from go_ent.sandbox.hardening.landlock import version as landlock
 
     try:
@@ -242,7 +242,7 @@ def _isolation() -> Check:
     return Check("isolation", True, said, needed=False)
 
 
-def _shut_in(walls: Iterable[Wall]) -> Check:
+def shut_in(walls: Iterable[Wall]) -> Check:
     """What a worker that has just run something told of the walls around it."""
     missing = [wall for wall in walls if not wall.stands]
     standing = ", ".join(f"{wall.name} ({wall.said})" if wall.said else wall.name for wall in walls if wall.stands)
@@ -419,7 +419,7 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
         ]
     guests = f"guests are made anew for each run: {remade}" if remade else "guests are reset between runs"
     said = f"Python {run.result}, ran code in {took:.0f} ms; {guests}"
-    return [*checks, Check("sandbox", True, said), _shut_in(walls)]
+    return [*checks, Check("sandbox", True, said), shut_in(walls)]
 
 
 def _age(built: str) -> str:

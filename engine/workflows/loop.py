@@ -212,7 +212,7 @@ class Loop:
 
     @classmethod
     def resume(cls, project: Path, loop_id: str) -> Self:
-        """A loop to go on with: one that is paused, or whose process died. `run` then begins with what was not
+        """A loop to resume: one that is paused, or whose process died. `run` then begins with what was not
         finished.
         """
         loop = cls(project, loop_id)

@@ -210,7 +210,7 @@ class Workflows:
     """The workflows of a project, in `.go-ent/workflows/`. All but `advance` block shortly."""
 
     def __init__(self, project: Path) -> None:
-        self._project = project
+        self.project = project
         self._files = StateFiles(project / STATE / "workflows", WorkflowState, "workflow")
 
     def start(self, name: str, steps: Iterable[WorkflowStep]) -> WorkflowState:
@@ -228,7 +228,7 @@ class Workflows:
                 old = self._files.load(name)
                 if old.status not in FINISHED:
                     raise ExecutionConflict(
-                        f"workflow {old.summary}: go on with it, or cancel it, before another of that name is started"
+                        f"workflow {old.summary}: resume or cancel it before you start another of that name"
                     )
                 os.replace(self._files.path(name), self._files.folder / f"{name}.{old.id}.json")
             self._files.save(name, state, most=MAX_STATE // 4)  # the rest is for what comes of it
@@ -243,9 +243,7 @@ class Workflows:
         return self._files.all()
 
     def run_by(self, name: str) -> int | None:
-        """The process that advances it now. What is active and run by none was left behind: `advance` goes on with
-        it.
-        """
+        """The process that advances it now. What is active and run by none was left behind: `advance` continues it."""
         return self._files.held_by(name)
 
     def approve(self, name: str, at: str | None = None) -> WorkflowState:
@@ -319,8 +317,8 @@ class Workflows:
     def _check_trust(self, name: str) -> None:
         """What somebody else has begun in a folder, whatever it would do, waits for trust."""
         state = self._files.load(name)
-        if not is_trusted(self._project) and not is_sealed(_sealed(state), state.seal):
-            raise Untrusted(f"workflow {name}", str(self._project))
+        if not is_trusted(self.project) and not is_sealed(_sealed(state), state.seal):
+            raise Untrusted(f"workflow {name}", str(self.project))
 
 
 def _sealed(state: WorkflowState) -> str:

@@ -45,7 +45,7 @@ PYTHON: dict[tuple[Action, str], str] = {
     ("resume", ""): "resume it to continue",
     ("resume", "unfinished"): "check whether it was done; then resume with unfinished=Unfinished('retry') to make it "
     "again, 'skip' to take it as done, or 'fail' to let it fail",
-    ("resume", "anyway"): "resume with anyway=True to continue all the same",
+    ("resume", "anyway"): "resume with anyway=True to continue anyway",
     ("resume", "lines"): "continue with resume_batch, or go-ent resume {} < LINES",
     ("list_executions", ""): "executions() lists those there are",
     ("trust", ""): "look at its .go-ent/config.toml, then run go-ent trust there",

@@ -853,7 +853,7 @@ class TestWithoutAModel:
         )
 
         async with engine_of(project) as engine:
-            await engine._open_composer().compose(source)
+            await engine.open_composer().compose(source)
             result = await engine.execute(plan)
             assert [step.status for step in result.steps] == ["completed", "completed", "completed", "failed"]
             assert [step.structured for step in result.steps[1:3]] == [42, 43]

@@ -165,6 +165,6 @@ def test_a_resume_does_not_widen_the_project_s_limits(project: Path, box: Sandbo
 
         failed, said = await as_(composer, engine, BOB, resume)
         assert failed
-        assert "timeout_s can be 20 at the most" in str(said)
+        assert "timeout_s can be at most 20" in str(said)
 
     serve(project, box, work)

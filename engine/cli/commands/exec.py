@@ -203,7 +203,7 @@ def print_run(
             err=True,
         )
     elif project is not None and not whole and run.status not in ("completed", "paused") and _can_help(run, project):
-        say(f"go on with it: go-ent resume {run.id}", err=True)
+        say(f"to resume: go-ent resume {run.id}", err=True)
 
 
 def _can_help(run: Run, project: Path) -> bool:

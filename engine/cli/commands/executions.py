@@ -241,7 +241,7 @@ def interrupt_command(
         elif not stopped:
             say(f"{state.id} could not be stopped any more: it is {state.status}", err=True)
         else:
-            say(f"{state.id} is {state.status}" + ("" if cancel else f"; go on with it: {_to_go_on(state)}"))
+            say(f"{state.id} is {state.status}" + ("" if cancel else f"; to resume: {_to_go_on(state)}"))
         return 0 if stopped else SETUP_ERROR
 
     return with_engine(work, quiet=json_)

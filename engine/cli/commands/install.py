@@ -47,7 +47,7 @@ def install_command(
     if not yes and not _agrees(made, shown=not json_):
         _tell(made, "not changed", "", json_=json_)
         say(
-            "nothing was changed" + ("" if at_terminal() else ": there is nobody to ask, and --yes was not said"),
+            "nothing was changed" + ("" if at_terminal() else ": pass --yes to skip the question"),
             err=True,
         )
         return 1

@@ -237,7 +237,7 @@ async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool, qui
     if over == "interrupted":
         say_interrupted(batch.held.id, resume)
     elif over == "failed":
-        say(f"go on with it: {resume}", err=True)
+        say(f"to resume: {resume}", err=True)
     return EXIT_CODES["interrupted"] if over == "interrupted" else piped.exit_code
 
 

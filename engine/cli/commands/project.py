@@ -62,7 +62,7 @@ def trust_command(
         for line in wanted:
             say(f"  {' '.join(line.splitlines())}", err=json_)  # whole: what is at its end matters as well
     if asking and not at_terminal():
-        say("there is nobody to ask, and --yes was not said: nothing was changed", err=True)
+        say("nothing was changed: pass --yes to skip the question", err=True)
         return 1
     if asking and not _agrees(project):
         say("nothing was changed", err=True)

@@ -172,7 +172,7 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
         say(f"decide: go-ent approve {result.execution_id}, or go-ent reject {result.execution_id}", err=True)
         say(f"then go on: go-ent resume {result.execution_id} (--yes approves all)", err=True)
     elif not json_ and not result.ok and _can_help(engine.store.load(result.execution_id), result):
-        say(f"go on with it: go-ent resume {result.execution_id}", err=True)
+        say(f"to resume: go-ent resume {result.execution_id}", err=True)
     elif not json_ and result.status == "NEEDS_REPLAN":
         say("a resume would fail in the same way: change the task, then run it again", err=True)
     if not json_ and not quiet:

@@ -11,7 +11,7 @@ _WORDS = {
         "unfinished",
     ): "check whether it was done; then --unfinished retry makes it again, skip takes it as "
     "done, fail lets it fail; NAME=skip is for one call or step",
-    ("resume", "anyway"): "resume with --anyway to continue all the same",
+    ("resume", "anyway"): "resume with --anyway to continue anyway",
     ("resume", "lines"): "continue with go-ent resume {} < LINES",
     ("list_executions", ""): "go-ent ps lists those there are",
     ("replace", "replace"): "rename one of them, or replace it with --replace",

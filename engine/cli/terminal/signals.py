@@ -117,4 +117,4 @@ def executions(ids: Iterable[str]) -> list[Going]:
 def say_interrupted(what: str, resume: str | None = None) -> None:
     """What was interrupted, and the command that goes on with it."""
     say(f"interrupted: {what}", err=True, style="yellow")
-    say(f"go on with it: {resume or f'go-ent resume {what}'}", err=True)
+    say(f"to resume: {resume or f'go-ent resume {what}'}", err=True)

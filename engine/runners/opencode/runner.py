@@ -154,7 +154,7 @@ class OpenCodeRunner(AgentProgram):
 
     async def _run_old(self, request: RunRequest, tools: bool, said: OpencodeTranscript, live: Live) -> Ended:
         if request.session_id:
-            raise RunRefused("task", f"this opencode can't go on with a session: {asked.UPDATE}")
+            raise RunRefused("task", f"this opencode can't resume a session: {asked.UPDATE}")
         if tools:
             said.note("this opencode is too old to be given tools")
         if request.max_usd is not None or request.max_tokens is not None:

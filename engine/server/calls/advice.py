@@ -8,7 +8,7 @@ _WORDS = {
     ("resume", ""): "engine_resume goes on",
     ("resume", "unfinished"): 'check whether it was done; then engine_resume with unfinished ["retry"] makes it again, '
     '["skip"] takes it as done, ["fail"] lets it fail; ["NAME=skip"] is for one call or step',
-    ("resume", "anyway"): "engine_resume with anyway true goes on all the same",
+    ("resume", "anyway"): "engine_resume with anyway true continues anyway",
     ("resume", "lines"): "only a person can give them: go-ent resume {} < LINES",
     ("list_executions", ""): "engine_status lists those there are",
     ("trust", ""): "a person must look at its .go-ent/config.toml, then run go-ent trust there",

@@ -273,7 +273,7 @@ def of_result(result: TaskResult, state: ExecutionState | None = None) -> ToolRe
     if paused and state is not None:
         made |= _waiting(state)
     elif not result.ok and state is not None and state.resumable:
-        made["hint"] = "engine_resume goes on with what it has not finished"
+        made["hint"] = "call engine_resume to continue"
     return ToolResult(structured_content=made, is_error=not result.ok and not paused)
 
 

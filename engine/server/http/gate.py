@@ -267,7 +267,7 @@ class Gate:
     async def _body(self, headers: dict[bytes, list[str]], receive: Receive, ticket: Ticket) -> bytes:
         """All that a request brings, if it is not too much and comes in time."""
         too_much = ConnectionRefused(
-            413, f"a request has {self.rules.max_bytes} bytes at the most: [serve] max_request_bytes"
+            413, f"a request may have at most {self.rules.max_bytes} bytes: [serve] max_request_bytes"
         )
         length = headers.get(b"content-length", [])
         if length and (whole(length[0][:20], 20) or 0) > self.rules.max_bytes:

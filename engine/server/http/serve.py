@@ -148,7 +148,9 @@ def url_of(made: socket.socket) -> str:
 def who(tokens: Tokens) -> str:
     """Who may call, for a person to read."""
     return (
-        f"to who has a token: {', '.join(names_of(tokens))}" if tokens else "to programs of this user, without a token"
+        f"to clients with a token: {', '.join(names_of(tokens))}"
+        if tokens
+        else "to programs of this user, without a token"
     )
 
 

@@ -194,7 +194,7 @@ def _add_running(server: FastMCP, engine: Engine, composer: Composer) -> None:
             allow("agents")  # a client that may start none any more
         most = composer.box.limits.timeout_s
         if timeout_s is not None and most is not None and timeout_s > most:
-            raise BadTask(f"timeout_s can be {most:g} at the most: that is the project's limit")
+            raise BadTask(f"timeout_s can be at most {most:g}: that is the project's limit")
         decided = Unfinished.parse(unfinished or ())
         return await go_on(
             state,

@@ -396,7 +396,7 @@ class TestModes:
         held = mine.reserve(2.0)
         assert held.warning == (
             "the budget of the day does not hold this: $0.50 spent or reserved, $2.00 wanted, the limit is $1.00; "
-            "it goes on with this warning, because budget.hard is not set"
+            "it continues with this warning, because budget.hard is not set"
         )
         assert held.warning in caplog.text
         mine.settle(held, usd=2.0)

@@ -272,7 +272,7 @@ class TestCommands:
         result = run(project, ASK, config, mode="mcp")
         assert result.ok != hard
         if not hard:
-            assert result.observations == [f"{NO_CAP}; it goes on with this warning, because budget.hard is not set"]
+            assert result.observations == [f"{NO_CAP}; it continues with this warning, because budget.hard is not set"]
 
     async def test_a_clients_own_limit_lets_nothing_pass(self, project: Path) -> None:
         async def ask(over: BudgetExceeded) -> bool:

@@ -73,7 +73,7 @@ class TestExec:
     def test_a_resume_is_named_where_it_can_help(self, tmp_path: Path, code: str, option: str, helps: bool) -> None:
         (tmp_path / ".go-ent").mkdir()
         done = go_ent("exec", "-c", code, option, "0.3", cwd=tmp_path)
-        assert (done.returncode != 0, b"go on with it: go-ent resume" in done.stderr) == (True, helps)
+        assert (done.returncode != 0, b"to resume: go-ent resume" in done.stderr) == (True, helps)
 
     def test_json_is_the_whole_run(self) -> None:
         done = go_ent("exec", "-c", "print('x')\n1/0", "--json")

@@ -133,7 +133,7 @@ def test_ctrl_c_tells_how_to_go_on(project: Path) -> None:
     said, problem = running.communicate(timeout=60)
     assert (running.returncode, said) == (130, b"begun\n")
     (execution,) = ids("--status", "interrupted")
-    assert f"go on with it: go-ent resume {execution}".encode() in problem
+    assert f"to resume: go-ent resume {execution}".encode() in problem
     state = json.loads(text(go_ent("status", execution, "--json")))
     assert state["results"]["run"]["output"] == "begun\n"
     assert [one["label"] for one in state["checkpoints"]] == ["on", "outside"]
@@ -203,7 +203,7 @@ class TestResume:
         late = go_ent("exec", "-c", code, "--timeout", "0.25")
         assert late.returncode == 4
         (execution,) = ids()
-        assert f"go on with it: go-ent resume {execution}".encode() in late.stderr
+        assert f"to resume: go-ent resume {execution}".encode() in late.stderr
         assert text(go_ent("resume", execution, "--timeout", "30")) == "A\n"
         calls = [
             line
@@ -233,7 +233,7 @@ class TestResume:
                 assert go_ent("tool", "run", "both").returncode == 10
         (execution,) = ids()
         done = go_ent("approve", execution, "--resume")
-        assert b"both was version 1, and is version 2: it goes on with version 1" in done.stderr
+        assert b"both was version 1, and is version 2: it continues with version 1" in done.stderr
         assert text(done) == "dropped 1\n"
 
 

@@ -163,16 +163,16 @@ class TestRun:
         )
         done = shell("run", "--plan", "bad.toml")
         assert done.returncode == 13
-        assert b"go on with it: go-ent resume" in done.stderr
+        assert b"to resume: go-ent resume" in done.stderr
         done = shell("run", "--tool", "none")
-        assert (done.returncode in (1, 3), b"go on with it" in done.stderr) == (True, False)
+        assert (done.returncode in (1, 3), b"to resume" in done.stderr) == (True, False)
         (shell.folder / "half.py").write_text(
             '# /// tool\n# name = "half"\n# ///\ndef half(n: int) -> int:\n    """Half."""\n    return n // 2\n'
         )
         shell.text("tool", "add", "half.py")
         done = shell("run", "--tool", "half")
         assert b"the inputs do not fit" in done.stderr
-        assert b"go on with it" not in done.stderr
+        assert b"to resume" not in done.stderr
 
     def test_a_failed_execution_is_resumed(self, shell: Shell) -> None:
         plan = f'{FIRST}[[task]]\nid = "b"\ncommand = ["cat", "wanted"]\ndepends_on = ["a"]\n'

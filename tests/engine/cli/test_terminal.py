@@ -48,7 +48,7 @@ def interrupted(found: Terminal, command: str = "go-ent resume") -> str:
     """The id that an interrupted command names; and it names the command that goes on with it."""
     ids = re.findall(rf"interrupted: (?:loop )?({ID})", found.said.decode())
     assert len(ids) == 1, found.said.decode()
-    assert f"go on with it: {command} {ids[0]}" in found.said.decode()
+    assert f"to resume: {command} {ids[0]}" in found.said.decode()
     return str(ids[0])
 
 
@@ -187,7 +187,7 @@ class TestCtrlC:
             workflow.until(b"running ")
             workflow.type(CTRL_C)
             assert workflow.end() == 130
-        assert b"interrupted: workflow w\x1b[0m\r\ngo on with it: go-ent workflow start w\r\n" in workflow.said
+        assert b"interrupted: workflow w\x1b[0m\r\nto resume: go-ent workflow start w\r\n" in workflow.said
         assert sleepers(shell.folder) == 0
 
     def test_the_second_one_leaves_at_once_and_nothing_behind(self, shell: Shell) -> None:

@@ -245,7 +245,7 @@ class TestFullDisk:
                 store.create(fresh())
         finally:
             crash_points.arm(None)
-        assert store._names() == []
+        assert [path for path in store.folder.iterdir() if path.is_dir()] == []
         assert store.rows() == []
 
 

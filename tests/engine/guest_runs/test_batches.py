@@ -174,7 +174,7 @@ class TestAfterTheFirstFailure:
         done = each(lines, "--fail-fast", "--jobs", jobs)
         execution_id = only(project)
         assert done.returncode == 1
-        assert f"go on with it: go-ent resume {execution_id} < LINES".encode() in done.stderr
+        assert f"to resume: go-ent resume {execution_id} < LINES".encode() in done.stderr
         done = resume(execution_id, lines)
         assert (done.returncode, done.stdout.split()) == (1, [b"1", b"1", b"1"])
         assert b"stdin ended" not in done.stderr

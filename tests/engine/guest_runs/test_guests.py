@@ -369,7 +369,7 @@ class TestDivergence:
 
         done, told = live(project, box, world, again)
         there = "is version 2" if since == "changed" else "is no tool now"
-        assert (done.result, told) == ("boom b", [f"twice was version 1, and {there}: it goes on with version 1"])
+        assert (done.result, told) == ("boom b", [f"twice was version 1, and {there}: it continues with version 1"])
         assert world.done == ["a", "danger b"]
 
     def test_a_step_of_a_graph_does_too(self, project: Path, box: Sandbox) -> None:
@@ -390,7 +390,7 @@ class TestDivergence:
 
         assert live(project, box, world, again) == "boom b"
         told = [event.text for event in events if event.kind == "warning"]
-        assert told == ["twice was version 1, and is version 2: it goes on with version 1"]
+        assert told == ["twice was version 1, and is version 2: it continues with version 1"]
 
     def test_code_that_failed_by_its_own_doing_and_sessions_are_over(self, project: Path, box: Sandbox) -> None:
         failed = begin(project, box, World(), code="1 / 0")
@@ -761,7 +761,10 @@ class TestChangedTools:
             return done, [change.text for change in changes]
 
         done, told = live(project, box, world, again)
-        assert (done.result, told) == ("boom x", [f"{name} was version 1, and is version 2: it goes on with version 1"])
+        assert (done.result, told) == (
+            "boom x",
+            [f"{name} was version 1, and is version 2: it continues with version 1"],
+        )
         assert world.done == ["out", "in", "danger x"]
 
 

@@ -469,7 +469,7 @@ def test_a_client_with_a_token_has_its_own_grants_sessions_and_executions(projec
 
         async def as_client() -> None:
             callers.become(narrow)
-            async with Client(make_server(engine._open_composer(), engine)) as other:
+            async with Client(make_server(engine.open_composer(), engine)) as other:
                 failed, said = await say(other, "code_execute", code="await tools.double(n=1)")
                 assert failed
                 assert "not granted" in said["error"]

@@ -265,7 +265,7 @@ def test_a_client_that_may_not_decide_is_not_asked(project: Path, box: Sandbox, 
         async def as_client() -> None:
             callers.become(callers.Caller("ci", allow=("*",), may_run_agents=False))
             async with Client(
-                make_server(engine._open_composer(), engine), mode=mode, elicitation_handler=person
+                make_server(engine.open_composer(), engine), mode=mode, elicitation_handler=person
             ) as other:
                 _, said = await say(other, "code_execute", code=CODE)
                 assert (said["status"], person.asked, dropped) == ("paused", [], [])
@@ -384,7 +384,7 @@ def test_what_does_not_fit_the_budget_is_asked_about(project: Path, box: Sandbox
                 assert "it goes on because that was allowed" in " ".join(said["observations"])
             else:
                 assert "the budget of the day" in said["error"]
-                assert said["hint"] == "engine_resume goes on with what it has not finished"
+                assert said["hint"] == "call engine_resume to continue"
 
     serve(project, box, work, person, runner, mode=mode, config={"budget": {"day": {"usd": 1.0}}})
 
@@ -426,6 +426,6 @@ def test_who_does_not_wait_is_not_asked(project: Path, box: Sandbox, mode: Mode)
         _, said = await say(client, "engine_execute", task="x", budget={"usd": 0.9}, wait=False)
         result = await engine.wait(said["execution_id"])
         assert (result.status, person.asked) == ("COMPLETE", [])
-        assert "it goes on with this warning" in " ".join(result.observations)
+        assert "it continues with this warning" in " ".join(result.observations)
 
     serve(project, box, work, person, runner, mode=mode, config={"budget": {"day": {"usd": 1.0}}})

@@ -89,7 +89,7 @@ class TestServing:
     def test_it_says_where_it_listens_and_who_may_call(self, served: Served) -> None:
         assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]*/mcp", served.url)
         assert (
-            f"serving {served.project} to who has a token: that of --token-env, narrow, wide, poor"
+            f"serving {served.project} to clients with a token: that of --token-env, narrow, wide, poor"
             in served.log.read_text()
         )
 

@@ -73,7 +73,7 @@ def test_stubs_of_the_granted_tools(project: Path, box: Sandbox, mode: Mode) -> 
 
         async def as_client() -> None:
             callers.become(callers.Caller("ci", allow=()))
-            async with Client(make_server(engine._open_composer(), engine), mode=mode) as other:
+            async with Client(make_server(engine.open_composer(), engine), mode=mode) as other:
                 assert await read(other, "go-ent://stubs") == "# no tool is granted here\n"
 
         await asyncio.create_task(as_client())
@@ -124,7 +124,7 @@ def test_executions_and_their_logs(project: Path, box: Sandbox, mode: Mode) -> N
 
         async def as_client() -> None:
             callers.become(callers.Caller("ci", allow=("*",)))
-            async with Client(make_server(engine._open_composer(), engine), mode=mode) as other:
+            async with Client(make_server(engine.open_composer(), engine), mode=mode) as other:
                 assert json.loads(await read(other, "go-ent://executions")) == []
                 with pytest.raises(MCPError, match="there is no execution"):
                     await other.read_resource(f"go-ent://executions/{said['execution_id']}/log")

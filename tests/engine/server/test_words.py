@@ -78,7 +78,7 @@ def test_a_tool_that_has_changed_is_said_to_go_on_as_it_was(project: Path, box: 
         slow.open.set()
         failed, run = await say(client, "engine_resume", execution_id=found, unfinished=["retry"])
         assert (failed, run["result"]) == (False, 10)
-        assert run["changed"] == ["pauses was version 1, and is version 2: it goes on with version 1"]
+        assert run["changed"] == ["pauses was version 1, and is version 2: it continues with version 1"]
 
     serve(project, box, work)
 
@@ -109,7 +109,7 @@ def test_what_to_do_where_something_has_changed_that_may_not_matter(project: Pat
         found, _ = await interrupted(client, engine, slow, "code_execute", code="await tools.slow(n=1)")
         with pytest.raises(ExecutionConflict, match="anyway=True") as refused:
             refuse(await engine.status(found), [Changed("slow is not granted any more", "refused")], anyway=False)
-        assert no_commands(refused.value.told(in_tools)).endswith("engine_resume with anyway true goes on all the same")
+        assert no_commands(refused.value.told(in_tools)).endswith("engine_resume with anyway true continues anyway")
 
     serve(project, box, work)
 

@@ -14,7 +14,7 @@ import pytest
 from go_ent.composer.project.files import locked
 from go_ent.engine.budget.ledger import Ledger
 from go_ent.engine.engine import Engine
-from go_ent.engine.setup.doctor import Check, _shut_in, examine, machine, recorded, settings
+from go_ent.engine.setup.doctor import Check, examine, machine, recorded, settings, shut_in
 from go_ent.sandbox import Wall
 from tests.engine.cli.test_run import Shell, shell
 
@@ -79,7 +79,7 @@ class TestTheSandbox:
         ("lacking", "fix"), [("landlock", "kernel of 5.13"), ("seccomp", "seccomp(2)"), ("limits", "giving up rights")]
     )
     def test_a_wall_that_does_not_stand_is_told_with_a_hint(self, lacking: str, fix: str) -> None:
-        found = _shut_in([Wall("no new privileges", True), Wall(lacking, False, "Function not implemented")])
+        found = shut_in([Wall("no new privileges", True), Wall(lacking, False, "Function not implemented")])
         assert (found.ok, found.needed) == (False, False)
         assert found.said == f"run without {lacking} (Function not implemented); in force: no new privileges"
         assert fix in (found.fix or "")

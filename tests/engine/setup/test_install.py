@@ -123,7 +123,7 @@ class TestAsking:
         done = desk.install()
         assert done.returncode == 1
         assert b'+    "go-ent": {' in done.stdout
-        assert done.stderr == b"nothing was changed: there is nobody to ask, and --yes was not said\n"
+        assert done.stderr == b"nothing was changed: pass --yes to skip the question\n"
         assert not desk.file.exists()
 
     def test_a_dry_run_shows_and_writes_nothing(self, desk: Desk) -> None:

@@ -174,7 +174,7 @@ def steps(*names: str, wait: str | None = None) -> list[WorkflowStep]:
 
 
 def advance(workflows: Workflows, agent: Agent, name: str = "w", stop: asyncio.Event | None = None) -> WorkflowState:
-    return asyncio.run(workflows.advance(name, agent.at(workflows._project), stop=stop))
+    return asyncio.run(workflows.advance(name, agent.at(workflows.project), stop=stop))
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def workflows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workflows:
 
 
 def file_of(workflows: Workflows, name: str = "w") -> Path:
-    return workflows._project / ".go-ent" / "workflows" / f"{name}.json"
+    return workflows.project / ".go-ent" / "workflows" / f"{name}.json"
 
 
 class TestAdvance:
@@ -314,7 +314,7 @@ class TestGoingOn:
     def test_what_completed_without_being_recorded_is_taken_as_it_is(self, workflows: Workflows) -> None:
         left = self.interrupted(workflows, run(status="interrupted"))
         assert left.under_way is not None
-        asyncio.run(Agent(lambda *_: result("whole")).at(workflows._project).resume(left.under_way))
+        asyncio.run(Agent(lambda *_: result("whole")).at(workflows.project).resume(left.under_way))
         again = Agent()
         ended = advance(workflows, again)
         assert (ended.status, ended.outputs, again.done, again.resumed) == ("completed", {"a": "whole"}, [], [])
@@ -323,7 +323,7 @@ class TestGoingOn:
     def test_what_is_gone_is_begun_anew(self, workflows: Workflows) -> None:
         left = self.interrupted(workflows, run(status="interrupted"))
         assert left.under_way is not None
-        shutil.rmtree(workflows._project / ".go-ent" / "executions" / left.under_way)
+        shutil.rmtree(workflows.project / ".go-ent" / "executions" / left.under_way)
         again = Agent()
         assert advance(workflows, again).status == "completed"
         assert (again.done, again.resumed) == (["a"], [])
@@ -332,7 +332,7 @@ class TestGoingOn:
         left = self.interrupted(workflows, run(status="interrupted"))
         assert left.under_way is not None
         agent = Agent()
-        with ExecutionStore(workflows._project).hold(left.under_way), pytest.raises(ExecutionConflict, match="process"):
+        with ExecutionStore(workflows.project).hold(left.under_way), pytest.raises(ExecutionConflict, match="process"):
             advance(workflows, agent)
         assert (workflows.get("w").under_way, agent.done) == (left.under_way, [])
         assert advance(workflows, agent).status == "completed"
@@ -399,13 +399,13 @@ class TestFailure:
         begun = asyncio.Event()
 
         async def main() -> WorkflowState:
-            task = asyncio.create_task(workflows.advance("w", Slow().at(workflows._project)))
+            task = asyncio.create_task(workflows.advance("w", Slow().at(workflows.project)))
             await begun.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert workflows.run_by("w") is None
-            return await workflows.advance("w", again.at(workflows._project))
+            return await workflows.advance("w", again.at(workflows.project))
 
         again = Agent()
         workflows.start("w", steps("a"))
@@ -487,7 +487,7 @@ class TestSeveralAtOnce:
         def approve() -> None:
             ready.wait()
             try:
-                said.append(Workflows(workflows._project).approve("w").status)
+                said.append(Workflows(workflows.project).approve("w").status)
             except ExecutionConflict as error:
                 said.append(str(error))
 
@@ -512,7 +512,7 @@ class TestSeveralAtOnce:
         self, workflows: Workflows
     ) -> None:
         def answer(task: Task, _: tuple[str, ...]) -> TaskResult:
-            Workflows(workflows._project).cancel("w")
+            Workflows(workflows.project).cancel("w")
             return result()
 
         agent = Agent(answer)
@@ -569,7 +569,7 @@ asyncio.run(Workflows(Path(".")).advance("w", Agent().at(Path("."))))
 
 
 def test_after_kill_9_the_execution_that_ran_is_resumed_and_no_other(workflows: Workflows) -> None:
-    project = workflows._project
+    project = workflows.project
     workflows.start("w", steps("a", "b", "c"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -689,7 +689,7 @@ class TestTrust:
     ) -> None:
         workflows.start("w", [WorkflowStep.model_validate({"id": "a", **step})])
         monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "another user"))
-        others, agent = Workflows(workflows._project), Agent()
+        others, agent = Workflows(workflows.project), Agent()
         with pytest.raises(Untrusted, match="go-ent trust"):
             advance(others, agent)
         assert agent.asked == []
@@ -705,7 +705,7 @@ class TestTrust:
         with pytest.raises(Untrusted):
             advance(workflows, Agent())
         path.write_bytes(mine)
-        assert advance(Workflows(workflows._project), Agent()).status == "completed"
+        assert advance(Workflows(workflows.project), Agent()).status == "completed"
 
 
 class TestDefinition:

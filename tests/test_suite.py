@@ -1,0 +1,87 @@
+"""Tests of the tests: they use what is public, but for a list that gets shorter, not longer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.support import ROOT
+
+# The private names of other modules that a file reaches: of go_ent, and of libraries.
+REACHED = {
+    "composer/catalogue/test_catalogue.py": "_index",
+    "composer/sources/test_mcp.py": "_bucket _died _left _link _not_before _tool_buckets _unwrapped",
+    "engine/context/test_counting.py": "_load _usable",
+    "engine/executions/test_checkpoints.py": "_journal",
+    "engine/executions/test_crashes.py": "_forget_unborn",
+    "engine/processes/test_child.py": "_Lines _send",
+    "engine/prompts/test_chunker.py": "_load _usable",
+    "faults/test_clock.py": "_last",
+    "fuzz/wires.py": "_json _object",
+    "sandbox/test_sharing.py": "_flights",
+    "security/test_composer.py": "_cache _known _seen",
+    "security/test_forged_code.py": "_closers _codes _zygotes",
+    "security/test_hardening.py": "_all _berths _flights",
+    "security/test_named_tools.py": "_mcp_server",
+    "security/test_runner_injection.py": "_config _environment _prompt",
+    "security/test_secrets.py": "_environment _own _scrub",
+    "security/test_untrusted.py": "_run",
+    "test_adapters.py": "_admit_session _bindings _ffi _mcp_server _session_owners",
+}
+
+
+def files() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        name = path.relative_to(ROOT / "tests").as_posix()
+        if not name.startswith("sandbox/corpus/"):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def reached(tree: ast.Module) -> set[str]:
+    """The private names that a module imports, reads from what is not itself, or replaces by their name."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            found |= {alias.name for alias in node.names}
+            found |= set((node.module or "").split("."))
+        elif isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            texts = [one.value for one in node.args[:2] if isinstance(one, ast.Constant)]
+            found |= {text.rpartition(".")[2] for text in texts if isinstance(text, str)}
+    return {name for name in found if _is_private(name)} - set(own(tree)) - {"_exit"}  # os._exit is documented
+
+
+def own(tree: ast.Module) -> Iterator[str]:
+    """The names that a module defines itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def test_private_names_are_reached_by_those_who_are_listed() -> None:
+    found = {name: " ".join(sorted(names)) for name, tree in files() if (names := reached(tree))}
+    assert found == REACHED
+
+
+def test_each_way_to_reach_one_is_seen() -> None:
+    for code in (
+        "from go_ent.engine.x import _y",
+        "from go_ent._x import y",
+        "box._pool.close()",
+        "box._pool = None",
+        "monkeypatch.setattr(box, '_pool', None)",
+        "monkeypatch.setattr('go_ent.sandbox._pool', None)",
+    ):
+        assert reached(ast.parse(code)), code
+    assert not reached(
+        ast.parse("class A:\n    def __init__(self): self._x = os._exit\n    def f(self, b): return b._x")
+    )
