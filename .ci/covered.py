@@ -13,8 +13,9 @@ PAGE = ROOT / "docs" / "coverage.md"
 HEAD = """# Coverage
 
 Statements and branches that `make test` and `make test-more` take, with the processes that they start; made by
-`make coverage`. Not in it: `sandbox/guest/`, which runs inside the image, and worker processes, which have no
-environment and may write no file; what runs in a worker is counted where a test runs a guest in a thread.
+`make coverage`. Not in it: `sandbox/guest/`, which runs inside the image; worker processes, which have no environment
+and may write no file, so that their code counts only where a test runs it in its own process; and processes that a test
+kills.
 
 | | statements | taken | branches | taken | both |
 |---|---:|---:|---:|---:|---:|

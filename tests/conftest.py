@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
@@ -99,8 +101,13 @@ def pytest_configure(config: pytest.Config) -> None:
     Sandbox._remade = "the tests ask for it" if config.getoption("--remake-guests") else ""
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Nothing outlives the tests, whatever they have left: but for the processes that run the other tests."""
     forked.end()
+    if hasattr(session.config, "workerinput") or not session.config.getoption("numprocesses", None):
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -124,7 +125,9 @@ def _until_forked(requests: socket.socket) -> dict[str, Any]:
                 status.close()
                 continue
             data, handles, _, _ = socket.recv_fds(requests, MOST, 4)
-            if not data:
+            if not data:  # the tests are over
+                for pid, _ in running.values():
+                    os.kill(pid, signal.SIGKILL)
                 raise SystemExit
             request: dict[str, Any] = json.loads(data)
             *streams, told = handles

@@ -138,13 +138,12 @@ class TestExec:
 
     def test_ctrl_c_interrupts(self) -> None:
         code = "print('started')\nwhile True: pass"
-        process = Forked("exec", "-c", code, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        until = time.monotonic() + 60
-        while not busy(process.pid):
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        with Forked("exec", "-c", code, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            until = time.monotonic() + 60
+            while not busy(process.pid) and time.monotonic() < until:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
         assert process.returncode == 130
         assert out == b"started\n"
         assert b"interrupted; it was not on record: go-ent init" in err

@@ -121,16 +121,16 @@ def test_a_mark_from_outside(project: Path) -> None:
 def test_ctrl_c_tells_how_to_go_on(project: Path) -> None:
     code = "print('begun')\ncheckpoint('on')\nwhile not stop:\n    pass\n'never'"
     env = {**os.environ, "GO_ENT_DATA": str(user_data())}
-    running = Forked("exec", "-c", code, "--input", '{"stop": []}', cwd=project, env=env, stdout=-1, stderr=-1)
-    while running.poll() is None and not any(
-        b'"checkpoint"' in file.read_bytes() for file in project.rglob("journal.jsonl")
-    ):
-        time.sleep(0.01)
-    assert (
-        b"checkpoint outside" in go_ent("checkpoint", ids()[0], "--label", "outside").stdout
-    )  # the process that has it makes it
-    running.send_signal(signal.SIGINT)
-    said, problem = running.communicate(timeout=60)
+    command = ("exec", "-c", code, "--input", '{"stop": []}')
+    with Forked(*command, cwd=project, env=env, stdout=-1, stderr=-1) as running:
+        while running.poll() is None and not any(
+            b'"checkpoint"' in file.read_bytes() for file in project.rglob("journal.jsonl")
+        ):
+            time.sleep(0.01)
+        marked = go_ent("checkpoint", ids()[0], "--label", "outside")
+        running.send_signal(signal.SIGINT)
+        said, problem = running.communicate(timeout=60)
+    assert b"checkpoint outside" in marked.stdout  # the process that has it makes it
     assert (running.returncode, said) == (130, b"begun\n")
     (execution,) = ids("--status", "interrupted")
     assert f"to resume: go-ent resume {execution}".encode() in problem
