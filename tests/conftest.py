@@ -20,13 +20,15 @@ from tests.support.skips import pytest_make_collect_report, pytest_runtest_maker
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Programs that tests start obey SIGINT and SIGHUP. `make test &` and `nohup` have them ignored, which children
     inherit: each that is interrupted would be waited for until the next, stronger signal.
     """
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
+    Sandbox._compare = config.getoption("--compare-memory")
+    Sandbox._remade = "the tests ask for it" if config.getoption("--remake-guests") else ""
 
 
 def add(a: int, b: int) -> int:
@@ -94,11 +96,6 @@ TOOLS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--compare-memory", action="store_true", help="compare all of a guest's memory after each run")
     parser.addoption("--remake-guests", action="store_true", help="make guests anew instead of resetting them")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    Sandbox._compare = config.getoption("--compare-memory")
-    Sandbox._remade = "the tests ask for it" if config.getoption("--remake-guests") else ""
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

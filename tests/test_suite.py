@@ -9,6 +9,7 @@ from tests.support import ROOT
 
 # The private names of other modules that a file reaches: of go_ent, and of libraries.
 REACHED = {
+    "conftest.py": "_compare _remade",
     "composer/catalogue/test_catalogue.py": "_index",
     "composer/sources/test_mcp.py": "_bucket _died _left _link _not_before _tool_buckets _unwrapped",
     "engine/context/test_counting.py": "_load _usable",
@@ -18,10 +19,13 @@ REACHED = {
     "engine/prompts/test_chunker.py": "_load _usable",
     "faults/test_clock.py": "_last",
     "fuzz/wires.py": "_json _object",
+    "sandbox/test_pool.py": "_all _background _flights _loop _pools _retire _zygotes",
+    "sandbox/test_reset.py": "_all _globals _loop _pools",
     "sandbox/test_sharing.py": "_flights",
+    "sandbox/test_workers.py": "_zygotes",
     "security/test_composer.py": "_cache _known _seen",
-    "security/test_forged_code.py": "_closers _codes _zygotes",
-    "security/test_hardening.py": "_all _berths _flights",
+    "security/test_forged_code.py": "_codes _zygotes",
+    "security/test_hardening.py": "_all _flights _pools",
     "security/test_named_tools.py": "_mcp_server",
     "security/test_runner_injection.py": "_config _environment _prompt",
     "security/test_secrets.py": "_environment _own _scrub",

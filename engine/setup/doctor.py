@@ -417,7 +417,7 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
             *checks,
             Check("sandbox", False, f"code does not run: {why}", "go-ent image prune --all; go-ent image build"),
         ]
-    guests = f"guests are made anew for each run: {remade}" if remade else "guests are reset between runs"
+    guests = f"each run gets a new guest: {remade}" if remade else "guests are reset between runs"
     said = f"Python {run.result}, ran code in {took:.0f} ms; {guests}"
     return [*checks, Check("sandbox", True, said), shut_in(walls)]
 

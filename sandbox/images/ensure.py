@@ -102,7 +102,7 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
         proof = beside.submit(problem_of, bytes(snapshot))
         artefact = Image(folder, key, digest, packages, 0, built, "").artefact("plain", progress)
     if proof.result():
-        log.warning("guests of image %s are made anew for each run: %s", digest, proof.result())
+        log.warning("each run of image %s gets a new guest, which is slow: %s", digest, proof.result())
     record = {
         "key": key,
         "digest": digest,
