@@ -101,13 +101,13 @@ class ExecutionStore:
         process that has it.
         """
         folder = self._there(execution_id)
+        old = _asked(folder)
         claim = _claim(folder).take()
         journal = self._journal(folder)
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(
-                    folder / INTERRUPT_FILE
-                )  # meant for who had it before; what comes from now on is meant for us
+            if old is not None and _asked(folder) == old:  # meant for who had it before; a later one is meant for us
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(folder / INTERRUPT_FILE)
             building, mark = _Building(folder), self.index.kept(execution_id)
             try:
                 changed = mark is not None and is_changed(journal.path, mark)
@@ -378,6 +378,15 @@ def _wait(until: float, execution_id: str) -> None:
 def owner(folder: Path) -> int | None:
     """The process that owns an execution, if one lives."""
     return held_by(folder / LOCK_FILE)
+
+
+def _asked(folder: Path) -> tuple[int, int] | None:
+    """The request to stop that there is, as something that no later one is."""
+    try:
+        found = os.stat(folder / INTERRUPT_FILE, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 def _claim(folder: Path) -> Claim:

@@ -28,6 +28,7 @@ from go_ent.engine.executions.state import (
     unpack,
 )
 from go_ent.engine.executions.store import STATE_FILE, ExecutionStore
+from go_ent.engine.storage.claims import Claim
 
 
 def fresh(**changes: Any) -> ExecutionState:
@@ -178,6 +179,25 @@ class TestStore:
         assert store.load(execution_id).status == "interrupted"
         with store.hold(execution_id) as held:
             assert held.state.results["a"].ok
+
+    def test_a_request_to_stop_is_for_who_has_it_then(
+        self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with store.create(fresh()) as held:
+            held.move("running")
+            assert store.ask_to_interrupt(held.id) is None
+        with store.hold(held.id) as again:
+            assert not again.interrupt_requested(), "that was for who had it before"
+        take = Claim.take
+
+        def taken(claim: Claim) -> Claim:
+            found = take(claim)
+            assert store.ask_to_interrupt(held.id) is None
+            return found
+
+        monkeypatch.setattr(Claim, "take", taken)
+        with store.hold(held.id) as asked:
+            assert asked.interrupt_requested()
 
     def test_an_id_is_found_by_its_beginning(self, store: ExecutionStore) -> None:
         with store.create(fresh()) as first, store.create(fresh(id="ffffffff" + new_id()[8:])) as second:
