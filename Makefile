@@ -33,8 +33,10 @@ demo: image  ## a composed example in the sandbox: result, usage, and a refused 
 test: image  ## the everyday suite, in four processes
 	$(PYTEST) $(SPREAD) -m "not long and not real and not more"
 
-test-more: image  ## repeats of it in a dearer way: the older protocol, more crash points, the commands of the guides
+test-more: image  ## repeats in a dearer way: the older protocol, crash points, the guides; guests compared after each run, guests made anew
 	$(PYTEST) $(SPREAD) -m "more and not long and not real"
+	$(PYTEST) $(SPREAD) -m "not long and not real and not more" --compare-memory tests/sandbox tests/security
+	$(PYTEST) $(SPREAD) -m "not long and not real and not more" --remake-guests tests/sandbox --ignore tests/sandbox/test_reset.py
 
 test-long: image  ## the long tests: soak, clean installs, package images
 	$(BIN)/python -m pytest -q -m long --timeout 1200

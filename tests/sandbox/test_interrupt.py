@@ -18,6 +18,8 @@ PLACES = {
     **WAITS,
     "blocking tool": "await tools.nap(1.5)",
     "queue": "import queue\nqueue.Queue().get(timeout=1000)",
+    "query": "import sqlite3\nsqlite3.connect(':memory:').execute("
+    "'WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c').fetchone()",
 }
 del PLACES["digits"]
 
