@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from go_ent.sandbox.errors import ImageError
+from go_ent.sandbox.images.wasm_binary import COMPONENT, CORE_MODULE, DATA, number, sections
 
 # These two as in the guest, where the mark is spelt backwards.
 MARK = b"census of the snapshot: here is everyone"
@@ -22,8 +23,7 @@ IMMORTAL = 5 << 28
 # More than any count, less than any address of the heap: what is free holds the address of the next free block here.
 LARGEST_COUNT = 100_000
 
-CORE_MODULE, COMPONENT, DATA = 1, 4, 11
-I32_CONST, END = 0x41, 0x0B
+I32_CONST = 0x41
 
 
 class Segment(NamedTuple):
@@ -110,42 +110,22 @@ def make_immortal(component: bytearray) -> int:
 
 def _segments(data: bytearray, start: int, end: int) -> Iterator[Segment]:
     """The data segments of a component's, or core module's, modules."""
-    at = start + 8
-    while at < end:
-        kind = data[at]
-        size, at = _number(data, at + 1)
+    for kind, at, stop in sections(data, start, end):
         if kind == CORE_MODULE:
-            yield from _module_segments(data, at, at + size)
+            yield from _module_segments(data, at, stop)
         elif kind == COMPONENT:
-            yield from _segments(data, at, at + size)
-        at += size
+            yield from _segments(data, at, stop)
 
 
 def _module_segments(data: bytearray, start: int, end: int) -> Iterator[Segment]:
-    at = start + 8
-    while at < end:
-        kind = data[at]
-        size, at = _number(data, at + 1)
+    for kind, at, _ in sections(data, start, end):
         if kind == DATA:
-            count, place = _number(data, at)
+            count, place = number(data, at)
             for _ in range(count):
-                flags, place = _number(data, place)
+                flags, place = number(data, place)
                 if flags != 0 or data[place] != I32_CONST:
                     raise ImageError("the image's memory isn't laid out as expected: a newer componentize-py?")
-                address, place = _number(data, place + 1)
-                length, place = _number(data, place + 1)
+                address, place = number(data, place + 1)  # signed there, and never negative
+                length, place = number(data, place + 1)
                 yield Segment(address, length, place)
                 place += length
-        at += size
-
-
-def _number(data: bytearray, at: int) -> tuple[int, int]:
-    """A LEB128 number and where it ends. Addresses are signed there, and never negative."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at

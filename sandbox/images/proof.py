@@ -19,8 +19,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-CUSTOM, CORE_MODULE, COMPONENT, CANON = 0, 1, 4, 8  # sections of a component
-IMPORT, MEMORY, GLOBAL, EXPORT, START, ELEMENT, CODE, TAG = 2, 5, 6, 7, 8, 9, 10, 13  # sections of a module
+from go_ent.sandbox.images.wasm_binary import (
+    CANON,
+    CODE,
+    COMPONENT,
+    CORE_MODULE,
+    ELEMENT,
+    EXPORT,
+    GLOBAL,
+    IMPORT,
+    MEMORY,
+    START,
+    TAG,
+    number,
+    sections,
+)
+
 FUNCTION, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND = range(4)
 STACK_POINTER = "env.__stack_pointer"
 ADAPTER = {"cabi_import_realloc", "cabi_export_realloc", "reset_adapter_state"}
@@ -86,7 +100,7 @@ def globals_of(component: bytes) -> tuple[tuple[int, ...], ...]:
 def core_modules(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
     """Where the core modules of a component, and of those inside it, start and end. Checks what makes handles."""
     end = len(data) if end is None else end
-    for kind, start, stop in _sections(data, at, end):
+    for kind, start, stop in sections(data, at, end):
         if kind == CORE_MODULE:
             yield start, stop
         elif kind == COMPONENT:
@@ -95,36 +109,25 @@ def core_modules(data: bytes, at: int = 0, end: int | None = None) -> Iterator[t
             _check_canon(data, start, stop)
 
 
-def _sections(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    at += 8
-    while at < end:
-        kind = data[at]
-        size, at = _number(data, at + 1)
-        if at + size > end:
-            raise Broken("a section is longer than what it is in")
-        yield kind, at, at + size
-        at += size
-
-
 def _check_canon(data: bytes, at: int, end: int) -> None:
     """Lifting, lowering and dropping; nothing that makes or looks into a handle."""
-    count, at = _number(data, at)
+    count, at = number(data, at)
     for _ in range(count):
         kind = data[at]
         if kind in (0x00, 0x01):  # lift, lower: the function, its options, and of a lifted one the type
-            _, at = _number(data, at + 2)
-            options, at = _number(data, at)
+            _, at = number(data, at + 2)
+            options, at = number(data, at)
             for _ in range(options):
                 option = data[at]
                 at += 1
                 if 0x03 <= option <= 0x05:  # memory, realloc, post-return
-                    _, at = _number(data, at)
+                    _, at = number(data, at)
                 elif option > 0x02:
                     raise Broken(f"an option {option:#x} of a function is not known")
             if kind == 0x00:
-                _, at = _number(data, at)
+                _, at = number(data, at)
         elif kind == 0x03:
-            _, at = _number(data, at + 1)
+            _, at = number(data, at + 1)
         else:
             raise Broken(f"it has a built-in {kind:#x}, which may make handles")
     if at != end:
@@ -134,17 +137,17 @@ def _check_canon(data: bytes, at: int, end: int) -> None:
 def read_module(data: bytes, start: int, end: int, *, code: bool = True) -> CoreModule:
     """Decode a core module; with *code*, every instruction of it. Raises `Broken`."""
     module = CoreModule()
-    for kind, at, stop in _sections(data, start, end):
+    for kind, at, stop in sections(data, start, end):
         if kind == IMPORT:
             _read_imports(module, data, at)
         elif kind == MEMORY:
-            module.memories = _number(data, at)[0]
+            module.memories = number(data, at)[0]
         elif kind == GLOBAL:
             _read_globals(module, data, at)
         elif kind == EXPORT:
             _read_exports(module, data, at)
         elif kind == START:
-            module.exported["the start"] = _number(data, at)[0]
+            module.exported["the start"] = number(data, at)[0]
         elif kind == ELEMENT:
             _read_elements(module, data, at, stop)
         elif kind == TAG:
@@ -155,20 +158,20 @@ def read_module(data: bytes, start: int, end: int, *, code: bool = True) -> Core
 
 
 def _read_imports(module: CoreModule, data: bytes, at: int) -> None:
-    count, at = _number(data, at)
+    count, at = number(data, at)
     for _ in range(count):
         place, at = _name(data, at)
         name, at = _name(data, at)
         kind = data[at]
         if kind == FUNCTION:
             module.imported_functions += 1
-            _, at = _number(data, at + 1)
+            _, at = number(data, at + 1)
         elif kind in (TABLE_KIND, MEMORY_KIND):
             at += 1 + (kind == TABLE_KIND)
             bounded = data[at] & 1
-            _, at = _number(data, at + 1)
+            _, at = number(data, at + 1)
             if bounded:
-                _, at = _number(data, at)
+                _, at = number(data, at)
         elif kind == GLOBAL_KIND:
             module.globals.append(f"{place}.{name}")
             at += 3
@@ -177,7 +180,7 @@ def _read_imports(module: CoreModule, data: bytes, at: int) -> None:
 
 
 def _read_globals(module: CoreModule, data: bytes, at: int) -> None:
-    count, at = _number(data, at)
+    count, at = number(data, at)
     for _ in range(count):
         mutable = bool(data[at + 1])
         start = CONSTANT.match(data, at + 2)
@@ -189,40 +192,40 @@ def _read_globals(module: CoreModule, data: bytes, at: int) -> None:
 
 
 def _read_exports(module: CoreModule, data: bytes, at: int) -> None:
-    count, at = _number(data, at)
+    count, at = number(data, at)
     for _ in range(count):
         name, at = _name(data, at)
         kind = data[at]
-        index, at = _number(data, at + 1)
+        index, at = number(data, at + 1)
         if kind == FUNCTION:
             module.exported[name] = index
 
 
 def _read_elements(module: CoreModule, data: bytes, at: int, end: int) -> None:
     """Active segments of plain functions, which is what compilers write."""
-    count, at = _number(data, at)
+    count, at = number(data, at)
     for _ in range(count):
-        flags, at = _number(data, at)
+        flags, at = number(data, at)
         if flags not in (0, 2):
             raise Broken(f"elements of kind {flags} are not known")
         if flags == 2:
-            _, at = _number(data, at)
+            _, at = number(data, at)
         if data[at] not in (0x23, 0x41):
             raise Broken("elements start at a place that is computed")
-        _, at = _number(data, at + 1)
+        _, at = number(data, at + 1)
         at += 1 + (flags == 2)  # the end of the place; the kind
-        functions, at = _number(data, at)
+        functions, at = number(data, at)
         for _ in range(functions):
-            index, at = _number(data, at)
+            index, at = number(data, at)
             module.in_tables.add(index)
     if at != end:
         raise Broken("a list of elements does not end where it should")
 
 
 def _read_code(module: CoreModule, data: bytes, at: int) -> None:
-    count, at = _number(data, at)
+    count, at = number(data, at)
     for index in range(module.imported_functions, module.imported_functions + count):
-        size, at = _number(data, at)
+        size, at = number(data, at)
         body = _after_locals(data, at), at + size
         module.bodies.append(body)
         for opcode, value in _instructions(data, *body, SAFE):
@@ -236,9 +239,9 @@ def _read_code(module: CoreModule, data: bytes, at: int) -> None:
 
 
 def _after_locals(data: bytes, at: int) -> int:
-    kinds, at = _number(data, at)
+    kinds, at = number(data, at)
     for _ in range(kinds):
-        _, at = _number(data, at)
+        _, at = number(data, at)
         at += 1
     return at
 
@@ -253,11 +256,11 @@ def _instructions(data: bytes, at: int, end: int, harmless: re.Pattern[bytes]) -
             return
         opcode = data[at]
         if opcode == BR_TABLE:
-            targets, at = _number(data, at + 1)
+            targets, at = number(data, at + 1)
             for _ in range(targets + 1):
-                _, at = _number(data, at)
+                _, at = number(data, at)
         elif opcode in (GLOBAL_SET, REF_FUNC, CALL_OP):
-            value, at = _number(data, at + 1)
+            value, at = number(data, at + 1)
             yield opcode, value
         else:
             raise Broken(f"an instruction {data[at : at + 2].hex()} may change more than memory")
@@ -278,22 +281,10 @@ def _check_globals(data: bytes, module: CoreModule) -> None:
 
 
 def _name(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _number(data, at)
+    size, at = number(data, at)
     return data[at : at + size].decode(), at + size
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A LEB128 number, as if it had no sign, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def _signed(number: bytes) -> int:
-    value, _ = _number(number, 0)
-    return value - (1 << 7 * len(number)) if number[-1] & 0x40 else value
+def _signed(text: bytes) -> int:
+    value, _ = number(text, 0)
+    return value - (1 << 7 * len(text)) if text[-1] & 0x40 else value
