@@ -116,12 +116,12 @@ class Snapshot:
         return self._pagemap
 
     def learn(self) -> None:
-        """Take the pages that are private now for those that most runs write to, and go back to the snapshot."""
+        """Take the pages that are private now for those that every run writes to, and go back to the snapshot."""
         self._hot = self._scan() or []
         self.give_back()
 
     def warm_up(self) -> None:
-        """Have the pages that most runs write to made private before a run, which then takes no faults for them."""
+        """Have the pages that every run writes to made private before a run, which then takes no faults for them."""
         for start, end in self._hot:
             _madvise(start, end - start, POPULATE_WRITE)
         self._know(self._hot)
