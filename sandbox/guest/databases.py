@@ -122,7 +122,7 @@ def _locate(name: str, uri: bool) -> tuple[str, Database | None]:
 
 
 def _authorize(action: int, first: str | None, second: str | None, schema: str | None, inner: str | None) -> int:
-    """No file is attached, and what only makes sense with files on a disk has no effect: nobody could be waited for."""
+    """No file is attached, and what only makes sense with files on a disk has no effect."""
     if action == sqlite3.SQLITE_ATTACH and first not in MEMORY:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_PRAGMA and first in ("busy_timeout", "temp_store", "max_page_count") and second:

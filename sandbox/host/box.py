@@ -449,6 +449,8 @@ class Sandbox:
     ) -> tuple[Landing, Broker | None]:
         loop = asyncio.get_running_loop()
         worker = session.take() if session is not None else None
+        if worker is None and job.again:  # the session was closed meanwhile
+            return Landing(End(reason="interrupted")), None
         if worker is None:
             found = pool.take()
             worker = await queued.wait_for(found, pool) if isinstance(found, asyncio.Future) else found

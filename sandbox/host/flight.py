@@ -205,7 +205,7 @@ class Flight:
             if self.over:
                 return
             self.reason = self.reason or "interrupted"
-        self._kill()
+            self._kill()
         self._end(Landing(End(reason="interrupted")))
 
     # -- what the worker says
@@ -317,7 +317,7 @@ class Flight:
             self._end(Landing(End(trap="died"), *(self._used or (0, 0))))
 
     def _end(self, landing: Landing) -> None:
-        """Let go of the worker. Under the lock, so that no deadline ends it after it was found well."""
+        """Let go of the worker. Under the lock, so that no deadline kills a worker that goes on to another run."""
         worker = self.worker
         with self.lock:
             if self.over:

@@ -11,7 +11,7 @@ log = logging.getLogger("go_ent.sandbox")
 
 @contextlib.contextmanager
 def apart(what: str) -> Iterator[None]:
-    """Whatever is raised within is the problem of one item: *what* could not be done with it is in the log."""
+    """Whatever is raised within is the problem of one item: it is logged as *what*, and goes no further."""
     try:
         yield
     except Exception:

@@ -24,7 +24,7 @@ class Pool:
     """Up to *most* workers; *warm* of them are kept even when idle. Thread-safe.
 
     Where some are warm, one more is made when the last idle one is taken, in a thread that *start* gives: the next run
-    finds it. What fails with one worker is that one's end.
+    finds it. An error with one worker ends that worker alone.
 
     Each of several callers is sure of some; those who wait are served by turns, and each one's runs in their order.
     """
@@ -77,9 +77,8 @@ class Pool:
                 wanted = not self._closed and len(self._all) < self.most
                 if wanted:
                     self._all.add(worker)
-            if wanted:
-                self.release(worker)
-            else:
+                    self._offer(worker)
+            if not wanted:
                 worker.close()
         self._growing = False
 
@@ -165,16 +164,20 @@ class Pool:
                 if replacement is None:
                     return
                 worker = replacement
-            worker.idle_since = self._used = time.monotonic()
-            while (turn := self._next()) is not None:
-                caller, (loop, future) = turn
-                self._hold(worker, caller)
-                if self._hand_over(loop, future, worker):
-                    return
-                del self._holders[worker]
-                self._shares.give(caller)
-            self._idle.append(worker)
-            self._retire_later()
+            self._offer(worker)
+
+    def _offer(self, worker: WorkerProcess) -> None:
+        """Under the lock: the worker is for whoever waits, or else idle."""
+        worker.idle_since = self._used = time.monotonic()
+        while (turn := self._next()) is not None:
+            caller, (loop, future) = turn
+            self._hold(worker, caller)
+            if self._hand_over(loop, future, worker):
+                return
+            del self._holders[worker]
+            self._shares.give(caller)
+        self._idle.append(worker)
+        self._retire_later()
 
     def _replacement(self) -> WorkerProcess | None:
         """A new worker for those who wait, or to be kept warm. One that can't be made is the first waiter's trouble."""
@@ -213,7 +216,7 @@ class Pool:
             self._retiring = watchdog.after(IDLE_S, self._retire)
 
     def _retire(self) -> None:
-        """Give up workers that have been idle for a while: their memory is others'."""
+        """End workers that have been idle for a while, to free their memory."""
         with self._lock:
             self._retiring = None
             now = time.monotonic()

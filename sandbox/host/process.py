@@ -85,7 +85,12 @@ class WorkerProcess:
                 self._out += map(memoryview, pieces)
                 if not self._draining:
                     self._draining = True
-                    self.threads.start(self._drain)
+                    try:
+                        self.threads.start(self._drain)
+                    except RuntimeError:  # there can be no more threads: whoever reads hears that it is gone
+                        self._draining = False
+                        self._out.clear()
+                        self.kill()
 
     def _drain(self) -> None:
         """In a thread: send what is left over, as the worker takes it."""
@@ -163,8 +168,8 @@ class WorkerProcess:
                 self.sock.close()
 
     def take_in(self, data: bytes | None) -> None:
-        """Act on what was read, and on what is left of earlier: None is nothing new. Who has said nothing is gone, and
-        who does not speak our language is ended.
+        """Act on what was read, and on what is left of earlier; None: nothing new was. An empty read means that the
+        worker is gone; one that sends what is not our language is ended.
         """
         before, flight = time.thread_time_ns(), self.flight
         if data:
@@ -291,6 +296,6 @@ class WorkerProcess:
             else:
                 self.sock.close()
         os.close(self.output)
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-            self._pidfd = None
+        pidfd, self._pidfd = self._pidfd, None
+        if pidfd is not None:
+            os.close(pidfd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import logging
 import os
@@ -74,8 +75,8 @@ class Zygote:
                 try:
                     socket.send_fds(self._control, [b"W"], [sock.fileno(), output])
                     return
-                except OSError:
-                    if attempt == 2:
+                except OSError as error:
+                    if attempt == 2 or error.errno not in (errno.EPIPE, errno.ECONNRESET):  # else it is alive
                         raise
                     assert self._process is not None
                     self._process.kill()

@@ -4,9 +4,10 @@ A used guest is made fresh by restoring its memory (`worker/snapshot.py`). That 
 answered leaves nothing else behind. Four facts about the component's core modules say so:
 
 - no instruction changes a table, drops a segment or throws: tables, elements, data and exceptions stay as they are;
-- the only global that code sets is the stack pointer, which each function that returns has put back. Besides, two of
-  the WASI adapter's own are set when it starts, and nothing calls it; and dead code sets those of the dynamic linker;
-- there is one memory;
+- the only global that code sets is the stack pointer, which compiled code puts back before it returns to the host.
+  Besides, the WASI adapter sets two of its own until it has started, which it has; and dead code sets those of the
+  dynamic linker;
+- there is one memory, of one instance;
 - the component makes no handles of its own. (Those of WASI it never gets: `worker/machine.py` answers no import that
   hands one out.)
 
@@ -23,6 +24,7 @@ from go_ent.sandbox.images.wasm_binary import (
     CANON,
     CODE,
     COMPONENT,
+    CORE_INSTANCE,
     CORE_MODULE,
     ELEMENT,
     EXPORT,
@@ -38,6 +40,7 @@ from go_ent.sandbox.images.wasm_binary import (
 FUNCTION, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND = range(4)
 STACK_POINTER = "env.__stack_pointer"
 ADAPTER = {"cabi_import_realloc", "cabi_export_realloc", "reset_adapter_state"}
+STARTED = [0, 2]  # its state, which is not used any more, and that its stack is there
 
 _N = rb"[\x80-\xff]*+[\x00-\x7f]"  # a LEB128 number
 _HARMLESS = (
@@ -78,9 +81,10 @@ def problem_of(component: bytes) -> str:
     """The fact that does not hold for this component; "" if all do."""
     try:
         memories = 0
-        for start, end in core_modules(component):
+        instances = _instances(component)
+        for index, (start, end) in enumerate(core_modules(component)):
             module = read_module(component, start, end)
-            memories += module.memories
+            memories += module.memories * instances.count(index)
             _check_globals(component, module)
         if memories != 1:
             raise Broken(f"it has {memories} memories")
@@ -107,6 +111,34 @@ def core_modules(data: bytes, at: int = 0, end: int | None = None) -> Iterator[t
             yield from core_modules(data, start, stop)
         elif kind == CANON:
             _check_canon(data, start, stop)
+
+
+def _instances(data: bytes) -> list[int]:
+    """The core modules that the component instantiates, by their numbers, as often as it does. One inside another is
+    not understood.
+    """
+    found: list[int] = []
+    for kind, start, end in sections(data, 0, len(data)):
+        if kind == COMPONENT and any(core_modules(data, start, end)):
+            raise Broken("a component inside it has modules")
+        if kind == CORE_INSTANCE:
+            found += _instantiated(data, start)
+    return found
+
+
+def _instantiated(data: bytes, at: int) -> Iterator[int]:
+    count, at = number(data, at)
+    for _ in range(count):
+        how = data[at]
+        entries, at = number(data, at + 1)
+        if how == 0x00:  # of a module, with arguments
+            yield entries
+            entries, at = number(data, at)
+        elif how != 0x01:  # of exports
+            raise Broken(f"an instance of kind {how:#x} is not known")
+        for _ in range(entries):
+            _, at = _name(data, at)
+            _, at = number(data, at + 1)
 
 
 def _check_canon(data: bytes, at: int, end: int) -> None:
@@ -267,8 +299,8 @@ def _instructions(data: bytes, at: int, end: int, harmless: re.Pattern[bytes]) -
 
 
 def _check_globals(data: bytes, module: CoreModule) -> None:
-    if module.exported.keys() == ADAPTER and not module.in_tables:
-        return  # what it sets it sets when it starts
+    if module.exported.keys() == ADAPTER and not module.in_tables and module.values[1:] == STARTED:
+        return
     setters = {name: functions for name, functions in module.setters.items() if name != STACK_POINTER}
     if not setters:
         return

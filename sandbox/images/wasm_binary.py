@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-CORE_MODULE, COMPONENT, CANON = 1, 4, 8  # sections of a component
+CORE_MODULE, CORE_INSTANCE, COMPONENT, CANON = 1, 2, 4, 8  # sections of a component
 IMPORT, MEMORY, GLOBAL, EXPORT, START, ELEMENT, CODE, DATA, TAG = 2, 5, 6, 7, 8, 9, 10, 11, 13  # of a core module
 HEADER = 8  # a magic number, a version
 

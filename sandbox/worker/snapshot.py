@@ -14,17 +14,18 @@ import mmap
 import os
 import resource
 import struct
+from collections.abc import Iterator
 
 from go_ent.sandbox.worker.memory import SNAPSHOT, MemoryMeter
 
 # struct pm_scan_arg of Linux 6.7: size, flags, start, end, walk_end, vec, vec_len, max_pages, then four masks.
 _SCAN = struct.Struct("@12Q")
 PAGEMAP_SCAN = 0xC0606610
-_FILE, _PRESENT, _SWAPPED, _ZERO = 4, 8, 16, 32
+_FILE, _PRESENT, _SWAPPED = 4, 8, 16
 POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, which the mmap module does not name
 PAGE = 4096
 MOST_REGIONS = 4096
-MOST_PAGES = 1024  # that stay private between runs; beyond it all are dropped
+MOST_PAGES = 1024  # that are given back one by one; beyond it all are dropped
 PIECE = 1 << 16
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -68,18 +69,21 @@ class Snapshot:
         self._pagemap = -1
         self._regions = (ctypes.c_uint64 * (3 * MOST_REGIONS))()
         self._scan_order = ctypes.create_string_buffer(_SCAN.size)
-        none_of = _FILE | _ZERO
-        masks = none_of, none_of, _PRESENT | _SWAPPED, 0
+        masks = _FILE, _FILE, _PRESENT | _SWAPPED, 0
         at = ctypes.addressof(self._regions)
         _SCAN.pack_into(self._scan_order, 0, _SCAN.size, 0, self._first, self._end, 0, at, MOST_REGIONS, 0, *masks)
         self._hot: Regions = []
-        self._copies: list[tuple[memoryview, memoryview]] = []  # the private pages, and what was there
+        self._copies: list[tuple[memoryview, memoryview]] = []  # the hot pages, and what was there
         try:
             self.open()
             if self._scan() is None:
                 raise Unsupported("the kernel has no PAGEMAP_SCAN")
             self._pristine = self._take()
-        except OSError as error:  # a kernel, or a container, that does not allow it
+        except (OSError, Unsupported) as error:  # a kernel, or a container, that does not allow it
+            if self._pagemap >= 0:
+                os.close(self._pagemap)
+            if isinstance(error, Unsupported):
+                raise
             raise Unsupported(f"its pages can't be listed or copied: {error.strerror}") from None
         self._before, self._now = self._view(self._pristine), self._view(self._first)
 
@@ -116,19 +120,15 @@ class Snapshot:
         return self._pagemap
 
     def learn(self) -> None:
-        """Take the pages that are private now for those that every run writes to, and go back to the snapshot."""
+        """Take the pages that are private now for those that most runs write to, and go back to the snapshot."""
         self._hot = self._scan() or []
         self.give_back()
 
     def warm_up(self) -> None:
-        """Have the pages that every run writes to made private before a run, which then takes no faults for them."""
+        """Have the pages that most runs write to made private before a run, which then takes no faults for them."""
         for start, end in self._hot:
             _madvise(start, end - start, POPULATE_WRITE)
-        self._know(self._hot)
-
-    def _know(self, private: Regions) -> None:
-        """Remember which pages are private. Slices are made once, and copied from in many resets."""
-        spans = [slice(start - self._first, end - self._first) for start, end in private]
+        spans = [slice(start - self._first, end - self._first) for start, end in self._hot]
         self._copies = [(self._now[span], self._before[span]) for span in spans]
 
     @property
@@ -137,16 +137,35 @@ class Snapshot:
         return self._end - self._first
 
     def restore(self, *, unmoved: bool) -> None:
-        """Make the memory that of the snapshot. *unmoved*: the run has taken no page fault."""
-        if not unmoved:
+        """Make the memory that of the snapshot. *unmoved*: the run has taken no page fault.
+
+        The hot pages are private then, and no others: which ones the run wrote to is not to be read from the time that
+        the next run takes for them.
+        """
+        if not unmoved or not self._copies:
             private = self._scan()
-            if private is None or sum(end - start for start, end in private) > MOST_PAGES * PAGE:
+            if private is None or sum(end - start for start, end in private) > MOST_PAGES * PAGE or not self._copies:
                 self.give_back()
                 self.warm_up()
                 return
-            self._know(private)
+            for start, end in self._beyond_hot(private):
+                _drop(start, end - start)
         for page, before in self._copies:
             page[:] = before
+
+    def _beyond_hot(self, private: Regions) -> Iterator[tuple[int, int]]:
+        """What is private besides the hot pages, which always are."""
+        hot = iter([*self._hot, (self._end, self._end)])
+        first, last = next(hot)
+        for start, end in private:
+            at = start
+            while first < end:
+                if at < first:
+                    yield at, first
+                at = max(at, last)
+                first, last = next(hot)
+            if at < end:
+                yield at, end
 
     def difference(self) -> str:
         """Where the memory is not the snapshot's; "" if it is the same, all of it."""
@@ -160,8 +179,7 @@ class Snapshot:
 
     def give_back(self) -> None:
         """Give all private pages back to the system: what is left is the snapshot."""
-        if _madvise(self._first, self.size, mmap.MADV_DONTNEED):
-            raise OSError(ctypes.get_errno(), "the guest's memory can't be taken back")
+        _drop(self._first, self.size)
         self._copies = []
 
     def _scan(self) -> Regions | None:
@@ -171,3 +189,8 @@ class Snapshot:
             return None
         flat = self._regions[: 3 * count]
         return list(zip(flat[0::3], flat[1::3], strict=True))
+
+
+def _drop(start: int, size: int) -> None:
+    if _madvise(start, size, mmap.MADV_DONTNEED):
+        raise OSError(ctypes.get_errno(), "the guest's memory can't be taken back")

@@ -130,8 +130,8 @@ class Worker:
     def _run(self, payload: bytes) -> None:
         seed, size = payload[:SEED_BYTES], SEED_BYTES + 4 + int.from_bytes(payload[SEED_BYTES : SEED_BYTES + 4], "big")
         order = wire.decode_order(payload[SEED_BYTES + 4 : size])
-        if self.kept is not None and not order["again"]:
-            raise wire.Closed("a run of somebody else's in a session's worker")
+        if order["again"] != (self.kept is not None):
+            raise wire.Closed("a session's run outside of its session, or another run in it")
         guest = self.kept or self.ready or self.machine.guest()
         self.ready = self.kept = None
         if order["taped"]:

@@ -14,9 +14,12 @@ def component() -> bytes:
     return ensure_image().component.read_bytes()
 
 
-def made_of(module: str, memory: str = "(memory 1)") -> bytes:
-    """A component with one core module."""
-    return bytes(wat2wasm(f"(component (core module {module} {memory}))"))
+INSTANCE = "(core instance (instantiate $m))"
+
+
+def made_of(module: str, memory: str = "(memory 1)", instances: str = INSTANCE) -> bytes:
+    """A component with one core module, instantiated."""
+    return bytes(wat2wasm(f"(component (core module $m {module} {memory}) {instances})"))
 
 
 class TestTheImage:
@@ -83,6 +86,21 @@ class TestBrokenFacts:
     @pytest.mark.parametrize("memory", ["", "(memory 1) (memory 1)"])
     def test_no_memory_or_two(self, memory: str) -> None:
         assert "memories" in problem_of(made_of("(func)", memory))
+
+    @pytest.mark.parametrize("instances", ["", INSTANCE + INSTANCE])
+    def test_a_module_that_is_instantiated_twice_or_never(self, instances: str) -> None:
+        assert "memories" in problem_of(made_of("(func)", instances=instances))
+
+    def test_an_adapter_that_has_not_started(self, component: bytes) -> None:
+        """Its globals are found in the image, and set to what they are before it starts."""
+        (adapter,) = (
+            span for span in core_modules(component) if "reset_adapter_state" in read_module(component, *span).exported
+        )
+        start, end = adapter
+        started = b"\x7f\x01\x41\x00\x0b\x7f\x01\x41\x02\x0b"
+        at = component.index(started, start, end)
+        broken = component[:at] + started.replace(b"\x41\x02", b"\x41\x00") + component[at + len(started) :]
+        assert "of its own is set" in problem_of(broken)
 
     def test_a_component_that_makes_handles(self) -> None:
         text = "(component (core module (memory 1)) (type $t (resource (rep i32))) (core func (canon resource.new $t)))"

@@ -142,6 +142,40 @@ class TestOneWorker:
         assert completed(comparing.run_sync(UNKNOWN)) is False
         assert worker_of(comparing) != before
 
+    async def test_runs_nothing_of_a_session_that_is_closed_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its guest is gone: another's would have neither its variables nor a clock and chance of its own."""
+        called = []
+
+        async def tool() -> None:
+            called.append(1)
+
+        async with Sandbox([tool], LIMITS, workers=1) as box:
+            session = box.session()
+            assert (await session.run("x = 1")).ok
+            find = box._compiled
+
+            async def close(*arguments: Any) -> bytes | None:
+                session.close()
+                return await find(*arguments)
+
+            monkeypatch.setattr(box, "_compiled", close)
+            assert (await session.run("await tools.tool()")).status == "interrupted"
+        assert called == []
+
+    async def test_that_can_not_be_sent_to_costs_its_own_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A request that is sent by a thread, where there can be no more threads."""
+        async with Sandbox(limits=LIMITS, workers=1) as box:
+            assert (await box.run("1")).ok
+            start = box._threads.start
+
+            def refuse(*_: object) -> None:
+                monkeypatch.setattr(box._threads, "start", start)
+                raise RuntimeError("can't start new thread")
+
+            monkeypatch.setattr(box._threads, "start", refuse)
+            assert (await box.run("len(x)", {"x": "y" * 200_000})).status == "crashed"
+            assert (await box.run("len(x)", {"x": "y" * 200_000})).result == 200_000
+
     def test_is_not_stopped_by_much_memory_that_was_written_to(self, comparing: Sandbox) -> None:
         """More private pages than are kept: they are dropped, and the usual ones are made private again."""
         completed(comparing.run_sync("1"))
@@ -238,15 +272,24 @@ def tamper() -> None:
     assert one.snapshot is not None
     comparison = Comparison(one.snapshot, globals_of(ensure_image().component.read_bytes()))
     assert comparison.difference() == ""
+    one.snapshot.warm_up()
+    hot, far = one.snapshot._scan(), ctypes.c_char.from_address(one.meter.end - 1)
+    for _ in range(3):
+        one.touch()
+        assert "memory at" in comparison.difference()
+        one.snapshot.restore(unmoved=True)
+        assert comparison.difference() == ""
+        one.touch()
+        far.value = b"x"
+        one.snapshot.restore(unmoved=True)  # a lie: a page was written to that most runs leave alone
+        assert "memory at" in comparison.difference()
+        one.snapshot.restore(unmoved=False)
+        assert comparison.difference() == ""
+        assert one.snapshot._scan() == hot, "which pages a run has written to could be told by the next"
+    one.snapshot.give_back()
     one.touch()
-    assert "memory at" in comparison.difference()
-    one.snapshot.restore(unmoved=True)  # a lie: the pages that it has written to are not known
-    assert "memory at" in comparison.difference()
     one.snapshot.restore(unmoved=False)
-    assert comparison.difference() == ""
-    ctypes.c_char.from_address(one.meter.end - 1).value = b"x"
-    assert "memory at" in comparison.difference()
-    one.snapshot.restore(unmoved=False)
+    assert (comparison.difference(), one.snapshot._scan()) == ("", hot)
     assert len(comparison._globals) == 2
     for at, values in comparison._globals:
         last = ctypes.c_uint32.from_address(at + 16 * (len(values) - 1))
