@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections import Counter, OrderedDict
@@ -181,7 +180,7 @@ class CodeMode:
                 calls=scope.calls,
                 ms=(time.perf_counter() - started) * 1e3,
             )
-            await asyncio.to_thread(self._journal.append, entry)
+            self._journal.append(entry)
         return self.present(run, scope.grants, cut=cut)
 
     async def _in_session(

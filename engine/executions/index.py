@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -119,6 +120,7 @@ class Index:
             folder / FILE, VERSION, SCHEMA, lambda database: _begin(database, whole=not _names(folder))
         )
         self._said = False
+        self._later = threading.local()  # what a thread has to tell together
         self._rests = 0.0  # until when it is told no marks, because it could not take one
 
     def close(self) -> None:
@@ -126,6 +128,17 @@ class Index:
         self._file.close()
 
     # -- telling it
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What this thread tells it meanwhile is told at the end, in one transaction."""
+        self._later.works = works = list[Callable[[sqlite3.Connection], object]]()
+        try:
+            yield
+        finally:
+            self._later.works = None
+            if works:
+                self._tell(lambda database: [work(database) for work in works])
 
     def put(self, state: ExecutionState) -> None:
         """Tell it of an execution's state. Never fails: what it could not be told, it looks up itself later."""
@@ -153,12 +166,12 @@ class Index:
         """Tell it how far a journal is on disk. Never fails, and never keeps the journal waiting again and again."""
         if time.monotonic() < self._rests:
             return
+        row = execution_id, mark.seq, mark.size, mark.digest
+        if self._waits(lambda database: database.execute(marks.PUT, row)):
+            return
         try:
             self._check_folder()
-            self._file.run(
-                lambda database: database.execute(marks.PUT, (execution_id, mark.seq, mark.size, mark.digest)),
-                write=True,
-            )
+            self._file.run(lambda database: database.execute(marks.PUT, row), write=True)
         except FAILURES as error:
             self._rests = time.monotonic() + REST_S
             self._warn(error)
@@ -259,7 +272,16 @@ class Index:
 
     # -- how
 
+    def _waits(self, work: Callable[[sqlite3.Connection], object]) -> bool:
+        """Whether *work* is told with others, later."""
+        works: list[Callable[[sqlite3.Connection], object]] | None = getattr(self._later, "works", None)
+        if works is not None:
+            works.append(work)
+        return works is not None
+
     def _tell(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        if self._waits(work):
+            return
         try:
             self._check_folder()
             try:

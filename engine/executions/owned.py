@@ -68,6 +68,11 @@ class OwnedExecution:
         return self._claim.before
 
     @property
+    def released(self) -> bool:
+        """Whether others may have it."""
+        return self._claim.released
+
+    @property
     def size(self) -> int:
         """Bytes of its journal."""
         return self._journal.size
@@ -91,13 +96,18 @@ class OwnedExecution:
             self._settle()
         return seq
 
-    def commit(self) -> None:
-        """All that was appended is on disk when this returns. One sync serves all who wait for one."""
+    def commit(self, *, write: bool = True) -> None:
+        """All that was appended is on disk when this returns. One sync serves all who wait for one.
+
+        With the first one comes the state's file, unless the caller is about to *write* it.
+        """
         self._journal.sync()
         if not self._placed:
             sync_folder(self.folder)
             sync_folder(self.folder.parent)
             self._placed = True
+            if write and not self._written:
+                self.write()
 
     def _settle(self) -> None:
         if self._together == threading.get_ident():
@@ -139,7 +149,7 @@ class OwnedExecution:
             self._wanted, self._moved = True, True
             return
         if sync:
-            self.commit()
+            self.commit(write=False)
         self.write()
         self._index.put(self.state)
 
@@ -200,7 +210,7 @@ class OwnedExecution:
                 self._together = None
             try:
                 if self._wanted:
-                    self.commit()
+                    self.commit(write=False)
             except OSError as error:
                 return [outcome if isinstance(outcome, Exception) else error for outcome in outcomes]
             if self._moved or (self._wanted and self._due()):

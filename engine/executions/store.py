@@ -89,8 +89,7 @@ class ExecutionStore:
         held = OwnedExecution(folder, _claim(folder).take(), state, journal, self.index)
         try:
             journal.open()
-            held.append("created", {"state": state.model_dump(mode="json")}, sync=sync)
-            held.write()
+            held.append("created", {}, raw={"state": state.model_dump_json().encode()}, sync=sync)
         except BaseException:
             held.release()
             raise

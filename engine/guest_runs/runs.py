@@ -28,7 +28,7 @@ from go_ent.engine.executions.finish import Ending
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.resume_checks import Changed, damages, environment, guest_changes, refuse
 from go_ent.engine.executions.running import Watch
-from go_ent.engine.executions.state import ExecutionState, ExecutionStatus, digest_of, sealed_text
+from go_ent.engine.executions.state import Environment, ExecutionState, ExecutionStatus, digest_of, sealed_text
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import NOT_SAID, Tapes, Unfinished, read_tapes
 from go_ent.engine.strategies import aggregate
@@ -113,6 +113,7 @@ class Guests:
         self._store = store
         self.ending = ending
         self._open = composer
+        self._opened: tuple[Composer, Environment] | None = None
         self.watch = watch
 
     async def close(self) -> None:
@@ -133,7 +134,7 @@ class Guests:
         Cancelling this interrupts the execution, which can be resumed. *begun* is told its id as soon as there is one;
         *client* is who asked with a token of their own.
         """
-        composer = await asyncio.to_thread(self._open)
+        composer = self._opened[0] if self._opened is not None else await asyncio.to_thread(self._open)
         held = await self.begin(order, composer, client=client)
         if begun is not None:
             begun(held.id)
@@ -160,11 +161,17 @@ class Guests:
             work_digest=digest_of(work),
             source=source,
             unresumable=None if order.session is None else "it ran in a session, and the session's variables are gone",
-            environment=await asyncio.to_thread(environment, composer.project, composer.box),
+            environment=await self._environment(composer),
             created=now,
             updated=now,
         )
         return await to_the_end(self._create, state, undo=OwnedExecution.release)
+
+    async def _environment(self, composer: Composer) -> Environment:
+        """What runs guests now. It is looked up once: neither the composer nor its image changes in a process."""
+        if self._opened is None or self._opened[0] is not composer:
+            self._opened = composer, await asyncio.to_thread(environment, composer.project, composer.box)
+        return self._opened[1].model_copy(update={"runners": {}})
 
     def _create(self, state: ExecutionState) -> OwnedExecution:
         try:
@@ -256,15 +263,24 @@ class Guests:
         finally:
             self.watch.remove(held.id)
             done.set_result(None)
-            await asyncio.to_thread(self.let_go, held, tapes)
+            if not held.released:
+                await asyncio.to_thread(self.let_go, held, tapes)
 
     def let_go(self, held: OwnedExecution, tapes: Tapes) -> None:
         """An execution has ended, or rests: count it, and let others have it. Blocks."""
         self.ending.note(held, tapes.tally)
         held.release()
 
+    def _end_and_let_go(self, held: OwnedExecution, tapes: Tapes, end: Callable[[], None]) -> None:
+        with self._store.index.together():
+            (failure,) = held.together([end])
+            if failure is not None:
+                raise failure
+            self.ending.note(held, tapes.tally)
+        held.release()
+
     async def _end(self, held: OwnedExecution, run: Run, started: float, tapes: Tapes) -> None:
-        """How it ended, on disk when this returns."""
+        """How it ended, on disk when this returns; then others may have it."""
         if isinstance(tapes.wrong, Diverged) or _diverged(run):
             said = (
                 f"execution {held.id} can't go on, for it is not what was recorded: "
@@ -297,9 +313,7 @@ class Guests:
             held.move(status, result=short, error=result.error, final=final)
 
         try:
-            for outcome in await to_the_end(held.together, [end]):
-                if isinstance(outcome, Exception):
-                    raise outcome
+            await to_the_end(self._end_and_let_go, held, tapes, end)
         except OSError as error:
             raise StorageFailed(
                 f"how execution {held.id} ended can't be recorded: {error.strerror or error}; it can be resumed"

@@ -23,7 +23,7 @@ class Claim:
         self._path, self._what = path, what
         self._lock = threading.Lock()
         self._handle: int | None = None
-        self._released = False
+        self.released = False
         self.before: str | None = None  # the identity of the process that had it, and died
 
     def take(self) -> Self:
@@ -31,13 +31,15 @@ class Claim:
         taken.
         """
         with self._lock:
-            if self._released:
+            if self.released:
                 return self
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 said = self._lock_file(handle)
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, own_identity().encode(), 0)
+                mine = own_identity().encode()
+                if os.fstat(handle).st_size > len(mine):
+                    os.ftruncate(handle, len(mine))
+                os.pwrite(handle, mine, 0)
             except BaseException:  # also a full disk: a claim that is open is taken, whatever its file says
                 os.close(handle)
                 raise
@@ -63,7 +65,7 @@ class Claim:
 
     def release(self) -> None:
         with self._lock:
-            self._released = True
+            self.released = True
             if self._handle is not None:
                 os.close(self._handle)
                 self._handle = None
