@@ -149,10 +149,10 @@ class Index:
         records = list(records)
         self._tell(lambda database: note(database, execution_id, records, calls))
 
-    def remove(self, execution_id: str) -> None:
-        """Forget an execution. Never fails."""
-        if (self.folder / FILE).exists():
-            self._tell(lambda database: _remove(database, execution_id))
+    def remove(self, *ids: str) -> None:
+        """Forget executions. Never fails."""
+        if ids and (self.folder / FILE).exists():
+            self._tell(lambda database: [_remove(database, one) for one in ids])
 
     def measured(self, sizes: Mapping[str, int]) -> None:
         """Tell it how large folders are. Never fails."""

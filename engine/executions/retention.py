@@ -13,21 +13,23 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.config import RetentionConfig
-from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.owned import LOCK_FILE
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.storage.claims import Claim, held_by
+from go_ent.engine.storage.claims import held_by, nobodys
 
 log = logging.getLogger("go_ent.engine")
 GONE = ".gone-"
 STAMP = ".pruned"
 EVERY_S = 3600.0
+BATCH = 500  # executions that the index is told of at once
+DELETING = 8  # threads that delete files
 MOST_MEASURED = 100_000  # files of one execution that are looked at for its size
 
 
@@ -65,19 +67,35 @@ def prune(
     due = _due(rows, sizes, keep=keep, older_than_s=older_than_s, max_bytes=max_bytes, spare_s=spare_s)
     staying = [row for row in rows if row.resumable and (row.id not in due or not resumable or _owned(store, row.id))]
     needed = {row.id for row in staying} | _ancestors(rows, staying)
-    removed: list[str] = []
+    doomed = [row.id for row in rows if row.id in due and row.id not in needed]
     failed: dict[str, str] = {}
-    freed = 0
-    for row in rows:
-        if row.id not in due or row.id in needed:
-            continue
-        with apart(row.id, failed):
-            size = sizes.get(row.id) or _size(store.folder / row.id)
-            if _owned(store, row.id) if dry_run else not _remove(store, row.id, resumable=resumable):
-                continue
-            removed.append(row.id)
-            freed += size
+    if dry_run:
+        removed = [one for one in doomed if not _owned(store, one)]
+        freed = sum(sizes.get(one) or _size(store.folder / one) for one in removed)
+    else:
+        removed, freed = _remove_all(store, doomed, failed, resumable=resumable)
     return Pruned(removed, freed, len(due & needed), failed)
+
+
+def _remove_all(
+    store: ExecutionStore, doomed: list[str], failed: dict[str, str], *, resumable: bool
+) -> tuple[list[str], int]:
+    """Remove executions; which of them, and what they took. The disk takes longest: several threads wait for it."""
+    removed: list[str] = []
+    deleting: list[Future[int]] = []
+    with ThreadPoolExecutor(DELETING, "delete executions") as pool:
+        for start in range(0, len(doomed), BATCH):
+            gone: list[str] = []
+            try:
+                for one in doomed[start : start + BATCH]:
+                    with apart(one, failed):
+                        if _take_away(store, one, gone, resumable=resumable):
+                            removed.append(one)
+            finally:
+                store.index.remove(*gone)
+                left = [store.folder / f"{GONE}{one}" for one in gone]
+                deleting += [pool.submit(_delete, *left[part::DELETING]) for part in range(DELETING)]
+    return removed, sum(size.result() for size in deleting)
 
 
 class Retention:
@@ -217,27 +235,25 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _remove(store: ExecutionStore, execution_id: str, *, resumable: bool) -> bool:
-    """Remove one, unless somebody has it or, by its own state, it must stay. In one step it is no execution any
-    more.
+def _take_away(store: ExecutionStore, execution_id: str, gone: list[str], *, resumable: bool) -> bool:
+    """Make one that is still there no execution any more, in one step, unless somebody has it or, by its own state, it
+    must stay. *gone* is added to if it is not there afterwards.
     """
     folder = store.folder / execution_id
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return False
-        with Claim(folder / LOCK_FILE, f"execution {execution_id}"):
-            if not resumable and store.load(execution_id).resumable:  # the index may be behind
+        with nobodys(folder / LOCK_FILE):
+            if not resumable and store.load(execution_id, compare=False).resumable:  # the index may be behind
                 return False
-            gone = store.folder / f"{GONE}{execution_id}"
-            os.rename(folder, gone)
-            store.index.remove(execution_id)
-            _delete(gone)
+            os.rename(folder, store.folder / f"{GONE}{execution_id}")
     except FileNotFoundError:  # somebody else was faster
-        store.index.remove(execution_id)
+        gone.append(execution_id)
         return False
-    except ExecutionConflict as error:  # somebody has it
-        log.info("execution %s is not removed: %s", execution_id, error)
+    except BlockingIOError:  # somebody has it
+        log.info("execution %s is not removed: it is held", execution_id)
         return False
+    gone.append(execution_id)
     return True
 
 
@@ -248,12 +264,16 @@ def _finish_removing(folder: Path) -> None:
             _delete(folder / name)
 
 
-def _delete(path: Path) -> None:
-    """Delete what is there, as far as that goes: another process may be at the same."""
-    try:
-        if stat.S_ISDIR(path.lstat().st_mode):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-    except (OSError, RecursionError) as error:
-        log.info("%s could not be deleted: %s", path, error)
+def _delete(*paths: Path) -> int:
+    """Delete what is there, as far as that goes: another process may be at the same. How much it was."""
+    size = 0
+    for path in paths:
+        try:
+            size += _size(path)
+            if stat.S_ISDIR(path.lstat().st_mode):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+        except (OSError, RecursionError) as error:
+            log.info("%s could not be deleted: %s", path, error)
+    return size

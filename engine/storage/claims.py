@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -93,6 +95,17 @@ def held_by(path: Path) -> int | None:
     finally:
         os.close(handle)
     return None
+
+
+@contextlib.contextmanager
+def nobodys(path: Path) -> Iterator[None]:
+    """While nobody can take the claim on *path*; `BlockingIOError` if somebody has it. Whose it was is not changed."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _said(handle: int) -> str:
