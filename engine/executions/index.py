@@ -152,7 +152,7 @@ class Index:
     def remove(self, *ids: str) -> None:
         """Forget executions. Never fails."""
         if ids and (self.folder / FILE).exists():
-            self._tell(lambda database: [_remove(database, one) for one in ids])
+            self._tell(lambda database: _remove(database, ids))
 
     def measured(self, sizes: Mapping[str, int]) -> None:
         """Tell it how large folders are. Never fails."""
@@ -491,7 +491,8 @@ def _valid(found: Iterable[tuple[Any, ...]]) -> list[Row]:
     return rows
 
 
-def _remove(database: sqlite3.Connection, execution_id: str) -> None:
-    for table in ("executions", "marks"):
-        database.execute(f"DELETE FROM {table} WHERE id = ?", (execution_id,))  # noqa: S608
-    note(database, execution_id, (), {})
+def _remove(database: sqlite3.Connection, ids: Iterable[str]) -> None:
+    for one in ids:
+        for table in ("executions", "marks"):
+            database.execute(f"DELETE FROM {table} WHERE id = ?", (one,))  # noqa: S608
+        note(database, one, (), {})
