@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 import wasmtime
-from fastmcp import FastMCP
+from fastmcp import Client, Context, FastMCP
+from fastmcp.exceptions import ToolError
 from mcp.server import Server
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -21,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 from wasmtime import _bindings, _ffi, component
 
+from go_ent.engine.adapters.fastmcp_adapter import NoState, keep_no_state
 from tests.support import ROOT
 from tests.test_rooms import PACKAGES
 
@@ -49,6 +51,24 @@ def test_fastmcp_has_the_server_below_it() -> None:
     server = FastMCP("canary")
     check("fastmcp", server, "_mcp_server")
     check("fastmcp", server._mcp_server, "add_request_handler", "middleware")
+
+
+async def test_fastmcp_asks_the_store_that_we_put_in_its_place() -> None:
+    server: FastMCP = FastMCP("x")
+    keep_no_state(server)
+    assert isinstance(server._state_store, NoState)
+    with pytest.raises(AttributeError, match="elsewhere"):
+        keep_no_state(server)
+
+    @server.tool
+    async def remember(context: Context) -> str:
+        assert await context.get_state("a") is None
+        await context.set_state("a", 1)
+        return "kept"
+
+    async with Client(server) as client:
+        with pytest.raises(ToolError, match="sessions keep nothing"):
+            await client.call_tool("remember")
 
 
 def test_mcp_says_who_owns_sessions() -> None:

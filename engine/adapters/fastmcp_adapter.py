@@ -1,4 +1,4 @@
-"""fastmcp's private parts that we use: the protocol's own server, which takes handlers and middleware."""
+"""fastmcp's private parts that we use: the protocol's own server, which takes handlers and middleware; its store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastmcp import FastMCP
     from mcp.server import Server
+
+
+STORE = "_FastMCP__state_store"
+
+
+class NoState:
+    """Stands in for the store of what sessions keep, which fastmcp asks for each call: here they keep nothing.
+
+    fastmcp's own takes a fifth of a second to import, at the first call.
+    """
+
+    async def get(self, key: str) -> None:
+        return None
+
+    async def put(self, key: str, value: object, ttl: float | None = None) -> None:
+        raise NotImplementedError("sessions keep nothing in this server")
+
+    async def delete(self, key: str) -> bool:
+        return False
+
+
+def keep_no_state(server: FastMCP) -> None:
+    """Have a server's sessions keep nothing. Fails if fastmcp has its store elsewhere."""
+    if getattr(server, STORE, NoState) is not None:
+        raise AttributeError(f"fastmcp keeps its sessions' state elsewhere than in {STORE}")
+    setattr(server, STORE, NoState())
 
 
 def lowlevel_of(server: FastMCP) -> Server[Any]:

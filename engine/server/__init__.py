@@ -20,6 +20,7 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
     """A server over one project's composer and engine. Whoever makes it closes both."""
     from fastmcp import FastMCP
 
+    from go_ent.engine.adapters.fastmcp_adapter import keep_no_state
     from go_ent.engine.guest_runs.engine_tools import offer_summaries
     from go_ent.engine.server.calls.results import Arguments
     from go_ent.engine.server.calls.slim_schemas import Lean
@@ -30,6 +31,7 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
 
     offer_summaries(engine, composer)
     server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS, version=version("go-ent"))
+    keep_no_state(server)
     server.add_middleware(Working())
     server.add_middleware(Arguments())
     server.add_middleware(Unknown(composer))
