@@ -142,8 +142,8 @@ class OwnedExecution:
             self.append("undone", back.record)
         with self._changing:
             moved = self.state.moved(status, time.time(), **changes)
-            changed = moved.model_dump(mode="json", include={"status", "finished", *changes})
-            self._journal.append("status", {"changes": changed})
+            changed = moved.model_dump_json(include={"status", "finished", *changes})
+            self._journal.append("status", {}, raw={"changes": changed.encode()})
             self.state = moved
         if self._together == threading.get_ident():
             self._wanted, self._moved = True, True

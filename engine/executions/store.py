@@ -88,7 +88,7 @@ class ExecutionStore:
         journal = self._journal(folder)
         held = OwnedExecution(folder, _claim(folder).take(), state, journal, self.index)
         try:
-            journal.open()
+            journal.begin()
             held.append("created", {}, raw={"state": state.model_dump_json().encode()}, sync=sync)
         except BaseException:
             held.release()

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -38,7 +39,7 @@ class Claim:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 said = self._lock_file(handle)
-                mine = own_identity().encode()
+                mine = _identity_of(os.getpid())
                 if os.fstat(handle).st_size > len(mine):
                     os.ftruncate(handle, len(mine))
                 os.pwrite(handle, mine, 0)
@@ -106,6 +107,15 @@ def nobodys(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@cache
+def _identity_of(_: int) -> bytes:
+    """This process's identity, by its number: a fork has another."""
+    return own_identity().encode()
+
+
+os.register_at_fork(after_in_child=_identity_of.cache_clear)
 
 
 def _said(handle: int) -> str:

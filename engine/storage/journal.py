@@ -54,6 +54,10 @@ class Journal:
         """The number of the last record."""
         return self._seq
 
+    def begin(self) -> None:
+        """Begin to append to a journal that is not there yet."""
+        self._handle = self._open(os.O_EXCL)
+
     def open(self, each: Callable[[Record], None] | None = None, *, known: int = 0) -> bool:
         """Begin to append, after giving *each* the records that there are. For the owner alone: what is wrong is
         mended, and noted.
@@ -93,10 +97,9 @@ class Journal:
             self.append("note", {"text": text}, sync=True)
         return missing is None and not scan.gaps
 
-    def _open(self) -> int:
-        return os.open(
-            self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
-        )
+    def _open(self, more: int = 0) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | more
+        return os.open(self.path, flags, 0o600)
 
     def _go_on_after(self, seq: int) -> Record | None:
         """Number the next record above *seq*, if this ends before: a state may outlive records that never came to
