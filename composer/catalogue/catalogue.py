@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -90,7 +90,10 @@ class Catalogue:
     async def load(self, sources: Iterable[Source] | None = None, *, patience_s: float | None = None) -> None:
         """Ask sources, all at once, what they have now. One that is not *local* may take *patience_s*."""
         asked = list(self.sources if sources is None else sources)
-        answers = await asyncio.gather(*(self._ask(source, patience_s) for source in asked))
+        if all(source.local for source in asked):
+            answers = [await self._ask(source, patience_s) for source in asked]
+        else:
+            answers = await asyncio.gather(*(self._ask(source, patience_s) for source in asked))
         changed = False
         for source, answer in zip(asked, answers, strict=True):
             if answer is not self._listed.get(id(source)):
@@ -101,16 +104,17 @@ class Catalogue:
 
     async def _ask(self, source: Source, patience_s: float | None) -> list[ToolSpec]:
         """A source's tools; what it had before, if it fails or takes longer than *patience_s*, and then it goes on."""
-        task = self._asked.get(id(source))
-        if task is None:
-            task = self._asked[id(source)] = asyncio.ensure_future(source.tools())
-            task.add_done_callback(lambda _: self._asked.pop(id(source), None))
-        done, _ = await asyncio.wait([task], timeout=None if source.local else patience_s)
-        if not done:
-            self.problems[source.origin] = f"it has not answered within {patience_s:g} s; ask again later"
-            return self._listed.get(id(source), [])
+        answer: Awaitable[list[ToolSpec]]
+        if source.local:  # it answers at once, as a rule: a task would take longer than it does
+            answer = source.tools()
+        else:
+            answer = task = self._asked.get(id(source)) or self._begin_to_ask(source)
+            done, _ = await asyncio.wait([task], timeout=patience_s)
+            if not done:
+                self.problems[source.origin] = f"it has not answered within {patience_s:g} s; ask again later"
+                return self._listed.get(id(source), [])
         try:
-            found = task.result()
+            found = await answer
             partly: dict[str, str] = getattr(source, "problems", {})
             if partly:
                 self.problems[source.origin] = "; ".join(f"{name}: {why}" for name, why in partly.items())
@@ -118,6 +122,8 @@ class Catalogue:
                 self.problems.pop(source.origin, None)
             return found
         except asyncio.CancelledError:
+            if source.local:
+                raise
             self.problems[source.origin] = "it was closed"
         except ComposerError as error:
             self.problems[source.origin] = (
@@ -127,6 +133,11 @@ class Catalogue:
             log.exception("%s failed in a way that it should not", source.origin)
             self.problems[source.origin] = f"{type(error).__name__}: an error of the host; its log has it"
         return self._listed.get(id(source), [])
+
+    def _begin_to_ask(self, source: Source) -> asyncio.Future[list[ToolSpec]]:
+        task = self._asked[id(source)] = asyncio.ensure_future(source.tools())
+        task.add_done_callback(lambda _: self._asked.pop(id(source), None))
+        return task
 
     def _merge(self) -> None:
         merged: dict[str, tuple[ToolSpec, Source]] = {}
