@@ -26,6 +26,7 @@ from go_ent.engine.executions.index_database import create
 from go_ent.engine.executions.state import Environment, ExecutionState
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.totals import calls_from, records_from
+from go_ent.engine.storage.marks import Mark
 from tests.engine.executions.test_executions import fresh
 from tests.support import ROOT
 
@@ -128,6 +129,32 @@ def plan_of(query: str, given: tuple[Any, ...]) -> list[str]:
 
 
 class TestTelling:
+    def test_what_is_told_together_is_there_at_the_end(self, index: Index) -> None:
+        first, second = fresh(), fresh()
+        with index.together():
+            index.put(first)
+            index.put(second)
+            index.keep(first.id, Mark(seq=1, size=2, digest="d"))
+            assert Index(index.folder).rows() == []
+        assert {row.id for row in index.rows()} == {first.id, second.id}
+        assert index.kept(first.id) == Mark(seq=1, size=2, digest="d")
+
+    def test_what_another_thread_tells_meanwhile_is_there_at_once(self, index: Index) -> None:
+        mine, its = fresh(), fresh()
+        with index.together():
+            index.put(mine)
+            thread = threading.Thread(target=index.put, args=(its,))
+            thread.start()
+            thread.join()
+            assert [row.id for row in index.rows()] == [its.id]
+
+    def test_many_are_forgotten_at_once(self, index: Index) -> None:
+        states = [fresh() for _ in range(3)]
+        for state in states:
+            index.put(state)
+        index.remove(states[0].id, states[2].id)
+        assert [row.id for row in index.rows()] == [states[1].id]
+
     def test_an_older_state_changes_nothing(self, index: Index) -> None:
         state = fresh(status="completed", seq=5)
         index.put(state)

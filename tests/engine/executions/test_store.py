@@ -365,6 +365,13 @@ class TestVersions:
 
 
 class TestStatesFile:
+    def test_comes_with_the_first_sync(self, store: ExecutionStore) -> None:
+        with store.create(fresh(), sync=False) as held:
+            assert not (held.folder / STATE_FILE).exists()
+            assert store.load(held.id).title == held.state.title
+            held.append("begun", {"path": "run/1", "retry": False}, sync=True)
+            assert (held.folder / STATE_FILE).exists()
+
     @pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"{}", b'{"checksum":"', None])
     def test_one_that_did_not_reach_the_disk_is_made_anew(self, store: ExecutionStore, content: bytes | None) -> None:
         with store.create(fresh()) as held:
