@@ -30,7 +30,7 @@ REACHED = {
     "security/test_runner_injection.py": "_config _environment _prompt",
     "security/test_secrets.py": "_environment _own _scrub",
     "security/test_untrusted.py": "_run",
-    "test_adapters.py": "_admit_session _bindings _ffi _mcp_server _session_owners",
+    "test_adapters.py": "_admit_session _bindings _ffi _mcp_server _session_owners _state_store",
 }
 
 

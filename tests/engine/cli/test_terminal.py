@@ -55,7 +55,7 @@ def interrupted(found: Terminal, command: str = "go-ent resume") -> str:
 def begun(project: Path) -> None:
     """Until an execution is on record: the machine may be slow to start one."""
     until = time.monotonic() + 60
-    while not any(project.glob(".go-ent/executions/*/state.json")) and time.monotonic() < until:
+    while not any(project.glob(".go-ent/executions/*/journal.jsonl")) and time.monotonic() < until:
         time.sleep(0.02)
 
 
