@@ -28,6 +28,7 @@ PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{4}")
 PATIENCE_S = 60
 
 
+@pytest.mark.more
 def test_make_demo() -> None:
     """The first of the two commands, with the environment that the tests have: nothing is set up anew."""
     command = ["make", "--silent", "-o", f"{sys.prefix}/.installed", f"VENV={sys.prefix}", "demo"]

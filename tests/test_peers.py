@@ -16,6 +16,7 @@ from benchmarks.peers.plot import plot
 BESIDE_THE_PROJECT = ["go-ent", "pydantic-monty", "FastMCP CodeMode", "RestrictedPython", "subprocess"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("peer", BESIDE_THE_PROJECT)
 def test_a_peer_answers_and_survives_a_hostile_program(peer: str) -> None:
     with Host(peer, sys.executable) as host:

@@ -99,6 +99,7 @@ def hammer(box: Sandbox, rounds: int) -> tuple[tuple[int, int, int], tuple[int, 
     return before, footprint()
 
 
+@pytest.mark.more
 def test_nothing_leaks(box: Sandbox) -> None:
     (memory, threads, fds), (memory_after, threads_after, fds_after) = hammer(box, 2)
     assert threads_after <= threads + 4

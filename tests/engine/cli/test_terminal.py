@@ -102,6 +102,7 @@ class TestProgress:
         assert screen(running.said) == ["5"]
 
     @pytest.mark.more
+    @pytest.mark.more
     def test_it_is_not_in_what_is_printed_elsewhere(self, shell: Shell, tmp_path: Path) -> None:
         out = tmp_path / "out"
         with terminal(shell, "exec", "-c", SLOW, stdout=out) as running:
@@ -202,6 +203,7 @@ class TestCtrlC:
         assert sleepers(shell.folder) == 0
         assert shell.json("status", interrupted(running))["status"] == "interrupted"
 
+    @pytest.mark.more
     def test_sigterm_is_the_same(self, shell: Shell) -> None:
         with terminal(shell, "exec", "-c", SLOW) as running:
             running.until(b"running, ")

@@ -359,7 +359,11 @@ def commands_plan(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "kills"), [(12, 5), pytest.param(30, 20, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+    ("tasks", "kills"),
+    [
+        pytest.param(12, 5, marks=pytest.mark.more),
+        pytest.param(30, 20, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+    ],
 )
 def test_commands_of_a_graph_that_is_killed_again_and_again_are_run_once_or_asked_about(
     fresh: Fresh, forker: Forker, box: Sandbox, tasks: int, kills: int
