@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 PINNED := $(PIP) --require-hashes --requirement
 PYTEST := $(BIN)/python -m pytest -q
-SPREAD := -n 5 --dist worksteal
+SPREAD := -n 4 --dist worksteal
 PYTHONS ?= 3.11 3.12 3.13
 
 # Without bytecode every process compiles all it imports: half of the suite's time.
@@ -30,7 +30,7 @@ image: $(STAMP)  ## build the guest image, if it is not there
 demo: image  ## a composed example in the sandbox: result, usage, and a refused escape
 	@$(BIN)/python -m examples.demo
 
-test: image  ## the everyday suite, in five processes
+test: image  ## the everyday suite, in four processes
 	$(PYTEST) $(SPREAD) -m "not long and not real and not more"
 
 test-more: image  ## repeats in a dearer way: the older protocol, crash points, the guides; guests compared after each run, guests made anew
