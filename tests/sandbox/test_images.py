@@ -22,6 +22,8 @@ from go_ent.sandbox.images.immortal import IMMORTAL, MARK, WORDS, make_immortal
 from go_ent.sandbox.images.packages import check_requirements, inspect_wheel
 from go_ent.sandbox.images.seals import seal, sealed
 
+BEING_WRITTEN = shutil.ignore_patterns(".tmp-*")  # by other tests, in the cache that all share
+
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -29,7 +31,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     image = ensure_image()
     cache = tmp_path / "cache"
     monkeypatch.setenv("GO_ENT_CACHE", str(cache))
-    shutil.copytree(image.folder, cache / "images" / image.folder.name)
+    shutil.copytree(image.folder, cache / "images" / image.folder.name, ignore=BEING_WRITTEN)
     return cache
 
 
@@ -137,7 +139,7 @@ class TestCache:
         compiled = image.artefact("plain").parent
         cache = tmp_path / "cache"
         for folder in (image.folder, compiled):
-            shutil.copytree(folder, cache / folder.relative_to(cache_folder()))
+            shutil.copytree(folder, cache / folder.relative_to(cache_folder()), ignore=BEING_WRITTEN)
         monkeypatch.setenv("GO_ENT_CACHE", str(cache))
         artefact = ensure_image().artefact("plain")
         assert artefact.is_relative_to(cache)
@@ -150,7 +152,7 @@ class TestCache:
     def test_list_and_prune(self, own_cache: Path) -> None:
         image = ensure_image()
         other = own_cache / "images" / ("0" * 32)
-        shutil.copytree(image.folder, other)
+        shutil.copytree(image.folder, other, ignore=BEING_WRITTEN)
         (own_cache / "compiled" / "feed").mkdir(parents=True)
         assert len(list_images()) == 2
         removed, freed = prune_images({image.key})

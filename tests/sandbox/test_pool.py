@@ -95,7 +95,9 @@ class TestTenants:
             "    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0\n"
             "    assert box.run_sync('3').result == 3\n"
         )
-        done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False, capture_output=True, text=True
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -296,10 +296,11 @@ def test_the_command_as_it_is_installed(place: Place, arguments: list[str]) -> N
 def test_the_traps_would_be_seen(place: Place) -> None:
     """What the tests above look with does see: a read, an import, a program, a child's import."""
     python = str(place.install.bin / "python")
+    trapped = f"import sys; sys.path.insert(0, {str(place.folder)!r}); import pip"
     for command, seen in (
         (["/bin/cat", ".env"], ".env was opened"),
-        ([python, "-c", "import pip"], "pip.py was opened"),
-        ([python, "-c", "import pip"], f"{place.folder}/pip.py ran"),
+        ([python, "-I", "-c", trapped], "pip.py was opened"),
+        ([python, "-I", "-c", trapped], f"{place.folder}/pip.py ran"),
         ([str(place.folder / "bin" / "claude")], "bin/claude was opened"),
         ([python, "-I", "-c", "import subprocess; subprocess.run(['true'])"], "true was looked up by the system"),
         ([python, "-I", "-c", "import os; os.listdir('.')"], "os.listdir: ."),
