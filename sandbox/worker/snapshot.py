@@ -16,11 +16,11 @@ import resource
 import struct
 from collections.abc import Iterator
 
+from go_ent.sandbox.hardening.seccomp import PAGEMAP_SCAN
 from go_ent.sandbox.worker.memory import SNAPSHOT, MemoryMeter
 
 # struct pm_scan_arg of Linux 6.7: size, flags, start, end, walk_end, vec, vec_len, max_pages, then four masks.
 _SCAN = struct.Struct("@12Q")
-PAGEMAP_SCAN = 0xC0606610
 _FILE, _PRESENT, _SWAPPED = 4, 8, 16
 POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, which the mmap module does not name
 PAGE = 4096
