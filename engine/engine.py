@@ -158,7 +158,9 @@ class Engine:
         self._running: dict[str, _Running] = {}
         self._watch = Watch()
         self._ending = Ending(self.store, lambda: self.config.executions)
-        self.guests = Guests(self.store, self.open_composer, self._watch, self._ending)
+        self.guests = Guests(
+            self.store, self.open_composer, self._watch, self._ending, sync=self.config.executions.sync
+        )
         self._resumption = Resumption(
             project,
             self.config,
@@ -440,12 +442,12 @@ class Engine:
             if digest is not None and (call not in state.requests or state.requests[call].digest != digest):
                 raise ExecutionConflict(f"call {call} of execution {state.id} has changed: nothing was decided")
 
-        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        execution_id = await self._find(execution_id)
         return await asyncio.to_thread(self.store.decide, execution_id, call, approved, check)
 
     async def checkpoint(self, execution_id: str, label: str, value: Any = None) -> ExecutionState:
         """Add a checkpoint to an execution, here or in the process that runs it."""
-        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        execution_id = await self._find(execution_id)
         running = self._watch.get(execution_id)
         if running is not None:
             await asyncio.to_thread(running.held.checkpoint, label, value)
@@ -454,7 +456,7 @@ class Engine:
 
     async def remove_checkpoint(self, execution_id: str, checkpoint: str) -> ExecutionState:
         """Remove a checkpoint by its label or number, here or in the process that runs the execution."""
-        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        execution_id = await self._find(execution_id)
         running = self._watch.get(execution_id)
         if running is not None:
             await asyncio.to_thread(running.held.remove_checkpoint, checkpoint)
@@ -499,9 +501,15 @@ class Engine:
 
     # -- looking
 
+    async def _find(self, execution_id: str) -> str:
+        """The id that was meant. What runs here may be nowhere else yet."""
+        if self._watch.get(execution_id) is not None:
+            return execution_id
+        return await asyncio.to_thread(self.store.find, execution_id)
+
     async def status(self, execution_id: str) -> ExecutionState:
         """The state of an execution, by its id or the start of it. Raises `ExecutionNotFound`."""
-        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        execution_id = await self._find(execution_id)
         running = self._watch.get(execution_id)
         if running is not None:
             return running.held.state
@@ -530,7 +538,7 @@ class Engine:
         return await asyncio.to_thread(give_up)
 
     async def _interrupt(self, execution_id: str) -> ExecutionState:
-        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        execution_id = await self._find(execution_id)
         running = self._watch.get(execution_id)
         if running is not None:
             running.stop()
@@ -585,7 +593,7 @@ class Engine:
         """
         if not self.config.context.enabled:
             raise BadTask("summaries are switched off here: enabled is false in [context] of the configuration")
-        execution_id = await asyncio.to_thread(self.store.find, execution_id)
+        execution_id = await self._find(execution_id)
         mine = self._running.get(execution_id)
         return await self._summaries.summarize(execution_id, mine.run if mine is not None else None, model=model)
 

@@ -175,6 +175,11 @@ class RetentionConfig(Model):
         default=2048, description="keep at most this many MB in all"
     )
     auto: bool = Field(default=True, description="whether to remove the others automatically")
+    sync: Literal["effects", "always"] = Field(
+        default="effects",
+        description="when an execution must be on disk: before it has an effect and soon after its end, or always, "
+        "before it begins and before its answer",
+    )
 
 
 # `runner` is the runtime that a task would go to. Those with a model may name it: `open-code:openai/gpt-5-mini`.

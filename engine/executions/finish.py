@@ -17,7 +17,7 @@ PATIENCE_S = 2.0
 
 
 class Ending:
-    """Of one project. It never fails what has ended. Its methods block: call them in a thread."""
+    """Of one project. It never fails what has ended. `note` and `close` block: call them in a thread."""
 
     def __init__(self, store: ExecutionStore, config: Callable[[], RetentionConfig]) -> None:
         self._store = store
@@ -32,14 +32,18 @@ class Ending:
             state = held.state
             calls = tally.totals() if tally is not None else calls_from(held.records()) if state.calls else {}
             self._store.index.note(state.id, records_from(state), calls)
-            if self._retention is None:
-                self._retention = Retention(self._store, self._config())
-            self._retention.maybe()
+            self.tidy()
         except Exception as error:
             log.warning("execution %s is not in the totals: %s", held.id, error)
+
+    def tidy(self) -> None:
+        """Begin to remove old executions, if it is time to. Does not block."""
+        if self._retention is None:
+            self._retention = Retention(self._store, self._config())
+        self._retention.maybe()
 
     def close(self) -> None:
         """Give the removal that is under way a little time, and let go of the index."""
         if self._retention is not None:
             self._retention.wait(PATIENCE_S)
-        self._store.index.close()
+        self._store.close()

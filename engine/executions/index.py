@@ -14,11 +14,10 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -26,21 +25,23 @@ from go_ent.composer.project.files import ignore_state, locked
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.ids import ID, PREFIX
 from go_ent.engine.core.models import ExecutionKind, Model, StrategyName
+from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
 from go_ent.engine.executions.index_database import IndexFile, create
+from go_ent.engine.executions.index_schema import COLUMNS, NAMES, PUT, SCHEMA, VERSION, find_query, rows_query
 from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
-from go_ent.engine.executions.totals import TABLES, calls_from, note, records_from, storable, totals
+from go_ent.engine.executions.totals import calls_from, note, records_from, storable, totals
 from go_ent.engine.storage import marks
+from go_ent.engine.storage.packed import Entry, Packed, Place
+from go_ent.engine.storage.records import Scan
 
 log = logging.getLogger("go_ent.engine")
 T = TypeVar("T")
 Found = tuple[ExecutionState, list[ExecutionRecord], dict[str, CallTotals]]
 FILE, FILLING, STALE = "index.db", ".index.filling", ".index.stale"
-VERSION = 3
 BATCH = 200
 REST_S = 30.0
 FILL_S = 120.0  # that another process has to fill it
-MOST_ROWS = 100_000
 FAILURES = (sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
 # Values that no database takes: the execution's fault, not the file's.
 UNFIT = (
@@ -53,42 +54,6 @@ UNFIT = (
     ArithmeticError,
 )
 MOST_TOLD = 20  # executions that can't be read
-
-SCHEMA = MappingProxyType(
-    {
-        "filled": "CREATE TABLE filled (id INTEGER PRIMARY KEY CHECK (id = 0), whole INTEGER NOT NULL, by TEXT NOT NULL) "  # noqa: E501
-        "STRICT",
-        "executions": (
-            "CREATE TABLE executions (id TEXT PRIMARY KEY, parent TEXT, kind TEXT NOT NULL, status TEXT NOT "
-            "NULL, title TEXT NOT NULL, "
-            "strategy TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, finished REAL, spent_usd REAL, "
-            "spent_tokens INTEGER NOT NULL, image TEXT NOT NULL, resumable INTEGER NOT NULL, client TEXT NOT "
-            "NULL, size INTEGER NOT NULL, "
-            "seq INTEGER NOT NULL) STRICT, WITHOUT ROWID"
-        ),
-        "by_status": "CREATE INDEX by_status ON executions (status, id)",
-        "by_kind": "CREATE INDEX by_kind ON executions (kind, status, id)",
-        "of_kind": "CREATE INDEX of_kind ON executions (kind, id)",
-        "by_parent": "CREATE INDEX by_parent ON executions (parent, id) WHERE parent IS NOT NULL",
-        "by_client": "CREATE INDEX by_client ON executions (client, id) WHERE client != ''",
-        "by_image": "CREATE INDEX by_image ON executions (image) WHERE resumable",
-        **TABLES,
-        **marks.TABLES,
-    }
-)
-COLUMNS = (
-    "id, parent, kind, status, title, strategy, created, updated, finished, spent_usd, spent_tokens, image, "
-    "resumable, client, size"
-)
-# Who comes late with an older state changes nothing; a size is that of the state it was measured with.
-PUT = f"""
-INSERT INTO executions ({COLUMNS}, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
-ON CONFLICT (id) DO UPDATE SET parent = excluded.parent, kind = excluded.kind, status = excluded.status, title = excluded.title,
-  strategy = excluded.strategy, created = excluded.created, updated = excluded.updated, finished = excluded.finished,
-  spent_usd = excluded.spent_usd, spent_tokens = excluded.spent_tokens, image = excluded.image, resumable = excluded.resumable,
-  client = excluded.client, size = CASE WHEN excluded.seq = seq THEN size ELSE 0 END, seq = excluded.seq
-WHERE excluded.seq >= seq
-"""  # noqa: E501, S608
 
 
 class Row(Model):
@@ -109,13 +74,24 @@ class Row(Model):
     resumable: bool
     client: str  # who began it; "": the project's own user
     size: int  # bytes of its folder; 0 until somebody has measured it
+    packed: bool = False  # whether it is kept in a file with others
+
+
+class PackedExecution(NamedTuple):
+    """An execution that was packed: what it came to, and where it is."""
+
+    state: ExecutionState
+    calls: Mapping[str, CallTotals]
+    place: Place
+    start: int  # where its entry begins in the file
 
 
 class Index:
     """The index in *folder*, which holds the executions. Its methods block: call them in a thread. Thread-safe."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, packed: Packed | None = None) -> None:
         self.folder = folder
+        self._packed = packed or Packed(folder)
         self._file = IndexFile(
             folder / FILE, VERSION, SCHEMA, lambda database: _begin(database, whole=not _names(folder))
         )
@@ -149,6 +125,20 @@ class Index:
         records = list(records)
         self._tell(lambda database: note(database, execution_id, records, calls))
 
+    def put_packed(self, executions: Sequence[PackedExecution]) -> None:
+        """Tell it of executions that were just packed, in that order. Never fails: it finds out itself otherwise."""
+
+        def put(database: sqlite3.Connection) -> None:
+            for state, calls, place, start in executions:
+                _put_packed(database, state, calls, place)
+                end = place.offset + place.size
+                if start == 0:
+                    database.execute("INSERT OR IGNORE INTO packed VALUES (?, 0)", (place.number,))
+                # Where others' come before it that were not read yet, it will be read with them.
+                database.execute("UPDATE packed SET size = ? WHERE file = ? AND size = ?", (end, place.number, start))
+
+        self._tell(put)
+
     def remove(self, *ids: str) -> None:
         """Forget executions. Never fails."""
         if ids and (self.folder / FILE).exists():
@@ -177,6 +167,18 @@ class Index:
             self._warn(error)
 
     # -- asking it
+
+    def place(self, execution_id: str) -> Place | None:
+        """Where an execution is packed, if it is."""
+        query = "SELECT file, offset, size FROM executions WHERE id = ? AND file IS NOT NULL"
+        row = self._ask(lambda database: database.execute(query, (execution_id,)).fetchone())
+        return None if row is None or not all(type(one) is int and one >= 0 for one in row) else Place(*row)
+
+    def packed_in(self, file: int) -> list[tuple[str, Place]]:
+        """The executions that a file of packed ones still holds."""
+        query = "SELECT id, file, offset, size FROM executions WHERE file = ?"
+        rows = self._ask(lambda database: database.execute(query, (file,)).fetchall())
+        return [(one, Place(*place)) for one, *place in rows]
 
     def kept(self, execution_id: str) -> marks.Mark | None:
         """How far a journal was on disk, at the least; None if that is not known: the folders do not say."""
@@ -265,6 +267,7 @@ class Index:
             return 0
         self._check_folder()
         self._fill(always=True)
+        self._catch_up()
         (count,) = self._file.run(
             lambda database: database.execute("SELECT count(*) FROM executions").fetchone(), write=False
         )
@@ -307,11 +310,18 @@ class Index:
             return self._without(work, ())
         try:
             self._check_folder()
-            for _ in range(3):
-                whole, found = self._file.run(lambda database: (_is_whole(database), work(database)), write=False)
+            up_to_date = False
+            for _ in range(4):
+                whole, read, found = self._file.run(
+                    lambda database: (_is_whole(database), _read_so_far(database), work(database)), write=False
+                )
                 if whole and not self._stale():
-                    return found
-                self._fill()
+                    if up_to_date or read == self._packed.sizes():
+                        return found
+                    self._catch_up()
+                    up_to_date = True  # what came while it was read is not missed
+                else:
+                    self._fill()
         except FAILURES as error:
             self._warn(error)
         return self._without(work, _names(self.folder))
@@ -321,7 +331,48 @@ class Index:
         with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
             create(database, VERSION, SCHEMA)
             self._add_all((self._read(name) for name in names), database)
+            self._read_packed(database)
             return work(database)
+
+    def _catch_up(self) -> None:
+        """Read what was packed since: by other processes, or by one that was killed."""
+        self._file.run(self._read_packed, write=True)
+
+    def _read_packed(self, database: sqlite3.Connection) -> None:
+        known, sizes = _read_so_far(database), self._packed.sizes()
+        for number in known:
+            if number not in sizes:  # what was left of it is in a later one
+                _remove(
+                    database,
+                    [one for (one,) in database.execute("SELECT id FROM executions WHERE file = ?", (number,))],
+                )
+                database.execute("DELETE FROM packed WHERE file = ?", (number,))
+        for number, size in sizes.items():
+            if known.get(number, 0) > size:  # it was replaced: what is there now counts
+                known[number] = 0
+            at = known.get(number, 0)
+            if at < size:
+                for entry in self._packed.entries(number, at):
+                    self._take(database, entry)
+                database.execute("INSERT OR REPLACE INTO packed VALUES (?, ?)", (number, size))
+
+    def _take(self, database: sqlite3.Connection, entry: Entry) -> None:
+        if entry.removed:
+            packed = "SELECT id FROM executions WHERE id = ? AND file IS NOT NULL"
+            _remove(database, [one for one in entry.removed if database.execute(packed, (one,)).fetchone()])
+        elif entry.place is not None and not (self.folder / entry.execution_id).is_dir():
+            wrong: dict[str, str] = {}
+            database.execute("SAVEPOINT one")
+            with apart(entry.execution_id, wrong):
+                place = entry.place
+                path = self._packed.path(place)
+                records = list(Scan(path, offset=place.offset, end=place.offset + place.size))
+                state = StateBuilder(entry.execution_id, str(path)).add_all(records)
+                _put_packed(database, state, calls_from(records) if state.calls else {}, place)
+            if wrong:
+                database.execute("ROLLBACK TO one")
+                log.info("%s is left out of the index: %s", entry.execution_id, wrong[entry.execution_id])
+            database.execute("RELEASE one")
 
     def _fill(self, *, always: bool = False) -> None:
         """Fill it from the folders, unless another process just did. Who dies over it leaves one that is not whole."""
@@ -394,43 +445,6 @@ class Index:
             log.warning("the index of executions can't be used, which makes looking for them slow: %s", error)
 
 
-def find_query(prefix: str) -> tuple[str, tuple[Any, ...]]:
-    return "SELECT id FROM executions WHERE id >= ? AND id < ? ORDER BY id LIMIT 4", (
-        prefix,
-        f"{prefix}g",
-    )  # g: after all of an id
-
-
-def rows_query(
-    limit: int,
-    *,
-    status: str | None = None,
-    kind: str | None = None,
-    parent: str | None = None,
-    since: float | None = None,
-    before: float | None = None,
-    client: str | None = None,
-) -> tuple[str, tuple[Any, ...]]:
-    """Ids sort by the time they were made, so a time is a range of them."""
-    wanted: list[tuple[str, Any]] = [("status = ?", status), ("kind = ?", kind), ("parent = ?", parent)]
-    if client:  # said in so many words, so that its index is used
-        wanted += [("client != '' AND client = ?", client)]
-    wanted += [
-        ("id >= ?", None if since is None else _first_id(since)),
-        ("id < ?", None if before is None else _first_id(before)),
-    ]
-    given = [(term, value) for term, value in wanted if value is not None]
-    where = f" WHERE {' AND '.join(term for term, _ in given)}" if given else ""
-    query = f"SELECT {COLUMNS} FROM executions{where} ORDER BY id DESC LIMIT ?"  # noqa: S608
-    return query, (*(value for _, value in given), min(max(0, limit), MOST_ROWS))
-
-
-def _first_id(at: float) -> str:
-    """Not after any id of that time, and after all before it."""
-    text = f"{int(min(max(0.0, at * 1000), (1 << 48) - 1)):012x}"
-    return f"{text[:8]}-{text[8:]}"
-
-
 def _names(folder: Path) -> list[str]:
     try:
         return sorted(name for name in os.listdir(folder) if ID.fullmatch(name))
@@ -439,9 +453,21 @@ def _names(folder: Path) -> list[str]:
 
 
 def _begin(database: sqlite3.Connection, *, whole: bool, by: str = "") -> None:
-    for table in ("executions", "tries", "tool_calls"):
+    for table in ("executions", "tries", "tool_calls", "packed"):
         database.execute(f"DELETE FROM {table}")  # noqa: S608
     database.execute("INSERT OR REPLACE INTO filled VALUES (0, ?, ?)", (whole, by))
+
+
+def _put_packed(
+    database: sqlite3.Connection, state: ExecutionState, calls: Mapping[str, CallTotals], place: Place
+) -> None:
+    database.execute(PUT, _values(state, place))
+    note(database, state.id, records_from(state), calls)
+
+
+def _read_so_far(database: sqlite3.Connection) -> dict[int, int]:
+    """How far each file of packed executions was read."""
+    return dict(database.execute("SELECT file, size FROM packed ORDER BY file").fetchall())
 
 
 def _is_whole(database: sqlite3.Connection) -> bool:
@@ -462,7 +488,7 @@ def _images(database: sqlite3.Connection) -> set[str]:
         last = image
 
 
-def _values(state: ExecutionState) -> tuple[Any, ...]:
+def _values(state: ExecutionState, place: Place | None = None) -> tuple[Any, ...]:
     return (
         state.id,
         storable(state.parent),
@@ -478,16 +504,19 @@ def _values(state: ExecutionState) -> tuple[Any, ...]:
         storable(state.environment.image),
         state.resumable,
         storable(state.client),
+        0 if place is None else place.size,
         state.seq,
+        None if place is None else place.number,
+        0 if place is None else place.offset,
     )
 
 
 def _valid(found: Iterable[tuple[Any, ...]]) -> list[Row]:
     """The rows that are rows: a database may hold what nobody of us wrote."""
-    names, rows = COLUMNS.split(", "), []
+    rows = []
     for one in found:
         with contextlib.suppress(ValidationError):
-            rows.append(Row(**dict(zip(names, one, strict=True))))
+            rows.append(Row(**dict(zip(NAMES, one, strict=True))))
     return rows
 
 

@@ -12,18 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from go_ent.composer.project.files import TEMPORARY, read_bounded, sync_folder
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.apply_records import APPLIED, READ_RAW, applied
+from go_ent.engine.executions.history import CallTotals
 from go_ent.engine.executions.index import Index
 from go_ent.engine.executions.state import AgentSession, ExecutionState, ExecutionStatus, pack
 from go_ent.engine.executions.undo import Undoing, find_checkpoint, standing
 from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.claims import Claim
 from go_ent.engine.storage.journal import Journal
-from go_ent.engine.storage.records import Record, Scan
+from go_ent.engine.storage.packed import MAX_PACKED
+from go_ent.engine.storage.records import Record
 
 STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE, MARK_FILE = (
     "state.json",
@@ -36,19 +38,37 @@ MAX_MARK, MAX_LABEL = 1 << 20, 200
 log = logging.getLogger(__name__)
 
 
+class Home(Protocol):
+    """Where executions are kept that are in memory so far."""
+
+    def make(self, state: ExecutionState, claim: Claim, journal: Journal) -> None:
+        """Make a folder, take it and begin its journal."""
+
+    def pack(self, state: ExecutionState, journal: bytes, calls: Mapping[str, CallTotals]) -> None:
+        """Keep one that has ended."""
+
+
 class OwnedExecution:
-    """An execution that this process owns: nobody else changes it until `release`. Thread-safe; only `append` does
-    not block.
+    """An execution that this process owns: nobody else changes it until `release`. Thread-safe; only `append` and
+    `pack` do not block.
+
+    A new one is in memory alone until `place`, which comes with the first thing that must be on disk. One that is small
+    and has ended before can be kept by `pack`, and never has a folder of its own.
     """
 
-    def __init__(self, folder: Path, claim: Claim, state: ExecutionState, journal: Journal, index: Index) -> None:
-        self.folder = folder
+    def __init__(
+        self, claim: Claim, state: ExecutionState, journal: Journal, index: Index, *, home: Home | None = None
+    ) -> None:
+        """*home* makes its folder, if there is none yet."""
+        self._folder = journal.path.parent
+        self._home = home
+        self._making = threading.RLock()
         self.state = state
         self._claim = claim
         self._journal = journal
         self._index = index
         self._back: Undoing | None = None  # what is undone as soon as it goes on
-        self._placed = False  # whether its folder is known to be on disk: who made it may not have come to that
+        self._synced = False  # whether its folder is known to be on disk: who made it may not have come to that
         self._changing = threading.Lock()  # a record and what it does to the state are one thing
         self._writing = threading.Lock()
         self._batching = threading.Lock()
@@ -57,10 +77,29 @@ class OwnedExecution:
         self._moved = False
         self._written = 0.0
         self._took = 0.0
+        self._began: float | None = None  # when it had something to record besides that it was made
 
     @property
     def id(self) -> str:
         return self.state.id
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, which is there."""
+        self.place()
+        return self._folder
+
+    @property
+    def placed(self) -> bool:
+        """Whether it has a folder; until then it is in memory alone."""
+        return self._home is None
+
+    def place(self) -> None:
+        """Give it its folder, if it has none: other processes see it from now on. A crash leaves it as it is then."""
+        with self._making:
+            if self._home is not None and not self.released:
+                self._home.make(self.state, self._claim, self._journal)
+                self._home = None
 
     @property
     def before(self) -> str | None:
@@ -94,18 +133,29 @@ class OwnedExecution:
                 self.state = applied(self.state, {"at": time.time(), **data, **told, "seq": seq, "kind": kind})
         if sync:
             self._settle()
+        elif self._home is not None:
+            if self._began is None and kind != "created":
+                self._began = time.monotonic()
+            if self._journal.size > MAX_PACKED:
+                self.place()
         return seq
+
+    def place_if_due(self, after_s: float) -> None:
+        """Give it its folder, if it has none and has run for so long."""
+        if self._began is not None and time.monotonic() - self._began >= after_s:
+            self.place()
 
     def commit(self, *, write: bool = True) -> None:
         """All that was appended is on disk when this returns. One sync serves all who wait for one.
 
         With the first one comes the state's file, unless the caller is about to *write* it.
         """
+        self.place()
         self._journal.sync()
-        if not self._placed:
-            sync_folder(self.folder)
-            sync_folder(self.folder.parent)
-            self._placed = True
+        if not self._synced:
+            sync_folder(self._folder)
+            sync_folder(self._folder.parent)
+            self._synced = True
             if write and not self._written:
                 self.write()
 
@@ -117,7 +167,7 @@ class OwnedExecution:
 
     def records(self) -> Iterator[Record]:
         """All its records, read from its journal. Where some are lost, a note says which."""
-        return iter(Scan(self._journal.path))
+        return self._journal.records()
 
     def standing(self) -> Iterator[Record]:
         """Those of its records that no going back has undone."""
@@ -192,10 +242,17 @@ class OwnedExecution:
         self.append("unmarked", {"checkpoint": find_checkpoint(self.state, name).seq}, sync=True)
         self.write()
 
-    def together(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
+    def may_pack(self, more: int) -> bool:
+        """Whether it is in memory alone, and can be packed with a result of so many bytes: the record of its end says
+        that several times.
+        """
+        return self._home is not None and self._journal.size + 8 * more <= MAX_PACKED
+
+    def together(self, work: Sequence[Callable[[], Any]], *, pack: Mapping[str, CallTotals] | None = None) -> list[Any]:
         """Do several things of the above, and sync once: what each gave, or the error that it raised.
 
-        All of it is on disk when this returns; if that could not be, each has failed.
+        All of it is on disk when this returns; if that could not be, each has failed. With what its calls came to, an
+        execution that ends thereby, and is in memory alone, is kept by packing it (`pack`): that does not block.
         """
         outcomes: list[Any] = []
         with self._batching:
@@ -209,6 +266,8 @@ class OwnedExecution:
             finally:
                 self._together = None
             try:
+                if pack is not None and self._pack(pack):
+                    return outcomes
                 if self._wanted:
                     self.commit(write=False)
             except OSError as error:
@@ -219,12 +278,28 @@ class OwnedExecution:
                 self._index.put(self.state)
         return outcomes
 
+    def _pack(self, calls: Mapping[str, CallTotals]) -> bool:
+        """Keep it as one of many; whether that was done."""
+        with self._making:
+            journal = self._journal.waiting
+            if (
+                self._home is None
+                or journal is None
+                or len(journal) > MAX_PACKED
+                or self.state.status not in ("completed", "failed")
+            ):
+                return False
+            self._home.pack(self.state, journal, calls)
+            self.release()
+            return True
+
     def _due(self) -> bool:
         """Whether it is time for the state's file: it may take a twentieth of the time."""
         return time.monotonic() - self._written > max(0.05, 20 * self._took)
 
     def write(self) -> None:
         """The state as its file. It is not synced: where one is missing, damaged or old, the journal has the rest."""
+        self.place()
         crash_points.point("state-before-write")
         with self._writing:
             started = time.monotonic()
@@ -234,23 +309,27 @@ class OwnedExecution:
                 still = _still(self.state)
             data = pack(still)  # without the lock: it may take long, and others have something to record
             try:
-                _replace(self.folder / STATE_FILE, data)
+                _replace(self._folder / STATE_FILE, data)
             except OSError as error:
-                log.warning("%s can't be written, its journal has it all: %s", self.folder / STATE_FILE, error)
+                log.warning("%s can't be written, its journal has it all: %s", self._folder / STATE_FILE, error)
             self._written = time.monotonic()
             self._took = self._written - started
 
     def interrupt_requested(self) -> bool:
         """Whether another process has asked to stop; asking is answered once."""
+        if not self.placed:
+            return False
         try:
-            os.unlink(self.folder / INTERRUPT_FILE)
+            os.unlink(self._folder / INTERRUPT_FILE)
         except FileNotFoundError:
             return False
         return True
 
     def mark_requested(self) -> bool:
         """Whether another process has asked for a checkpoint; it is made, and its state written."""
-        path = self.folder / MARK_FILE
+        if not self.placed:
+            return False
+        path = self._folder / MARK_FILE
         try:
             said = json.loads(read_bounded(path, MAX_MARK))
             label, value = str(said.get("label", ""))[:MAX_LABEL], said.get("value")
@@ -277,8 +356,9 @@ class OwnedExecution:
         return bool(label or removed)
 
     def release(self) -> None:
-        self._journal.close()
-        self._claim.release()
+        with self._making:
+            self._journal.close()
+            self._claim.release()
 
 
 def _still(state: ExecutionState) -> ExecutionState:

@@ -62,6 +62,7 @@ def prune(
         return Pruned([], 0, 0)
     if not dry_run:
         _finish_removing(store.folder)
+    store.flush()
     rows = list(store.index.oldest())
     sizes = _measure(store, rows) if max_bytes is not None else {}
     due = _due(rows, sizes, keep=keep, older_than_s=older_than_s, max_bytes=max_bytes, spare_s=spare_s)
@@ -69,11 +70,15 @@ def prune(
     needed = {row.id for row in staying} | _ancestors(rows, staying)
     doomed = [row.id for row in rows if row.id in due and row.id not in needed]
     failed: dict[str, str] = {}
+    packed = {row.id: row.size for row in rows if row.packed}
     if dry_run:
         removed = [one for one in doomed if not _owned(store, one)]
-        freed = sum(sizes.get(one) or _size(store.folder / one) for one in removed)
+        freed = sum(packed.get(one) or sizes.get(one) or _size(store.folder / one) for one in removed)
     else:
-        removed, freed = _remove_all(store, doomed, failed, resumable=resumable)
+        removed, freed = _remove_all(store, [one for one in doomed if one not in packed], failed, resumable=resumable)
+        in_files = [one for one in doomed if one in packed]
+        removed, freed = removed + in_files, freed + sum(packed[one] for one in in_files)
+        _remove_packed(store, in_files)
     return Pruned(removed, freed, len(due & needed), failed)
 
 
@@ -96,6 +101,21 @@ def _remove_all(
                 left = [store.folder / f"{GONE}{one}" for one in gone]
                 deleting += [pool.submit(_delete, *left[part::DELETING]) for part in range(DELETING)]
     return removed, sum(size.result() for size in deleting)
+
+
+def _remove_packed(store: ExecutionStore, doomed: list[str]) -> None:
+    """Remove packed executions: that is noted, and the oldest files go once little is left of them."""
+    if doomed:
+        store.packed.remove(doomed)
+        store.index.remove(*doomed)
+    for number, size in list(store.packed.sizes().items())[:-2]:
+        left = store.index.packed_in(number)
+        if 2 * sum(place.size for _, place in left) > size:
+            return
+        for execution_id, place in left:
+            store.packed.append(execution_id, store.packed.read(place))
+        store.packed.sync()
+        store.packed.drop(number)
 
 
 class Retention:
@@ -214,7 +234,7 @@ def _owned(store: ExecutionStore, execution_id: str) -> bool:
 
 def _measure(store: ExecutionStore, rows: list[Row]) -> dict[str, int]:
     """The size of each; what the index knew is not measured again."""
-    measured = {row.id: _size(store.folder / row.id) for row in rows if not row.size}
+    measured = {row.id: _size(store.folder / row.id) for row in rows if not row.size and not row.packed}
     if measured:
         store.index.measured(measured)
     return {row.id: row.size or measured[row.id] for row in rows}

@@ -11,7 +11,7 @@ from typing import Any
 from go_ent.engine.executions.owned import OwnedExecution
 
 log = logging.getLogger("go_ent.engine")
-LOOK_S = 0.2
+LOOK_S = 0.1  # what runs for longer is on disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._running: dict[str, Running] = {}
+        self._next: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
 
     def get(self, execution_id: str) -> Running | None:
@@ -40,7 +41,12 @@ class Watch:
 
     def add(self, held: OwnedExecution, stop: Callable[[], None], task: asyncio.Future[Any]) -> None:
         self._running[held.id] = Running(held, stop, task)
-        if self._looking is None or self._looking.done():
+        if self._next is None and (self._looking is None or self._looking.done()):
+            self._next = asyncio.get_running_loop().call_later(LOOK_S, self._begin_to_look)
+
+    def _begin_to_look(self) -> None:
+        self._next = None
+        if self._running:
             self._looking = asyncio.create_task(self._look())
 
     def remove(self, execution_id: str) -> None:
@@ -56,6 +62,9 @@ class Watch:
         """Stop everything, and wait for it."""
         if self.stop_all():
             await asyncio.wait([running.task for running in self._running.values()])
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
@@ -72,9 +81,10 @@ def _asked(running: list[Running]) -> list[Running]:
     found = []
     for one in running:
         try:
+            one.held.place_if_due(LOOK_S)
             if one.held.interrupt_requested():
                 found.append(one)
             one.held.mark_requested()
         except Exception as error:  # of one execution: the others' requests are heard all the same
-            log.warning("a request to execution %s could not be carried out: %s", one.held.id, error)
+            log.warning("execution %s could not be put on disk, or do what it was asked: %s", one.held.id, error)
     return found

@@ -9,22 +9,24 @@ import json
 import os
 import resource
 import shutil
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from go_ent.composer.project.files import STATE, TEMPORARY, ignore_state, read_bounded, write_whole
+from go_ent.composer.project.files import STATE, TEMPORARY, ignore_state, sync_folder, write_whole
 from go_ent.composer.project.items import reason
-from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, TooNew, Unborn
+from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, Unborn
 from go_ent.engine.core.ids import ID, PREFIX
 from go_ent.engine.executions.apply_records import applied, with_damage
 from go_ent.engine.executions.approvals import check_request, decision_seal
-from go_ent.engine.executions.index import Index, Row
+from go_ent.engine.executions.building import StateBuilder
+from go_ent.engine.executions.group_commit import GroupCommit
+from go_ent.engine.executions.history import CallTotals
+from go_ent.engine.executions.index import Index, PackedExecution, Row
 from go_ent.engine.executions.owned import (
     INTERRUPT_FILE,
     JOURNAL_FILE,
@@ -35,19 +37,19 @@ from go_ent.engine.executions.owned import (
     STATE_FILE,
     OwnedExecution,
 )
-from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus, state_from, unpack
+from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus
 from go_ent.engine.executions.undo import find_checkpoint
 from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.claims import Claim, held_by
 from go_ent.engine.storage.journal import Journal
 from go_ent.engine.storage.marks import Mark, is_changed
+from go_ent.engine.storage.packed import Packed, Place
 from go_ent.engine.storage.records import Record, Scan, fits, lost
 from go_ent.sandbox.messages.advice import Advice
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 __all__ = ["INTERRUPT_FILE", "JOURNAL_FILE", "LOCK_FILE", "STATE_FILE", "ExecutionStore", "owner"]
 
-MAX_STATE = 64 << 20
 MOST_DESCRIPTORS = 1 << 16
 MOST_COMPARED = 200  # ids, the newest, that one may have meant
 LISTS = Advice("list_executions")
@@ -63,14 +65,31 @@ class ExecutionStore:
 
     def __init__(self, project: Path) -> None:
         self.folder = project / STATE / "executions"
-        self.index = Index(self.folder)
+        self.packed = Packed(self.folder)
+        self.index = Index(self.folder, self.packed)
+        self.commits = GroupCommit(self.packed, self.index)
         _make_room()
 
     def create(self, state: ExecutionState, *, sync: bool = True) -> OwnedExecution:
-        """A new execution, held by this process; with *sync* it is on disk when this returns."""
+        """A new execution, held by this process; with *sync* it is on disk when this returns, else it is in memory
+        until it must be, and this does not block.
+        """
         folder = self.folder / state.id
-        if self.folder.is_symlink() or self.folder.parent.is_symlink():
-            raise BadState(f"{self.folder} is a link, and state is written only where it is")
+        self._check_links()
+        held = OwnedExecution(_claim(folder), state, self._journal(folder), self.index, home=self)
+        held.append("created", {}, raw={"state": state.model_dump_json().encode()})
+        if sync:
+            try:
+                held.commit()
+            except BaseException:
+                held.release()
+                raise
+        return held
+
+    def make(self, state: ExecutionState, claim: Claim, journal: Journal) -> None:
+        """The folder of a new execution, with its journal so far, taken by this process."""
+        folder = self.folder / state.id
+        self._check_links()
         self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         ignore_state(self.folder.parent)
         self.index.put(state)
@@ -78,27 +97,42 @@ class ExecutionStore:
         folder.mkdir(mode=0o700)
         crash_points.point("create-after-folder")
         try:
-            return self._begin(folder, state, sync)
+            claim.take()
+            journal.begin()
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             self.index.remove(state.id)
             raise
 
-    def _begin(self, folder: Path, state: ExecutionState, sync: bool) -> OwnedExecution:
-        journal = self._journal(folder)
-        held = OwnedExecution(folder, _claim(folder).take(), state, journal, self.index)
-        try:
-            journal.begin()
-            held.append("created", {}, raw={"state": state.model_dump_json().encode()}, sync=sync)
-        except BaseException:
-            held.release()
-            raise
-        return held
+    def _check_links(self) -> None:
+        if os.path.islink(self.folder) or os.path.islink(self.folder.parent):
+            raise BadState(f"{self.folder} is a link, and state is written only where it is")
+
+    def pack(self, state: ExecutionState, journal: bytes, calls: Mapping[str, CallTotals]) -> None:
+        """Keep a small execution that has ended and has no folder. Who is killed afterwards has kept it; soon it is on
+        disk. Does not block; `OSError` if it can't be kept.
+        """
+        start, place = self.packed.append(state.id, journal)
+        self.commits.add(PackedExecution(state, calls, place, start))
+
+    def flush(self) -> None:
+        """What has ended here is on disk, and in the index, when this returns. Never fails."""
+        self.commits.flush()
+
+    def close(self) -> None:
+        """Flush, and let go of all files. The next use opens them again."""
+        self.flush()
+        with contextlib.suppress(OSError):
+            self.packed.close()
+        self.index.close()
 
     def hold(self, execution_id: str) -> OwnedExecution:
         """Own an execution that is there, and mend its journal if that is needed. `ExecutionConflict` names the
         process that has it.
         """
+        place = self._packed_place(execution_id)
+        if place is not None:
+            self._unpack(execution_id, place)
         folder = self._there(execution_id)
         old = _asked(folder)
         claim = _claim(folder).take()
@@ -107,7 +141,7 @@ class ExecutionStore:
             if old is not None and _asked(folder) == old:  # meant for who had it before; a later one is meant for us
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(folder / INTERRUPT_FILE)
-            building, mark = _Building(folder), self.index.kept(execution_id)
+            building, mark = _building(folder), self.index.kept(execution_id)
             try:
                 changed = mark is not None and is_changed(journal.path, mark)
                 whole = journal.open(building.add, known=building.known(mark))
@@ -116,31 +150,53 @@ class ExecutionStore:
                     state = applied(state, journal.note_change(mark.seq))
             except OSError as error:
                 raise BadState(f"{journal.path} can't be used: {error.strerror or error}") from None
-            return OwnedExecution(folder, claim, state, journal, self.index)
+            if place is not None:
+                self.index.put(state)
+                self.packed.remove([execution_id])
+            return OwnedExecution(claim, state, journal, self.index)
         except BaseException:
             journal.close()
             claim.release()
             raise
+
+    def _place(self, execution_id: str) -> Place | None:
+        """Where a packed execution is."""
+        self.flush()
+        return self.index.place(execution_id)
+
+    def _unpack(self, execution_id: str, place: Place) -> None:
+        """Give a packed execution a folder: whoever comes second finds the first one's."""
+        journal = self.packed.read(place)
+        made = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.folder))
+        try:
+            write_whole(made / JOURNAL_FILE, journal, mode=0o600)
+            with contextlib.suppress(OSError):
+                os.rename(made, self.folder / execution_id)
+                sync_folder(self.folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
     def _journal(self, folder: Path) -> Journal:
         return Journal(folder / JOURNAL_FILE, partial(self.index.keep, folder.name))
 
     def find(self, text: str) -> str:
         """The id that *text* is, or begins."""
-        if ID.fullmatch(text) and (self.folder / text).is_dir():
+        if ID.fullmatch(text) and self._is_there(text):
             return text
         if not PREFIX.fullmatch(text):
             raise ExecutionNotFound(
                 f"{text[:80]!r} is not the id of an execution, nor the first four characters of one", advice=LISTS
             )
-        found = [name for name in self.index.find(text) if (self.folder / name).is_dir()]
+        self.flush()
+        found = [name for name in self.index.find(text) if self._is_there(name)]
         found = found or [name for name in self._names() if name.startswith(text)]  # the index may not know it yet
         if len(found) == 1:
             return found[0]
         if found:
             some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
             raise ExecutionNotFound(f"several executions begin with {text}: {some}; give more of the id")
-        meant = did_you_mean(near(text, sorted(self._names(), reverse=True)[:MOST_COMPARED], 1, 0.9))
+        newest = {*self._names(), *(row.id for row in self.index.rows(MOST_COMPARED))}
+        meant = did_you_mean(near(text, sorted(newest, reverse=True)[:MOST_COMPARED], 1, 0.9))
         raise ExecutionNotFound(f"there is no execution {text}{meant}", advice=None if meant else LISTS)
 
     def load(self, execution_id: str, *, compare: bool = True) -> ExecutionState:
@@ -148,6 +204,8 @@ class ExecutionStore:
 
         What the index knows to have been there is said to be lost if it is not, unless nobody wants to *compare*.
         """
+        if (place := self._packed_place(execution_id)) is not None:
+            return self._load_packed(execution_id, place)
         folder = self._there(execution_id)
         mark = self.index.kept(execution_id) if compare and owner(folder) is None else None
         state = _looked(folder, mark)
@@ -156,9 +214,33 @@ class ExecutionStore:
             return again.model_copy(update={"status": "interrupted"}) if again.status in ALIVE else again
         return state
 
+    def _is_there(self, execution_id: str) -> bool:
+        return (self.folder / execution_id).is_dir() or self._place(execution_id) is not None
+
+    def _packed_place(self, execution_id: str) -> Place | None:
+        """Where an execution is, if it has no folder and is packed."""
+        if not ID.fullmatch(execution_id) or (self.folder / execution_id).is_dir():
+            return None
+        return self._place(execution_id)
+
+    def _load_packed(self, execution_id: str, place: Place) -> ExecutionState:
+        path = self.packed.path(place)
+        try:
+            state = StateBuilder(execution_id, str(path)).add_all(self._packed_records(place))
+        except OSError as error:
+            raise BadState(f"{path} can't be read: {error.strerror or error}") from None
+        if state.status not in ALIVE:
+            return state
+        cut = with_damage(state, f"what was recorded last is lost: {path.name} was damaged")
+        return cut.model_copy(update={"status": "interrupted"})
+
+    def _packed_records(self, place: Place) -> Scan:
+        return Scan(self.packed.path(place), offset=place.offset, end=place.offset + place.size)
+
     def rows(self, limit: int = 50, *, status: ExecutionStatus | None = None, **filters: Any) -> list[Row]:
         """What the index has, the newest first; what is running there and has no owner is interrupted."""
         statuses: tuple[ExecutionStatus | None, ...] = ("interrupted", *ALIVE) if status == "interrupted" else (status,)
+        self.flush()
         found: list[Row] = []
         for one in statuses:
             found += self.index.rows(max(limit, MOST_ALIVE) if one in ALIVE else limit, status=one, **filters)
@@ -167,6 +249,7 @@ class ExecutionStore:
 
     def counts(self) -> dict[ExecutionStatus, int]:
         """How many executions there are of each status; what is running and has no owner is interrupted."""
+        self.flush()
         known = self.index.counts()
         found = {status: int(known.get(status, 0)) for status in TRANSITIONS}
         for status in ALIVE:
@@ -178,11 +261,11 @@ class ExecutionStore:
 
     def _now(self, row: Row) -> Row | None:
         folder = self.folder / row.id
-        if not folder.is_dir():
+        if not row.packed and not folder.is_dir():
             if row.created < time.time() - NEW_S:
                 self.index.remove(row.id)
             return None
-        if row.status not in ALIVE:
+        if row.packed or row.status not in ALIVE:
             return row
         try:
             if owner(folder) is not None:
@@ -209,12 +292,15 @@ class ExecutionStore:
 
     def records(self, execution_id: str) -> Iterator[Record]:
         """All records of an execution, to be looked at. Where some are lost, a note says which."""
-        return iter(Scan(self._there(execution_id) / JOURNAL_FILE))
+        place = self._packed_place(execution_id)
+        return iter(Scan(self._there(execution_id) / JOURNAL_FILE) if place is None else self._packed_records(place))
 
     def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
         """The records from *offset* on, not more than some at once, and where to read on. A mended journal is read
         from its beginning.
         """
+        if (place := self._packed_place(execution_id)) is not None:
+            return ([] if offset >= place.size else list(self._packed_records(place))), place.size
         path = self._there(execution_id) / JOURNAL_FILE
         if offset and not fits(path, offset, None):
             offset = 0
@@ -323,8 +409,7 @@ class ExecutionStore:
 
         Its state, if that is so already. `ExecutionConflict` if there is nothing to stop.
         """
-        state = self.load(execution_id)
-        folder = self.folder / execution_id
+        state, folder = self.load(execution_id), self.folder / execution_id
         if state.status in FINISHED or (state.status == "failed" and owner(folder) is None):
             raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
         if state.status == "paused" and owner(folder) is None:
@@ -392,9 +477,13 @@ def _claim(folder: Path) -> Claim:
     return Claim(folder / LOCK_FILE, f"execution {folder.name}")
 
 
+def _building(folder: Path) -> StateBuilder:
+    return StateBuilder(folder.name, str(folder), folder / STATE_FILE)
+
+
 def _looked(folder: Path, mark: Mark | None) -> ExecutionState:
     """The state without owning it: what the file says, and what the journal has beyond it."""
-    building = _Building(folder)
+    building = _building(folder)
     path, state = folder / JOURNAL_FILE, building.state
     known = building.known(mark)
     try:
@@ -409,58 +498,3 @@ def _looked(folder: Path, mark: Mark | None) -> ExecutionState:
         raise BadState(f"{path} can't be read: {error.strerror or error}") from None
     state, last = building.result(), scan.seq or 0
     return with_damage(state, lost(last + 1, known)["text"]) if last < known else state
-
-
-class _Building:
-    """Makes a state of its file and its journal's records; without a usable file, of the records alone."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.state: ExecutionState | None = None
-        self._problem = f"{folder} holds no execution"
-        self._begun = (folder / STATE_FILE).exists()
-        try:
-            self.state = unpack(read_bounded(folder / STATE_FILE, MAX_STATE), str(folder / STATE_FILE))
-        except FileNotFoundError:
-            pass
-        except TooNew:
-            raise
-        except (BadState, OSError) as error:
-            self._problem = str(error)
-        if self.state is not None:
-            self._check(self.state)
-
-    def known(self, mark: Mark | None) -> int:
-        """The number of the last record that was there, as far as the state's file and the index know: before any is
-        added.
-        """
-        return max(0 if self.state is None else self.state.seq, 0 if mark is None else mark.seq)
-
-    def add(self, record: Record) -> None:
-        self._begun = self._begun or record["kind"] != "note"
-        if self.state is None:
-            if record["kind"] == "created":
-                self._begin(record)
-        elif record["seq"] > self.state.seq:
-            try:
-                self.state = applied(self.state, record)
-            except BadState as error:  # one such record does not make the others unreadable
-                self.state = with_damage(self.state.model_copy(update={"seq": record["seq"]}), str(error)[:1000])
-        elif record["kind"] == "note" and "lost" in record:  # the state was written before the journal was mended
-            self.state = with_damage(self.state, str(record.get("text"))[:1000])
-
-    def _begin(self, record: Record) -> None:
-        where = f"{self.folder / JOURNAL_FILE}, record {record['seq']},"
-        with contextlib.suppress(ValidationError, ValueError, RecursionError):
-            state = state_from(record.get("state"), where)
-            self._check(state)
-            self.state = state.model_copy(update={"seq": record["seq"], "offset": 0})
-
-    def _check(self, state: ExecutionState) -> None:
-        if state.id != self.folder.name:
-            raise BadState(f"{self.folder} holds another execution: {state.id[:40]!r}")
-
-    def result(self) -> ExecutionState:
-        if self.state is None:
-            raise (BadState if self._begun else Unborn)(f"{self._problem}, and its journal does not tell how it began")
-        return self.state

@@ -306,6 +306,14 @@ class Tapes:
             self.wrong = self.wrong or error
             raise
 
+    def place(self) -> None:
+        """It is where a crash leaves it from now on."""
+        try:
+            self.held.place()
+        except OSError as error:
+            self.wrong = self.wrong or error
+            raise
+
     def check(self) -> None:
         """Raise again what went wrong in a run inside another: the outer one must not take it for a tool's failure."""
         if self.wrong is not None:
@@ -444,6 +452,7 @@ class GuestTape:
 
     def checkpoint(self, label: str, value: bytes) -> None:
         self._tapes.append("checkpoint", {"path": self._path, "label": label}, {"value": value})
+        self._tapes.place()
 
     def ended(self) -> None:
         self._tapes.check()

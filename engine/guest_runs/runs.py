@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -30,13 +31,14 @@ from go_ent.engine.executions.resume_checks import Changed, damages, environment
 from go_ent.engine.executions.running import Watch
 from go_ent.engine.executions.state import Environment, ExecutionState, ExecutionStatus, digest_of, sealed_text
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.executions.tape import NOT_SAID, Tapes, Unfinished, read_tapes
+from go_ent.engine.executions.tape import NOT_SAID, Tally, Tapes, Unfinished, read_tapes
 from go_ent.engine.strategies import aggregate
 from go_ent.sandbox import Run, RunError, Sandbox, SandboxError
 from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.messages.advice import Advice
 
+log = logging.getLogger("go_ent.engine")
 UNDER_WAY: ContextVar[str | None] = ContextVar(
     "UNDER_WAY", default=None
 )  # the execution that what runs here belongs to
@@ -109,8 +111,18 @@ class Ready:
 class Guests:
     """Runs guests for one project. Belongs to one event loop."""
 
-    def __init__(self, store: ExecutionStore, composer: Callable[[], Composer], watch: Watch, ending: Ending) -> None:
+    def __init__(
+        self,
+        store: ExecutionStore,
+        composer: Callable[[], Composer],
+        watch: Watch,
+        ending: Ending,
+        *,
+        sync: Literal["effects", "always"] = "effects",
+    ) -> None:
+        """*sync* is when a run must be on disk: before it has an effect and at its end, or always."""
         self._store = store
+        self._strict = sync == "always"
         self.ending = ending
         self._open = composer
         self._opened: tuple[Composer, Environment] | None = None
@@ -165,6 +177,9 @@ class Guests:
             created=now,
             updated=now,
         )
+        state = state.model_copy(update={"seal": seal(sealed_text(state))})
+        if not self._strict:
+            return self._store.create(state, sync=False)
         return await to_the_end(self._create, state, undo=OwnedExecution.release)
 
     async def _environment(self, composer: Composer) -> Environment:
@@ -175,7 +190,7 @@ class Guests:
 
     def _create(self, state: ExecutionState) -> OwnedExecution:
         try:
-            return self._store.create(state.model_copy(update={"seal": seal(sealed_text(state))}), sync=False)
+            return self._store.create(state)
         except OSError as error:
             raise StorageFailed.begun(error) from None
 
@@ -271,6 +286,19 @@ class Guests:
         self.ending.note(held, tapes.tally)
         held.release()
 
+    def _pack(self, held: OwnedExecution, run: Run, tally: Tally, end: Callable[[], None]) -> None:
+        """End one that has done nothing to the outside, and is in memory alone. What can't be recorded of it is no
+        reason to withhold what it came to.
+        """
+        (failure,) = held.together([end], pack=tally.totals())
+        held.release()
+        if isinstance(failure, OSError):
+            run.warning = f"this run is not on record, which can't be written: {failure.strerror or failure}"
+            log.warning("execution %s: %s", held.id, run.warning)
+        elif failure is not None:
+            raise failure
+        self.ending.tidy()
+
     def _end_and_let_go(self, held: OwnedExecution, tapes: Tapes, end: Callable[[], None]) -> None:
         with self._store.index.together():
             (failure,) = held.together([end])
@@ -312,6 +340,10 @@ class Guests:
             held.finish_step(STEP, result)
             held.move(status, result=short, error=result.error, final=final)
 
+        size = run.usage.result_bytes + len(run.stdout)
+        if tapes.tally is not None and status in ("completed", "failed") and held.may_pack(size):
+            self._pack(held, run, tapes.tally, end)
+            return
         try:
             await to_the_end(self._end_and_let_go, held, tapes, end)
         except OSError as error:

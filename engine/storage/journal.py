@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from go_ent.engine.storage.records import (
     Record,
     Scan,
     check_journal,
+    decode,
     encode,
     lost,
     read_records,
@@ -29,7 +30,10 @@ __all__ = ["MAX_JOURNAL", "MAX_LINE", "Journal", "Record", "read_records"]
 
 
 class Journal:
-    """Appends records. Thread-safe. What a process that was killed leaves behind is a prefix of what it appended."""
+    """Appends records: to memory until it is begun or opened, then to its file. Thread-safe.
+
+    What a process that was killed leaves behind of a file is a prefix of what it appended.
+    """
 
     def __init__(self, path: Path, on_synced: Callable[[Mark], None] | None = None) -> None:
         """*on_synced* is told after each sync how far the journal is on disk, before anybody relies on it."""
@@ -39,6 +43,7 @@ class Journal:
         self._lock = threading.Lock()  # for appending
         self._syncing = threading.Lock()  # for bringing to disk: appending goes on meanwhile
         self._handle: int | None = None
+        self._waiting: list[bytes] | None = []  # lines that are in no file yet
         self._seq = 0
         self._size = 0
         self._synced = 0
@@ -54,9 +59,22 @@ class Journal:
         """The number of the last record."""
         return self._seq
 
+    @property
+    def waiting(self) -> bytes | None:
+        """All of it, while it is in memory alone; None once it has a file."""
+        return None if self._waiting is None else b"".join(self._waiting)
+
     def begin(self) -> None:
-        """Begin to append to a journal that is not there yet."""
-        self._handle = self._open(os.O_EXCL)
+        """Make its file, which is not there yet, with what was appended so far."""
+        with self._lock:
+            handle = self._open(os.O_EXCL)
+            try:
+                if self._waiting:
+                    self._write(handle, b"".join(self._waiting))
+            except BaseException:
+                os.close(handle)
+                raise
+            self._handle, self._waiting = handle, None
 
     def open(self, each: Callable[[Record], None] | None = None, *, known: int = 0) -> bool:
         """Begin to append, after giving *each* the records that there are. For the owner alone: what is wrong is
@@ -89,7 +107,7 @@ class Journal:
             if handle >= 0:
                 os.close(handle)
             raise
-        self._handle, self._seq = handle, scan.seq or 0
+        self._handle, self._waiting, self._seq = handle, None, scan.seq or 0
         missing = self._go_on_after(known)
         if missing is not None and each is not None:
             each(missing)
@@ -128,16 +146,19 @@ class Journal:
         """
         crash_points.point("journal-before-append")
         with self._lock:
-            handle = self._usable()
             seq = self._seq + 1
             line = encode(seq, time.time(), kind, data, raw)
             if self._size + len(line) > MAX_JOURNAL or seq >= MAX_SEQ:
                 raise OSError(errno.EFBIG, f"the journal of an execution may have {MAX_JOURNAL} bytes")
-            try:
-                self._write(handle, line)
-            except BaseException:
-                self._cut(handle)
-                raise
+            if self._waiting is not None:
+                self._waiting.append(line)
+            else:
+                handle = self._usable()
+                try:
+                    self._write(handle, line)
+                except BaseException:
+                    self._cut(handle)
+                    raise
             self._seq, self._size = seq, self._size + len(line)
             self._digest.update(line)
         crash_points.point("journal-after-append")
@@ -186,8 +207,16 @@ class Journal:
                 self._on_synced(mark)
                 crash_points.point("mark-after-write")
 
+    def records(self) -> Iterator[Record]:
+        """All records, read back. Where some are lost, a note says which."""
+        waiting = self._waiting
+        if waiting is None:
+            return iter(Scan(self.path))
+        return (found[0] for line in list(waiting) if (found := decode(line)) is not None)
+
     def close(self) -> None:
         with self._syncing, self._lock:
+            self._waiting = None
             if self._handle is not None:
                 os.close(self._handle)
                 self._handle = None

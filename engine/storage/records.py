@@ -41,7 +41,7 @@ def encode(seq: int, at: float, kind: str, data: Mapping[str, Any], raw: Mapping
     return line
 
 
-def _decode(line: bytes) -> tuple[Record, bool] | None:
+def decode(line: bytes) -> tuple[Record, bool] | None:
     """The record in a line, and whether it has a checksum; None if it is damaged."""
     checked = line[-_TAIL:].startswith(_CRC)
     if checked:
@@ -80,9 +80,12 @@ class Scan:
     what is no ordinary file, or too large, is an `OSError`.
     """
 
-    def __init__(self, path: Path, *, offset: int = 0, after: int | None = 0) -> None:
-        """Begin at *offset*, where the record follows number *after*; None: it is not known which comes there."""
+    def __init__(self, path: Path, *, offset: int = 0, after: int | None = 0, end: int | None = None) -> None:
+        """Begin at *offset*, where the record follows number *after*; None: it is not known which comes there. Stop at
+        *end*, if others' records follow in the same file.
+        """
         self.path = path
+        self._end = MAX_JOURNAL if end is None else end
         self.seq = after
         self.size = offset  # where the last whole record ends
         self.torn = 0  # bytes of a last line that is not whole
@@ -102,7 +105,7 @@ class Scan:
         with file:
             at = file.seek(self.size)
             bad = 0
-            while line := file.readline(MAX_LINE):
+            while line := file.readline(min(MAX_LINE, max(0, self._end - at))):
                 ended, length = line.endswith(b"\n"), len(line)
                 if not ended and length == MAX_LINE:
                     ended, more = _skip_line(file)
@@ -122,7 +125,7 @@ class Scan:
 
     def _believed(self, line: bytes, bad: int) -> Record | None:
         """The record in a line that comes after so many damaged ones, if it can be believed to belong here."""
-        found = _decode(line)
+        found = decode(line)
         if found is None:
             return None
         record, checked = found
@@ -189,7 +192,7 @@ def fits(path: Path, offset: int, seq: int | None) -> bool:
         line = file.readline(MAX_LINE)
     if not line.endswith(b"\n"):
         return len(line) < MAX_LINE
-    found = _decode(line)
+    found = decode(line)
     return found is not None and seq in (None, found[0]["seq"] - 1)
 
 

@@ -108,6 +108,7 @@ class Run(_Model):
     files: dict[str, bytes] = Field(default_factory=dict)
     pending: list[Pending] = Field(default_factory=list)
     image: str = ""
+    warning: str | None = None  # what the caller should know beside the result
 
     @property
     def ok(self) -> bool:

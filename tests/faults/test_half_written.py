@@ -19,6 +19,8 @@ import pytest
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
 from go_ent.composer.codemode.run_log import RunLog
 from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.executions.store import ExecutionStore
+from tests.support.packed import made as packed
 from tests.support.shell import Done, go_ent
 
 CONFIG = '[grants]\nallow = ["up.*"]\napprove = ["up.delete"]\n\n[limits]\ntimeout_s = 20.0\n'
@@ -71,6 +73,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
         assert made.go_ent("tool", "add", "twice.py").returncode == 0
     assert made.go_ent("exec", "-c", "checkpoint('here', 1)\nawait tools.twice(x=3)").stdout == b"6\n"
     assert made.go_ent("tool", "run", "twice", "--input", '{"x": 2}').stdout == b"4\n"
+    store = ExecutionStore(made.project)
+    for _ in range(3):
+        packed(store)
+    store.close()
     assert made.go_ent("trust").returncode == 0
     Ledger(made.project).reserve(
         LedgerCall("key", "execution", "task"), Wanted(0.5, 10), (), unknown_usd=0.0, at=time.time()
@@ -166,6 +172,29 @@ def test_the_list_of_runs_loses_the_line_and_no_other(place: Place, cut: Cut) ->
     assert after[-2:] == ["code", "tool"]
     assert len(after) >= min(whole, before) + 2
     assert place.go_ent("tool", "suggest").returncode == 0
+
+
+def test_packed_executions_before_the_cut_are_there(place: Place, cut: Cut) -> None:
+    path = place.state / "executions" / "packed" / "000001.jsonl"
+    before = place.rows()
+    cut(path)
+    (place.state / "executions" / "index.db").unlink()
+    after = place.rows()
+    assert after.items() <= before.items()
+    for name in after:
+        assert place.go_ent("status", name).returncode == 0, name
+    works(place)
+    assert len(place.rows()) == len(after) + 2
+
+
+def test_one_that_was_cut_off_is_told_where_it_was_known(place: Place) -> None:
+    path = place.state / "executions" / "packed" / "000001.jsonl"
+    last = max(place.rows())
+    path.write_bytes(path.read_bytes()[:-40])
+    done = place.go_ent("status", last)
+    assert (done.returncode, b"Traceback" in done.stderr) in ((0, False), (12, False)), done.stderr
+    assert b"damaged" in done.stdout + done.stderr or b"does not tell" in done.stderr
+    works(place)
 
 
 def test_a_state_is_made_again_from_its_journal(place: Place, cut: Cut) -> None:
@@ -291,6 +320,7 @@ def test_every_file_of_a_project_is_among_these(template: Place) -> None:
         "runs.jsonl",
         "state.json",
         "journal.jsonl",
+        "000001.jsonl",
         "index.db",
         "usage.db",
         "budget.db",

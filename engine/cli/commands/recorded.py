@@ -32,7 +32,8 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
         read_engine_config, composer.project
     )  # now: what is wrong with it is told before anything runs
     store = ExecutionStore(composer.project)
-    guests = Guests(store, lambda: composer, Watch(), Ending(store, lambda: config.executions))
+    kept = config.executions
+    guests = Guests(store, lambda: composer, Watch(), Ending(store, lambda: kept), sync=kept.sync)
     try:
         yield guests
     finally:

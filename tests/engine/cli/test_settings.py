@@ -91,7 +91,9 @@ class TestShow:
             "budget.day.usd     5.0    .go-ent/config.toml:2",
             "budget.day.tokens  -      default",
         ]
-        assert set(in_force("executions")) == {f"executions.{name}" for name in ("keep", "days", "max_mb", "auto")}
+        assert set(in_force("executions")) == {
+            f"executions.{name}" for name in ("keep", "days", "max_mb", "auto", "sync")
+        }
         assert in_force("servers") == {"servers": ({}, "default")}
         done = go_ent("config", "show", "bugdet")
         assert (done.returncode, done.stderr) == (2, b"go-ent: there is no setting bugdet; did you mean budget?\n")

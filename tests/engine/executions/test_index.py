@@ -320,7 +320,8 @@ class TestHostileFolders:
                 "finished, spent_usd, "
             )
             other.execute(
-                query + "spent_tokens, image, resumable, client, size, seq FROM executions WHERE id = ?", (name, first)
+                query + "spent_tokens, image, resumable, client, size, seq, file, offset FROM executions WHERE id = ?",
+                (name, first),
             )
         other.execute("UPDATE executions SET status = 'wonderful' WHERE id = '0199'")
         other.commit()
@@ -389,8 +390,8 @@ class TestManyProcesses:
             index = Index(store.folder)
             go.wait()
             for state in part:
-                with store.create(state, sync=False):
-                    index.put(state)
+                with store.create(state) as held:
+                    index.put(held.state)
             index.close()
 
         made(store)

@@ -116,7 +116,9 @@ def go_on(
 
 
 def journal(project: Path, execution_id: str) -> list[bytes]:
+    """Its lines; a packed one gets its folder, as it would to go on."""
     path = project / ".go-ent" / "executions" / execution_id / "journal.jsonl"
+    ExecutionStore(project).hold(execution_id).release()
     return path.read_bytes().splitlines(keepends=True)
 
 
@@ -545,7 +547,7 @@ class TestWhatCanNotBeRecorded:
         """The disk is full when the second call is to be recorded."""
         world = World()
         try:
-            crash_points.arm("full:6")
+            crash_points.arm("full:3")
             run = begin(project, box, world, code="await tools.w.put(text='a')\nawait tools.w.put(text='b')")
         finally:
             crash_points.arm(None)
@@ -659,6 +661,7 @@ class TestBeginning:
 
     def test_that_is_cancelled_leaves_nothing_that_this_process_owns(self, project: Path, box: Sandbox) -> None:
         """The disk is slow, and whoever waits for it goes away; more than once."""
+        (project / ".go-ent" / "config.toml").write_text('[executions]\nsync = "always"\n')
         entered, gate = threading.Event(), threading.Event()
 
         async def work(engine: Engine, _: Composer) -> str:

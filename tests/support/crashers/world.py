@@ -46,7 +46,7 @@ class World:
         try:
             yield store
         finally:
-            store.index.close()
+            store.close()
 
     def rows(self) -> list[Row]:
         with self.store() as store:
