@@ -23,7 +23,7 @@ from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import Attempt, RunResult
 from go_ent.engine.executions import index, index_database
-from go_ent.engine.executions.index import SCHEMA, VERSION
+from go_ent.engine.executions.index_schema import SCHEMA, VERSION
 from go_ent.engine.executions.state import Environment, ExecutionState, Request, digest_of, pack
 from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
 from go_ent.engine.storage import records as reading

@@ -22,7 +22,7 @@ from go_ent.composer.project.files import user_data
 from go_ent.composer.project.trust import is_sealed, is_trusted, seal, set_trust
 from go_ent.engine import Engine, ExecutionConflict, Untrusted
 from go_ent.engine.core.models import Task
-from go_ent.engine.executions.index import SCHEMA, VERSION
+from go_ent.engine.executions.index_schema import SCHEMA, VERSION
 from go_ent.engine.executions.owned import MARK_FILE
 from go_ent.engine.executions.retention import prune
 from go_ent.engine.executions.state import ExecutionState, digest_of, pack, sealed_text

@@ -21,8 +21,9 @@ from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.ids import ID, new_id
 from go_ent.engine.core.models import Attempt, RunResult, TaskResult, Tokens
 from go_ent.engine.executions.history import CallTotals, ExecutionHistory, Grouping
-from go_ent.engine.executions.index import FILE, SCHEMA, STALE, VERSION, Index, find_query, rows_query
+from go_ent.engine.executions.index import FILE, STALE, Index
 from go_ent.engine.executions.index_database import create
+from go_ent.engine.executions.index_schema import SCHEMA, VERSION, find_query, rows_query
 from go_ent.engine.executions.state import Environment, ExecutionState
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.totals import calls_from, records_from
