@@ -8,47 +8,42 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 from go_ent.composer import Approver, Composer
 from go_ent.composer.project.files import find_project, user_data
-from go_ent.composer.project.trust import is_sealed, is_trusted, seal
+from go_ent.composer.project.trust import is_sealed, is_trusted
 from go_ent.engine.budget import Ask, Budget, BudgetReport, Prices, Spent, tighter
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.keeper import Keeper
 from go_ent.engine.context.models import Purse, SummaryLink
-from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import EngineConfig, Mode, read_engine_config
 from go_ent.engine.core.errors import (
     BadTask,
     ExecutionConflict,
     ExecutionNotFound,
     NeedsApproval,
-    StorageFailed,
     Untrusted,
 )
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
 from go_ent.engine.dispatch.dispatcher import Dispatcher
-from go_ent.engine.dispatch.execution import Carrier, with_steps
+from go_ent.engine.dispatch.execution import WorkSteps, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
-from go_ent.engine.executions.finish import Ending
 from go_ent.engine.executions.index import Row
+from go_ent.engine.executions.lifecycle import Ending, Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
-from go_ent.engine.executions.resume_checks import (
-    Changed,
-)
-from go_ent.engine.executions.running import Watch
+from go_ent.engine.executions.resume_checks import Changed, ResumeOptions
 from go_ent.engine.executions.state import ExecutionState, digest_of, sealed_text
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.executions.tape import NOT_SAID, Tapes, Unfinished
+from go_ent.engine.executions.tape import Tapes
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.engine.guest_runs.engine_tools import EngineSource, offer_summaries
-from go_ent.engine.guest_runs.runs import Guests, guest_order
+from go_ent.engine.guest_runs.runs import Guests, guest_order, run_of
 from go_ent.engine.processes.trees import TAG
 from go_ent.engine.prompts import Prompt, Prompts, roles
 from go_ent.engine.prompts.templating import Templates
@@ -59,6 +54,7 @@ from go_ent.engine.runners.registry import Registry
 from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of
 from go_ent.engine.summaries import Summaries
 from go_ent.sandbox import Run as SandboxRun
+from go_ent.sandbox.messages.advice import Advice
 from go_ent.waiting import first_of
 
 log = logging.getLogger("go_ent.engine")
@@ -70,6 +66,33 @@ PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 class _Running(NamedTuple):
     run: ExecutionContext
     task: asyncio.Task[TaskResult]
+
+
+class StartOptions(TypedDict, total=False):
+    """How work is run. *parent* and *parent_call* are the execution, and its call, that began it. *concurrency* is how
+    many tasks run at once. *may_start* is whether tasks may name programs by argv. *ask* decides about work that does
+    not fit the budget, instead of the engine's own. *client* is the HTTP client that asked: its budget and grants
+    apply. *on_event* is told what happens.
+    """
+
+    parent: str | None
+    parent_call: str | None
+    adjustments: Sequence[str]
+    concurrency: int | None
+    may_start: bool
+    on_event: Callable[[Event], None] | None
+    ask: Ask | None
+    client: str
+
+
+@contextlib.contextmanager
+def released_unless_begun(held: OwnedExecution) -> Iterator[None]:
+    """Whoever can't go on with an execution lets others have it."""
+    try:
+        yield
+    except BaseException:
+        held.release()
+        raise
 
 
 class Engine:
@@ -156,24 +179,20 @@ class Engine:
         self.listeners: list[Callable[[Event], None]] = []  # told of everything that happens in this engine
         self.stopping = asyncio.Event()  # set by `stop_all`: for what runs several executions, one after the other
         self._running: dict[str, _Running] = {}
-        self._watch = Watch()
-        self._ending = Ending(self.store, lambda: self.config.executions)
-        self.guests = Guests(
-            self.store, self.open_composer, self._watch, self._ending, sync=self.config.executions.sync
-        )
+        self.lifecycle = Lifecycle(self.store, self.config.executions)
+        self._watch = self.lifecycle.watch
+        self.guests = Guests(self.lifecycle, self.open_composer)
         self._resumption = Resumption(
             project,
             self.config,
             self.store,
             self.dispatcher,
             self.registry,
-            self.guests,
             self.open_composer,
-            approver,
             self._check_owner,
         )
         self._summaries = Summaries(self.store, self.keeper, self._watch, self._check_owner)
-        self._carrier = Carrier(self.dispatcher, self.config, self.guests, self._over)
+        self._steps = WorkSteps(self.dispatcher, self.config, self.lifecycle)
 
     @classmethod
     def open(cls, folder: Path | str = ".", **options: Any) -> Self:
@@ -193,7 +212,7 @@ class Engine:
     async def close(self) -> None:
         """Interrupt what runs, record what it has done, and free everything."""
         self.stopping.set()
-        await self.guests.close()
+        await self.lifecycle.close()
         await self.registry.close()
         with contextlib.suppress(OSError):  # it will be learnt again
             await asyncio.to_thread(self.keeper.counter.remember, user_data() / TOKENIZERS)
@@ -212,59 +231,22 @@ class Engine:
         """Check whether a task could run. Raises `BadTask`, `NeedsApproval` or `Untrusted`."""
         self.dispatcher.check(task, may_start=may_start)
 
-    async def execute(
-        self,
-        work: Work,
-        *,
-        parent: str | None = None,
-        parent_call: str | None = None,
-        adjustments: Sequence[str] = (),
-        concurrency: int | None = None,
-        may_start: bool = True,
-        on_event: Callable[[Event], None] | None = None,
-        ask: Ask | None = None,
-        client: str = "",
-    ) -> TaskResult:
+    async def execute(self, work: Work, **options: Unpack[StartOptions]) -> TaskResult:
         """Run the work and return its result. Cancelling this interrupts the execution, which can be resumed.
 
-        *work* is a task, a list of tasks in order, or a plan. *may_start* is whether tasks may name programs by argv.
-        *ask* decides about work that does not fit the budget, instead of the engine's own. *client* is the HTTP client
-        that asked: its budget and grants apply.
-
-        A failure is a result with a status. Raises what `start` raises.
+        *work* is a task, a list of tasks in order, or a plan; see `StartOptions` for the rest. A failure is a result
+        with a status. Raises what `start` raises.
         """
-        execution_id = await self.start(
-            work,
-            parent=parent,
-            parent_call=parent_call,
-            adjustments=adjustments,
-            concurrency=concurrency,
-            may_start=may_start,
-            on_event=on_event,
-            ask=ask,
-            client=client,
-        )
-        return await self.wait(execution_id)
+        return await self.wait(await self.start(work, **options))
 
-    async def start(
-        self,
-        work: Work,
-        *,
-        parent: str | None = None,
-        parent_call: str | None = None,
-        adjustments: Sequence[str] = (),
-        concurrency: int | None = None,
-        may_start: bool = True,
-        on_event: Callable[[Event], None] | None = None,
-        ask: Ask | None = None,
-        client: str = "",
-    ) -> str:
+    async def start(self, work: Work, **options: Unpack[StartOptions]) -> str:
         """Start the work and return its id at once; then `wait` for it, or ask for its `status`.
 
         Everything is checked first. Raises `BadTask` for work that can't run, `NeedsApproval` or `Untrusted` for a
         program that may not be started, and `StorageFailed` if the execution can't be recorded; nothing runs then.
         """
         plan = as_plan(work)
+        parent, client, concurrency = options.get("parent"), options.get("client", ""), options.get("concurrency")
         if parent is not None and not client:  # what a guest's code has begun is its own client's
             client = await self._client_of(parent)
             self._check_client(client)
@@ -272,13 +254,13 @@ class Engine:
             raise BadTask(f"concurrency must be a number from 1 to {MOST_AT_ONCE}, not {concurrency!r:.40}")
         chosen = choose_for(work, self.config.engine.strategy)
         for task in plan if isinstance(plan, tuple) else plan.task:
-            self.check(task, may_start=may_start)
+            self.check(task, may_start=options.get("may_start", True))
         now = time.time()
         packed = pack(work, concurrency)
         state = ExecutionState(
             id=new_id(),
             parent=parent,
-            parent_call=parent_call,
+            parent_call=options.get("parent_call"),
             client=client,
             kind=kind_of(work, chosen),
             title=title_of(work),
@@ -286,19 +268,13 @@ class Engine:
             strategy_reason=chosen.reason,
             work=packed,
             work_digest=digest_of(packed),
-            adjustments=tuple(adjustments),
+            adjustments=tuple(options.get("adjustments", ())),
             environment=await asyncio.to_thread(self._resumption.environment, plan),
             created=now,
             updated=now,
         )
-        mark = await asyncio.to_thread(seal, sealed_text(state))
-        try:
-            held = await to_the_end(
-                self.store.create, state.model_copy(update={"seal": mark}), undo=OwnedExecution.release
-            )
-        except OSError as error:
-            raise StorageFailed.begun(error) from None
-        self._begin(held, Tapes(held, replay=False), work, chosen, concurrency, may_start, on_event, ask)
+        held = await self.lifecycle.begin(state, synced=True)
+        self._begin(held, Tapes(held, replay=False), work, chosen, options)
         return state.id
 
     async def wait(self, execution_id: str) -> TaskResult:
@@ -348,63 +324,65 @@ class Engine:
         self,
         execution_id: str,
         *,
-        may_start: bool = True,
-        unfinished: Unfinished = NOT_SAID,
-        anyway: bool = False,
-        from_checkpoint: str | None = None,
         on_event: Callable[[Event], None] | None = None,
         ask: Ask | None = None,
+        **options: Any,
     ) -> TaskResult:
         """Resume an execution that was interrupted, has failed, or lost its process. What is finished is not run
-        again.
-
-        *unfinished* is what to do about calls and steps of which nobody knows whether they were done; *anyway* goes on
-        although something has changed since. *from_checkpoint*, a label or a number, undoes what came after it, also of
-        one that has completed; what had effects there is done again only *anyway*.
+        again. The *options* are those of `ResumeOptions`.
         """
-        held, back = await self._resumption.take(execution_id, from_checkpoint, anyway=anyway)
+        chosen = ResumeOptions(**options)
+        held, back = await self._resumption.take(execution_id, chosen)
         if guest_order(held.state) is not None:
-            await self._resumption.guest(held, unfinished=unfinished, anyway=anyway)
+            await self._resume_guest(held, chosen)
             assert held.state.result is not None
             return with_steps(held.state, held.state.result)
-        try:
-            ready = await self._resumption.task(held, may_start=may_start, unfinished=unfinished, anyway=anyway)
-            chosen = Chosen(held.state.strategy, held.state.strategy_reason)
-            run = self._begin(held, ready.tapes, ready.work, chosen, ready.concurrency, may_start, on_event, ask)
+        with released_unless_begun(held):
+            ready = await self._resumption.task(held, chosen)
+            strategy = Chosen(held.state.strategy, held.state.strategy_reason)
+            start: StartOptions = {
+                "concurrency": ready.concurrency,
+                "may_start": chosen.may_start,
+                "on_event": on_event,
+                "ask": ask,
+            }
+            run = self._begin(held, ready.tapes, ready.work, strategy, start)
             run.decided = ready.decided
             for change in back + ready.changes:
                 run.say("warning", text=change.text)
-        except BaseException:
-            held.release()
-            raise
         return await self.wait(held.id)
 
-    async def resume_run(
-        self,
-        execution_id: str,
-        *,
-        unfinished: Unfinished = NOT_SAID,
-        anyway: bool = False,
-        timeout_s: float | None = None,
-        from_checkpoint: str | None = None,
-    ) -> tuple[SandboxRun, list[Changed]]:
+    async def resume_run(self, execution_id: str, **options: Any) -> tuple[SandboxRun, list[Changed]]:
         """`resume`, of a run of code or of a composed tool: the run itself, and what has changed since it was begun."""
-        held, back = await self._resumption.take(execution_id, from_checkpoint, anyway=anyway)
-        run, changed = await self._resumption.guest(held, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s)
-        return run, back + changed
+        chosen = ResumeOptions(**options)
+        held, back = await self._resumption.take(execution_id, chosen)
+        ending, changed = await self._resume_guest(held, chosen)
+        return run_of(ending), back + changed
 
-    async def resume_batch(
-        self,
-        execution_id: str,
-        *,
-        unfinished: Unfinished = NOT_SAID,
-        anyway: bool = False,
-        from_checkpoint: str | None = None,
-    ) -> tuple[Batch, list[Changed]]:
+    async def _resume_guest(self, held: OwnedExecution, options: ResumeOptions) -> tuple[Ending, list[Changed]]:
+        """Go on with a run of code or of a composed tool, which is released in any case."""
+        with released_unless_begun(held):
+            order = guest_order(held.state)
+            if order is None:
+                raise ExecutionConflict(
+                    f"execution {held.id} is no run of code or of a tool: it is a {held.state.kind}"
+                )
+            if order.each:
+                raise ExecutionConflict(
+                    f"execution {held.id} runs a tool for each line of its input, and needs the same lines again",
+                    advice=Advice("resume", held.id, "lines"),
+                )
+            ready = await self.guests.ready(held, options, self.dispatcher.grants_of(held.state.client))
+            await asyncio.to_thread(held.move, "running", error=None, result=None)
+        return await self.guests.carry(held, ready, self._approver), list(ready.changes)
+
+    async def resume_batch(self, execution_id: str, **options: Any) -> tuple[Batch, list[Changed]]:
         """A tool over many lines, to be given the same lines again; what has changed since it was begun."""
-        held, back = await self._resumption.take(execution_id, from_checkpoint, anyway=anyway)
-        batch, changed = await Batch.resume(self.guests, held, unfinished=unfinished, anyway=anyway)
-        return batch, back + changed
+        chosen = ResumeOptions(**options)
+        held, back = await self._resumption.take(execution_id, chosen)
+        with released_unless_begun(held):
+            ready = await self.guests.ready(held, chosen, None)
+            return await Batch.go_on(self.guests, held, ready), back + list(ready.changes)
 
     async def _client_of(self, execution_id: str) -> str:
         """Who began an execution; "": the project's own user."""
@@ -464,16 +442,10 @@ class Engine:
         return await asyncio.to_thread(self.store.remove_checkpoint, execution_id, checkpoint)
 
     def _begin(
-        self,
-        held: OwnedExecution,
-        tapes: Tapes,
-        work: Work,
-        chosen: Chosen,
-        concurrency: int | None,
-        may_start: bool,
-        on_event: Callable[[Event], None] | None,
-        ask: Ask | None,
+        self, held: OwnedExecution, tapes: Tapes, work: Work, chosen: Chosen, options: StartOptions
     ) -> ExecutionContext:
+        on_event = options.get("on_event")
+
         def emit(event: Event) -> None:
             for listener in (*self.listeners, *((on_event,) if on_event is not None else ())):
                 try:
@@ -481,18 +453,25 @@ class Engine:
                 except Exception:
                     log.exception("a listener failed, and the execution goes on")
 
-        limit = tighter(limit_of(work), self.config.budget.execution)
         run = ExecutionContext(
-            held, emit, tapes, limit=limit, may_start=may_start, ask=ask, adjustments=held.state.adjustments
+            held,
+            tapes,
+            emit=emit,
+            limit=tighter(limit_of(work), self.config.budget.execution),
+            may_start=options.get("may_start", True),
+            ask=options.get("ask"),
+            adjustments=held.state.adjustments,
         )
-        task = asyncio.create_task(self._carrier.carry_out(run, work, chosen, concurrency))
+        task = asyncio.create_task(self._carry(run, work, chosen, options.get("concurrency")))
         self._running[held.id] = _Running(run, task)
-        self._watch.add(held, run.stop.set, task)
+        self._watch.add(held, run.stop.set, task)  # also before its first turn
         return run
 
-    def _over(self, run: ExecutionContext) -> None:
-        self._running.pop(run.id, None)
-        self._watch.remove(run.id)
+    async def _carry(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
+        try:
+            return await self._steps.carry(run, work, chosen, concurrency)
+        finally:
+            self._running.pop(run.id, None)
 
     def stop_all(self) -> int:
         """Ask everything that runs here to stop, and return how many that is. Finished work is kept."""
@@ -605,4 +584,4 @@ class Engine:
 
     async def dry_run(self, work: Work, adjustments: Sequence[str] = ()) -> list[tuple[str, Prompt | str]]:
         """The prompts that would be sent, step by step, and what else would run. Nothing is started."""
-        return await self._carrier.rehearse(work, choose_for(work, self.config.engine.strategy), adjustments)
+        return await self._steps.rehearse(work, choose_for(work, self.config.engine.strategy), adjustments)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from go_ent.composer import Approver, Composer
+from go_ent.composer import Composer
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import ExecutionConflict
@@ -17,6 +17,7 @@ from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.resume_checks import (
     Changed,
+    ResumeOptions,
     changes,
     damages,
     go_back,
@@ -28,15 +29,13 @@ from go_ent.engine.executions.resume_checks import (
 from go_ent.engine.executions.resume_checks import environment as environment_of
 from go_ent.engine.executions.state import FINISHED, Environment, ExecutionState, digest_of
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.executions.tape import Policy, Tapes, Unfinished
-from go_ent.engine.guest_runs.runs import Guests, guest_order, make_tapes
+from go_ent.engine.executions.tape import Policy, Tapes
+from go_ent.engine.guest_runs.runs import make_tapes
 from go_ent.engine.processes.trees import reap, reap_now
 from go_ent.engine.runners.registry import Registry
 from go_ent.engine.strategies import Plan
 from go_ent.engine.strategies.work import Work, as_plan, unpack
-from go_ent.sandbox import Run as SandboxRun
 from go_ent.sandbox.children.proc import OWNER
-from go_ent.sandbox.messages.advice import Advice
 
 MOST_REAPED = 100  # tries of a step whose processes are looked for
 
@@ -62,9 +61,7 @@ class Resumption:
         store: ExecutionStore,
         dispatcher: Dispatcher,
         registry: Registry,
-        guests: Guests,
         open_composer: Callable[[], Composer],
-        approver: Approver | None,
         check_owner: Callable[[ExecutionState], None],
     ) -> None:
         self._project = project
@@ -72,19 +69,16 @@ class Resumption:
         self._store = store
         self._dispatcher = dispatcher
         self._registry = registry
-        self._guests = guests
         self._open_composer = open_composer
-        self._approver = approver
         self._check_owner = check_owner
 
-    async def take(
-        self, execution_id: str, checkpoint: str | None, *, anyway: bool
-    ) -> tuple[OwnedExecution, list[Changed]]:
+    async def take(self, execution_id: str, options: ResumeOptions) -> tuple[OwnedExecution, list[Changed]]:
         """An execution that is to go on, held by this process: its own work, begun by this user or in a trusted folder.
 
         From a checkpoint: and what is done again.
         """
         execution_id = await asyncio.to_thread(self._store.find, execution_id)
+        checkpoint = options.from_checkpoint
         held = await to_the_end(self._store.hold, execution_id, undo=OwnedExecution.release)
         try:
             state = held.state
@@ -100,40 +94,22 @@ class Resumption:
             back = []
             if checkpoint is not None:
                 work = None if "guest" in state.work else unpack(state.work)[0]
-                back = await asyncio.to_thread(partial(go_back, held, checkpoint, work, self._config, anyway=anyway))
+                going = partial(go_back, held, checkpoint, work, self._config, anyway=options.anyway)
+                back = await asyncio.to_thread(going)
         except BaseException:
             held.release()
             raise
         return held, back
 
-    async def guest(
-        self, held: OwnedExecution, *, unfinished: Unfinished, anyway: bool, timeout_s: float | None = None
-    ) -> tuple[SandboxRun, list[Changed]]:
-        """Go on with a run of code or of a composed tool, which is released in any case."""
-        order = guest_order(held.state)
-        if order is None:
-            await asyncio.to_thread(held.release)
-            raise ExecutionConflict(f"execution {held.id} is no run of code or of a tool: it is a {held.state.kind}")
-        if order.each:
-            await asyncio.to_thread(held.release)
-            raise ExecutionConflict(
-                f"execution {held.id} runs a tool for each line of its input, and needs the same lines again",
-                advice=Advice("resume", held.id, "lines"),
-            )
-        grants = self._dispatcher.grants_of(held.state.client)
-        return await self._guests.resume(
-            held, approver=self._approver, unfinished=unfinished, anyway=anyway, timeout_s=timeout_s, grants=grants
-        )
-
-    async def task(self, held: OwnedExecution, *, may_start: bool, unfinished: Unfinished, anyway: bool) -> ReadyTask:
+    async def task(self, held: OwnedExecution, options: ResumeOptions) -> ReadyTask:
         """What a task goes on with. Raises where it can't, or not before somebody has decided."""
         state = held.state
         work, concurrency = unpack(state.work)
         plan = as_plan(work)
         for task in plan if isinstance(plan, tuple) else plan.task:
-            self._dispatcher.check(task, may_start=may_start)
-        refuse(state, damages(state), anyway=anyway)
-        tapes = await asyncio.to_thread(make_tapes, held, unfinished)
+            self._dispatcher.check(task, may_start=options.may_start)
+        refuse(state, damages(state), anyway=options.anyway)
+        tapes = await asyncio.to_thread(make_tapes, held, options.unfinished)
         runners = {
             name: (await self._registry.available(name)).version or ""
             for name in state.environment.runners
@@ -141,10 +117,10 @@ class Resumption:
         }
         now = await asyncio.to_thread(self.environment, plan, runners)
         open_steps = unfinished_steps(state, work, self._config)
-        decided = {step: policy for step in open_steps if (policy := unfinished.of(step)) is not None}
+        decided = {step: policy for step in open_steps if (policy := options.unfinished.of(step)) is not None}
         changed = changes(state, now) + await version_changes(self._open_composer, tapes, work)
         changed += unfinished_calls(tapes) + [open_steps[step] for step in open_steps if step not in decided]
-        refuse(state, changed, anyway=anyway)
+        refuse(state, changed, anyway=options.anyway)
         for step, policy in decided.items():
             held.append("unfinished", {"step": step, "decided": policy})
         await self._reap(state)

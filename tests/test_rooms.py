@@ -38,13 +38,13 @@ engine/budget           : core
 engine/prompts          : core tokens
 engine/executions       : core storage strategies
 engine/context          : budget core executions prompts strategies tokens
+engine/guest_runs       : core executions processes strategies
 engine/runners/base     : core processes
 engine/runners/claude   : core processes runners/base
 engine/runners/opencode : core processes runners/base
-engine/runners/cli      : core processes runners/base
+engine/runners/cli      : core guest_runs processes runners/base
 engine/runners          : runners/base runners/claude runners/cli runners/opencode
-engine/guest_runs       : core executions processes strategies
-engine/dispatch         : budget context core executions guest_runs prompts runners runners/base storage strategies tokens
+engine/dispatch         : budget context core executions prompts runners runners/base storage strategies tokens
 engine/workflows        : budget core executions processes storage
 engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base strategies workflows
 engine/settings         : budget core prompts runners runners/base

@@ -1,15 +1,11 @@
-"""Executions from their beginning to their end: the steps of the strategy that was chosen, and a state that says how
-it went.
-"""
+"""What runs in the execution of a task, a list or a plan: the steps of the strategy that was chosen."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from go_ent.engine.context.execution_summaries import with_summaries
 from go_ent.engine.core.config import EngineConfig
@@ -18,88 +14,57 @@ from go_ent.engine.core.models import RunResult, Task, TaskResult
 from go_ent.engine.core.step import Output, RunStep, Step
 from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution_context import ExecutionContext
-from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.guest_runs.runs import UNDER_WAY, Guests
+from go_ent.engine.executions.lifecycle import Ending, Lifecycle
+from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
 from go_ent.engine.prompts import Prompt
 from go_ent.engine.strategies import Plan, aggregate, multi, parallel, single
 from go_ent.engine.strategies.work import Chosen, Work, as_tasks
 from go_ent.sandbox.errors import Diverged
-from go_ent.sandbox.host.spans import span
 
 
-class Carrier:
-    """Of one engine. *over* hears of each execution that has ended, whatever came of it."""
+class WorkSteps:
+    """What is run in the execution of a task, a list or a plan: the steps of its strategy. Of one engine."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, config: EngineConfig, guests: Guests, over: Callable[[ExecutionContext], None]
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, config: EngineConfig, lifecycle: Lifecycle) -> None:
         self._dispatcher = dispatcher
         self._config = config
-        self._guests = guests
-        self._over = over
+        self._lifecycle = lifecycle
 
-    async def carry_out(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
-        UNDER_WAY.set(run.id)
-        with span("execution", execution_id=run.id, work=run.held.state.kind, strategy=chosen.strategy) as told:
-            result = await self._go(run, work, chosen, concurrency)
-            told.set(status=result.status)
-            return result
+    async def carry(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
+        """Run an execution that this process holds to its end. Whatever happens, its state says so."""
+        ending = await self._lifecycle.carry(run, partial(self._end_of, run, work, chosen, concurrency))
+        assert ending.result is not None
+        result = with_steps(run.held.state, ending.result)
+        run.say("status", status=ending.status)
+        run.say("result", text=result.output, result=result.model_dump(mode="json"))
+        return result
 
-    async def _go(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
-        """An execution from its beginning to its end. Whatever happens, its state says so."""
+    async def _end_of(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> Ending:
         started = time.monotonic()
         try:
             await run.write(run.held.move, "running")
             run.say(
                 "status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason
             )
-            try:
-                results = await self.steps(
-                    run.id, work, chosen, partial(self._dispatcher.run, run=run), concurrency, run.stop
-                )
-                if run.broken is not None:
-                    if isinstance(run.tapes.wrong, Diverged):
-                        raise ExecutionConflict(
-                            f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}"
-                        )
-                    raise StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
-                for step in results:
-                    if (
-                        step.task_id not in run.held.state.results
-                    ):  # it never came to be run, and who watches should know
-                        run.say("step", step.task_id, step.error or "", status=step.status)
-                leaves = parallel.leaves(work, results) if isinstance(work, Plan) else ()
-                took = round((time.monotonic() - started) * 1000)
-                result = aggregate(run.id, chosen.strategy, chosen.reason, results, leaves=leaves, duration_ms=took)
-                result = with_summaries(result, run.context.links if run.context is not None else ())
-            except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                result = TaskResult(execution_id=run.id, status="BLOCKED", strategy=chosen.strategy, error=said)
-                with contextlib.suppress(OSError):
-                    await self._end(run, result, "failed")
-                raise
-            paused = any(step.status == "paused" for step in result.steps)
-            interrupted = run.stop.is_set() and not result.ok
-            await self._end(
-                run,
-                result,
-                "completed" if result.ok else "interrupted" if interrupted else "paused" if paused else "failed",
-            )
-            return result
-        finally:
-            self._over(run)
-            await asyncio.to_thread(self._guests.let_go, run.held, run.tapes)
-
-    async def _end(self, run: ExecutionContext, result: TaskResult, status: Any) -> None:
-        def end() -> None:
-            # What the steps say is in the state already, step by step.
-            known = run.held.state.results
-            short = tuple(_named(step) if step.task_id in known else step for step in result.steps)
-            run.held.move(status, result=result.model_copy(update={"steps": short}), error=result.error)
-
-        await run.write(end)
-        run.say("status", status=status)
-        run.say("result", text=result.output, result=result.model_dump(mode="json"))
+            step = partial(self._dispatcher.run, run=run)
+            results = await self.steps(run.id, work, chosen, step, concurrency, run.stop)
+            if run.broken is not None:
+                raise _broken(run)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            result = TaskResult(execution_id=run.id, status="BLOCKED", strategy=chosen.strategy, error=said)
+            return Ending("failed", result, said, raises=error)
+        for one in results:
+            if one.task_id not in run.held.state.results:  # it never came to be run, and who watches should know
+                run.say("step", one.task_id, one.error or "", status=one.status)
+        leaves = parallel.leaves(work, results) if isinstance(work, Plan) else ()
+        took = round((time.monotonic() - started) * 1000)
+        result = aggregate(run.id, chosen.strategy, chosen.reason, results, leaves=leaves, duration_ms=took)
+        result = with_summaries(result, run.context.links if run.context is not None else ())
+        # What the steps say is in the state already, step by step.
+        known = run.held.state.results
+        short = tuple(_named(step) if step.task_id in known else step for step in result.steps)
+        return Ending(_status(run, result), result.model_copy(update={"steps": short}), result.error)
 
     async def steps(
         self,
@@ -159,6 +124,21 @@ class Carrier:
                 )
             )
         return seen
+
+
+def _broken(run: ExecutionContext) -> EngineError:
+    """Why an execution can't go on whose steps could not be recorded, or are not what was recorded."""
+    if isinstance(run.tapes.wrong, Diverged):
+        return ExecutionConflict(f"execution {run.id} can't go on, for it is not what was recorded: {run.broken}")
+    return StorageFailed(f"{run.broken}; what was recorded before can be resumed once that is mended")
+
+
+def _status(run: ExecutionContext, result: TaskResult) -> ExecutionStatus:
+    if result.ok:
+        return "completed"
+    if run.stop.is_set():
+        return "interrupted"
+    return "paused" if any(step.status == "paused" for step in result.steps) else "failed"
 
 
 def _named(step: RunResult) -> RunResult:

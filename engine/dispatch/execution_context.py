@@ -13,21 +13,18 @@ from go_ent.engine.budget import Ask
 from go_ent.engine.context.keeper import RecordedContext
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.models import BudgetLimit, Event
-from go_ent.engine.executions.owned import OwnedExecution
-from go_ent.engine.executions.tape import Policy, Tapes
+from go_ent.engine.executions.lifecycle import Live
+from go_ent.engine.executions.tape import Policy
 from go_ent.engine.runners.base.runner import Progress
 
 MAX_NOTED = 4000
 
 
 @dataclass(slots=True)
-class ExecutionContext:
+class ExecutionContext(Live):
     """One execution as its steps see it."""
 
-    held: OwnedExecution
-    emit: Callable[[Event], None]
-    tapes: Tapes  # of its steps that run in a guest
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    emit: Callable[[Event], None] = lambda _: None
     limit: BudgetLimit | None = None
     may_start: bool = True  # whether whoever asked may start programs by argv
     ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
@@ -43,10 +40,6 @@ class ExecutionContext:
     reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
     queue: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = field(default_factory=list)  # what waits to be written
     writer: asyncio.Task[None] | None = None
-
-    @property
-    def id(self) -> str:
-        return self.held.id
 
     def say(self, kind: Any, step: str | None = None, text: str = "", **data: Any) -> None:
         self.emit(Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data))

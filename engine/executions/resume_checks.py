@@ -20,7 +20,7 @@ from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.core.models import RunResult, Task
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import Environment, ExecutionState
-from go_ent.engine.executions.tape import Policy, Tapes
+from go_ent.engine.executions.tape import NOT_SAID, Policy, Tapes, Unfinished
 from go_ent.engine.strategies.work import Work, task_of
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.host.broker import CHECKPOINT
@@ -39,6 +39,23 @@ class Changed:
     text: str
     weight: Weight = "told"
     unknown: bool = False  # nobody knows whether a call was done
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeOptions:
+    """How an execution goes on.
+
+    *unfinished* is what to do about calls and steps of which nobody knows whether they were done; *anyway* goes on
+    although something has changed since. *from_checkpoint*, a label or a number, undoes what came after it, also of an
+    execution that has completed; what had effects there is done again only *anyway*. *may_start* is whether tasks may
+    name programs by argv.
+    """
+
+    unfinished: Unfinished = NOT_SAID
+    anyway: bool = False
+    from_checkpoint: str | None = None
+    may_start: bool = True
+    timeout_s: float | None = None
 
 
 def environment(project: Path, box: Sandbox | None = None, runners: dict[str, str] | None = None) -> Environment:

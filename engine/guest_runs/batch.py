@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from functools import partial
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -12,15 +11,14 @@ from pydantic import ValidationError
 from go_ent.composer import Approver, Composer
 from go_ent.composer.composed.source import Composed
 from go_ent.composer.project.numbers import whole
-from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.errors import BadState, ExecutionConflict
 from go_ent.engine.core.models import TaskResult
+from go_ent.engine.executions.lifecycle import Ending, Live
 from go_ent.engine.executions.owned import OwnedExecution
-from go_ent.engine.executions.resume_checks import Changed
 from go_ent.engine.executions.state import ExecutionStatus
-from go_ent.engine.executions.tape import Tapes, Unfinished
-from go_ent.engine.guest_runs.runs import GuestOrder, Guests, guest_run
-from go_ent.sandbox import Run, RunError, Sandbox
+from go_ent.engine.executions.tape import Tapes
+from go_ent.engine.guest_runs.runs import GuestOrder, GuestRun, Guests, guest_run
+from go_ent.sandbox import Run, RunError
 from go_ent.sandbox.errors import Diverged
 
 GOES_ON = ("interrupted", "paused", "crashed", "timeout")  # such a line is run again
@@ -29,62 +27,48 @@ GOES_ON = ("interrupted", "paused", "crashed", "timeout")  # such a line is run 
 class Batch:
     """Lines under way. `line` runs one, or answers from the record; `end` closes the execution."""
 
-    def __init__(
-        self,
-        held: OwnedExecution,
-        order: GuestOrder,
-        tool: Composed,
-        composer: Composer,
-        box: Sandbox,
-        tapes: Tapes,
-        guests: Guests,
-    ) -> None:
+    def __init__(self, held: OwnedExecution, ready: GuestRun, tool: Composed, guests: Guests) -> None:
         self.held = held
         self.tool = tool
-        self.order = order
-        self._composer = composer
-        self._box = box
-        self._tapes = tapes
-        self._guests = guests
+        self.order = ready.order
+        self._ready = ready
+        self._tapes = ready.tapes
         self._before: dict[int, tuple[str, Run]] = {}
         self.known: frozenset[int] = frozenset()  # lines that have come to their end before
         self._begun = {
-            line for path in tapes.tracks.runs if (line := whole(path)) is not None
+            line for path in ready.tapes.tracks.runs if (line := whole(path)) is not None
         }  # lines that were under way before
         self.left = 0  # lines that were not brought to their end, and can be
         self._running: set[str] = set()
-        self.stopping = asyncio.Event()
-        self._over: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        guests.watch.add(held, self.stop, self._over)
+        live = Live(held, ready.tapes)
+        self.stopping = live.stop
+        live.stop.hang(self, self._interrupt)
+        self._over: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._carried = asyncio.ensure_future(guests.lifecycle.carry(live, self._ended))
 
     @classmethod
     async def begin(cls, guests: Guests, order: GuestOrder, composer: Composer) -> Self:
         tool = await composer.composed.get(order.tool or "")
         held = await guests.begin(order, composer)
-        return cls(held, order, tool, composer, composer.box, Tapes(held, replay=False), guests)
+        return cls(held, GuestRun(composer, order, Tapes(held, replay=False), composer.box), tool, guests)
 
     @classmethod
-    async def resume(
-        cls, guests: Guests, held: OwnedExecution, *, unfinished: Unfinished, anyway: bool
-    ) -> tuple[Self, list[Changed]]:
-        """Go on with one that this process holds now. It is released if it can't."""
-        try:
-            ready = await guests.prepare(held, unfinished, anyway=anyway)
-            tool = ready.tool or await ready.composer.composed.get(ready.order.tool or "")
-            before = await asyncio.to_thread(_lines, held)
-            await asyncio.to_thread(held.move, "running", error=None, result=None)
-        except BaseException:
-            held.release()
-            raise
-        batch = cls(held, ready.order, tool, ready.composer, ready.box, ready.tapes, guests)
+    async def go_on(cls, guests: Guests, held: OwnedExecution, ready: GuestRun) -> Self:
+        """Go on with one that this process holds now."""
+        tool = ready.tool or await ready.composer.composed.get(ready.order.tool or "")
+        before = await asyncio.to_thread(_lines, held)
+        await asyncio.to_thread(held.move, "running", error=None, result=None)
+        batch = cls(held, ready, tool, guests)
         batch._before, batch.known = before, frozenset(before)
-        return batch, ready.changes
+        return batch
 
-    def stop(self) -> None:
+    async def _ended(self) -> Ending:
+        return await self._over
+
+    def _interrupt(self) -> None:
         """Interrupt the lines that run; those that were not begun are not begun any more."""
-        self.stopping.set()
         for run_id in list(self._running):
-            self._box.end(run_id, "interrupted")
+            self._ready.box.end(run_id, "interrupted")
 
     async def line(self, number: int, line: bytes, inputs: dict[str, Any], approver: Approver | None) -> Run:
         """One line. What it came to is on record when this returns."""
@@ -96,11 +80,10 @@ class Batch:
             if self.stopping.is_set():
                 return Run(id=run_id, status="interrupted")
             run = await guest_run(
-                self._composer,
+                self._ready.composer,
                 self.order,
-                self._tapes,
-                str(number),
-                box=self._box,
+                self._tapes.tape(str(number)),
+                box=self._ready.box,
                 approver=approver,
                 run_id=run_id,
                 tool=self.tool,
@@ -153,12 +136,8 @@ class Batch:
             strategy="single",
             output=said,
         )
-        try:
-            await to_the_end(partial(self.held.move, status, result=result, error=error))
-        finally:
-            self._guests.watch.remove(self.held.id)
-            self._over.set_result(None)
-            await asyncio.to_thread(self._guests.let_go, self.held, self._tapes)
+        self._over.set_result(Ending(status, result, error))
+        await asyncio.shield(self._carried)
 
 
 def _digest(line: bytes) -> str:

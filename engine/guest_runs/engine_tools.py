@@ -18,9 +18,9 @@ from go_ent.composer import CallContext, CallError, Hints, ToolSpec
 from go_ent.engine.core.errors import EngineError
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import BudgetLimit, Task, TaskResult
+from go_ent.engine.executions.lifecycle import UNDER_WAY
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.guest_runs.runs import UNDER_WAY
 from go_ent.engine.processes.trees import TAG
 
 if TYPE_CHECKING:

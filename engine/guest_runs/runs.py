@@ -6,45 +6,34 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import time
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
 from go_ent.composer import Approver, Composer, ComposerError
+from go_ent.composer.catalogue.recording import Recording
 from go_ent.composer.composed.source import Composed
-from go_ent.composer.project.trust import seal
-from go_ent.engine.core.concurrency import to_the_end
-from go_ent.engine.core.errors import BadState, ExecutionConflict, StorageFailed
+from go_ent.engine.core.errors import BadState, ExecutionConflict
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import Model, RunResult
 from go_ent.engine.core.outcomes import run_result
 from go_ent.engine.core.stoppable_run import drive
-from go_ent.engine.executions.finish import Ending
+from go_ent.engine.executions.lifecycle import Ending, Lifecycle, Live
 from go_ent.engine.executions.owned import OwnedExecution
-from go_ent.engine.executions.resume_checks import Changed, damages, environment, guest_changes, refuse
-from go_ent.engine.executions.running import Watch
-from go_ent.engine.executions.state import Environment, ExecutionState, ExecutionStatus, digest_of, sealed_text
-from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.executions.tape import NOT_SAID, Tally, Tapes, Unfinished, read_tapes
+from go_ent.engine.executions.resume_checks import Changed, ResumeOptions, damages, environment, guest_changes, refuse
+from go_ent.engine.executions.state import Environment, ExecutionState, ExecutionStatus, digest_of
+from go_ent.engine.executions.tape import Tapes, Unfinished, read_tapes
 from go_ent.engine.strategies import aggregate
 from go_ent.sandbox import Run, RunError, Sandbox, SandboxError
 from go_ent.sandbox.errors import Diverged
-from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.messages.advice import Advice
 
-log = logging.getLogger("go_ent.engine")
-UNDER_WAY: ContextVar[str | None] = ContextVar(
-    "UNDER_WAY", default=None
-)  # the execution that what runs here belongs to
 STEP = "run"
 REASON = "it runs in a guest"
-MAX_PRINTED = 1 << 20
 
 
 class GuestOrder(Model):
@@ -86,52 +75,26 @@ def guest_order(state: ExecutionState) -> GuestOrder | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _GuestRun:
-    held: OwnedExecution
-    order: GuestOrder
-    tapes: Tapes
-    box: Sandbox
-    approver: Approver | None
-    stop: asyncio.Event
-    tool: Composed | None = None  # the version of its tool, if not the current one
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """What an execution goes on with, and what has changed since it was begun."""
+class GuestRun:
+    """An order that is ready to run: what it needs, checked, and what has changed since it was begun."""
 
     composer: Composer
     order: GuestOrder
     tapes: Tapes
     box: Sandbox
-    changes: list[Changed]
-    tool: Composed | None  # the version of its tool that it was begun with
+    tool: Composed | None = None  # the version of its tool, if not the current one
+    changes: tuple[Changed, ...] = ()
 
 
 class Guests:
-    """Runs guests for one project. Belongs to one event loop."""
+    """Runs guests for one project: what is run in an execution of code or of a composed tool. Belongs to one event
+    loop.
+    """
 
-    def __init__(
-        self,
-        store: ExecutionStore,
-        composer: Callable[[], Composer],
-        watch: Watch,
-        ending: Ending,
-        *,
-        sync: Literal["effects", "always"] = "effects",
-    ) -> None:
-        """*sync* is when a run must be on disk: before it has an effect and at its end, or always."""
-        self._store = store
-        self._strict = sync == "always"
-        self.ending = ending
+    def __init__(self, lifecycle: Lifecycle, composer: Callable[[], Composer]) -> None:
+        self.lifecycle = lifecycle
         self._open = composer
         self._opened: tuple[Composer, Environment] | None = None
-        self.watch = watch
-
-    async def close(self) -> None:
-        """Interrupt what runs, and let go of everything."""
-        await self.watch.close()
-        await asyncio.to_thread(self.ending.close)
 
     async def run(
         self,
@@ -150,8 +113,8 @@ class Guests:
         held = await self.begin(order, composer, client=client)
         if begun is not None:
             begun(held.id)
-        tapes = Tapes(held, replay=False)
-        return await self._go(_GuestRun(held, order, tapes, composer.box, approver, asyncio.Event()), composer)
+        ready = GuestRun(composer, order, Tapes(held, replay=False), composer.box)
+        return run_of(await self.carry(held, ready, approver))
 
     async def begin(self, order: GuestOrder, composer: Composer, *, client: str = "") -> OwnedExecution:
         """An execution for an order, held by this process."""
@@ -177,10 +140,7 @@ class Guests:
             created=now,
             updated=now,
         )
-        state = state.model_copy(update={"seal": seal(sealed_text(state))})
-        if not self._strict:
-            return self._store.create(state, sync=False)
-        return await to_the_end(self._create, state, undo=OwnedExecution.release)
+        return await self.lifecycle.begin(state, synced=False)
 
     async def _environment(self, composer: Composer) -> Environment:
         """What runs guests now. It is looked up once: neither the composer nor its image changes in a process."""
@@ -188,186 +148,98 @@ class Guests:
             self._opened = composer, await asyncio.to_thread(environment, composer.project, composer.box)
         return self._opened[1].model_copy(update={"runners": {}})
 
-    def _create(self, state: ExecutionState) -> OwnedExecution:
-        try:
-            return self._store.create(state)
-        except OSError as error:
-            raise StorageFailed.begun(error) from None
+    async def ready(self, held: OwnedExecution, options: ResumeOptions, grants: tuple[str, ...] | None) -> GuestRun:
+        """All that an execution needs to go on, checked; `ExecutionConflict` or `BadState` if it can't.
 
-    async def resume(
-        self,
-        held: OwnedExecution,
-        *,
-        approver: Approver | None = None,
-        unfinished: Unfinished = NOT_SAID,
-        anyway: bool = False,
-        timeout_s: float | None = None,
-        grants: tuple[str, ...] | None = None,
-    ) -> tuple[Run, list[Changed]]:
-        """Go on with an execution that this process holds now; the run, and what has changed since it was begun.
-
-        It is released whatever happens. *grants* are those of now of the client whose it is.
+        *grants* are those of now of the client whose it is.
         """
-        try:
-            ready = await self.prepare(held, unfinished, anyway=anyway, timeout_s=timeout_s, grants=grants)
-            await asyncio.to_thread(held.move, "running", error=None, result=None)
-        except BaseException:
-            held.release()
-            raise
-        flight = _GuestRun(held, ready.order, ready.tapes, ready.box, approver, asyncio.Event(), ready.tool)
-        return await self._go(flight, ready.composer), ready.changes
-
-    async def prepare(
-        self,
-        held: OwnedExecution,
-        unfinished: Unfinished,
-        *,
-        anyway: bool,
-        timeout_s: float | None = None,
-        grants: tuple[str, ...] | None = None,
-    ) -> Ready:
-        """All that an execution needs to go on, checked; `ExecutionConflict` or `BadState` if it can't."""
         order = guest_order(held.state)
         assert order is not None, "not an execution of a guest"
         composer = await asyncio.to_thread(self._open)
-        refuse(held.state, damages(held.state), anyway=anyway)
-        tapes = await asyncio.to_thread(make_tapes, held, unfinished)
+        refuse(held.state, damages(held.state), anyway=options.anyway)
+        tapes = await asyncio.to_thread(make_tapes, held, options.unfinished)
         changes, tool = await guest_changes(held.state, composer, tapes, tool=order.tool)
-        refuse(held.state, changes, anyway=anyway)
-        if timeout_s is not None:
-            order = order.model_copy(update={"limits": {**(order.limits or {}), "timeout_s": timeout_s}})
+        refuse(held.state, changes, anyway=options.anyway)
+        if options.timeout_s is not None:
+            order = order.model_copy(update={"limits": {**(order.limits or {}), "timeout_s": options.timeout_s}})
         if grants is not None:
             order = order.model_copy(update={"grants": grants})
         box = await asyncio.to_thread(composer.box_of, held.state.environment.image, order.limits)
-        return Ready(composer, order, tapes, box, changes, tool)
+        return GuestRun(composer, order, tapes, box, tool, tuple(changes))
 
-    async def _go(self, flight: _GuestRun, composer: Composer) -> Run:
-        UNDER_WAY.set(flight.held.id)
-        with span("execution", execution_id=flight.held.id, work=flight.held.state.kind) as told:
-            run = await self._fly(flight, composer)
-            told.set(status=flight.held.state.status)
-            return run
-
-    async def _fly(self, flight: _GuestRun, composer: Composer) -> Run:
-        held, order, tapes = flight.held, flight.order, flight.tapes
-        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self.watch.add(held, flight.stop.set, done)
+    async def carry(self, held: OwnedExecution, ready: GuestRun, approver: Approver | None) -> Ending:
+        """Run what is ready in an execution that this process holds, to its end."""
+        live = Live(held, ready.tapes)
         started = time.monotonic()
         interrupted = Run(
             id=held.id, status="interrupted", error=RunError(kind="interrupted", message="the run was interrupted")
         )
-        try:
-            running = guest_run(
-                composer, order, tapes, STEP, box=flight.box, approver=flight.approver, run_id=held.id, tool=flight.tool
-            )
+
+        async def steps() -> Ending:
+            recording = None if ready.order.session is not None else ready.tapes.tape(STEP)
+            how: dict[str, Any] = {"box": ready.box, "approver": approver, "run_id": held.id, "tool": ready.tool}
+            running = guest_run(ready.composer, ready.order, recording, **how)
             try:
-                run = await drive(flight.box, held.id, running, flight.stop) or interrupted
-            except asyncio.CancelledError:
-                await self._end(held, interrupted, started, tapes)
-                raise
+                run = await drive(ready.box, held.id, running, live.stop) or interrupted
             except (ComposerError, SandboxError) as error:  # it never began
-                await self._end(
-                    held,
-                    Run(id=held.id, status="error", error=RunError(kind=type(error).__name__, message=str(error))),
-                    started,
-                    tapes,
-                )
-                raise
-            await self._end(held, run, started, tapes)
-            return run
-        finally:
-            self.watch.remove(held.id)
-            done.set_result(None)
-            if not held.released:
-                await asyncio.to_thread(self.let_go, held, tapes)
+                said = RunError(kind=type(error).__name__, message=str(error))
+                return await _ending(live, Run(id=held.id, status="error", error=said), started, error)
+            return await _ending(live, run, started)
 
-    def let_go(self, held: OwnedExecution, tapes: Tapes) -> None:
-        """An execution has ended, or rests: count it, and let others have it. Blocks."""
-        self.ending.note(held, tapes.tally)
-        held.release()
+        return await self.lifecycle.carry(live, steps, lambda: _end_of(live, interrupted, started))
 
-    def _pack(self, held: OwnedExecution, run: Run, tally: Tally, end: Callable[[], None]) -> None:
-        """End one that has done nothing to the outside, and is in memory alone. What can't be recorded of it is no
-        reason to withhold what it came to.
-        """
-        (failure,) = held.together([end], pack=tally.totals())
-        held.release()
-        if isinstance(failure, OSError):
-            run.warning = f"this run is not on record, which can't be written: {failure.strerror or failure}"
-            log.warning("execution %s: %s", held.id, run.warning)
-        elif failure is not None:
-            raise failure
-        self.ending.tidy()
 
-    def _end_and_let_go(self, held: OwnedExecution, tapes: Tapes, end: Callable[[], None]) -> None:
-        with self._store.index.together():
-            (failure,) = held.together([end])
-            if failure is not None:
-                raise failure
-            self.ending.note(held, tapes.tally)
-        held.release()
+def run_of(ending: Ending) -> Run:
+    """The run of an execution that was one."""
+    assert ending.run is not None
+    return ending.run
 
-    async def _end(self, held: OwnedExecution, run: Run, started: float, tapes: Tapes) -> None:
-        """How it ended, on disk when this returns; then others may have it."""
-        if isinstance(tapes.wrong, Diverged) or _diverged(run):
-            said = (
-                f"execution {held.id} can't go on, for it is not what was recorded: "
-                f"{tapes.wrong or (run.error and run.error.message)}"
-            )
-            await to_the_end(held.move, "interrupted")
-            raise ExecutionConflict(said)
-        result = run_result(run, held.id, STEP, round((time.monotonic() - started) * 1000))
-        status, final = guest_status(run)
-        if final and run.status == "error":
-            final = not await asyncio.to_thread(_wants_a_tool, held)
-        if run.error is not None and status == "paused" and held.state.unresumable is not None:
-            status, final = "failed", True
-            run.error.hint = "a run in a session can't wait for approval: make such calls outside of one"
-        elif run.error is not None and tapes.open and status == "interrupted":
-            tools = ", ".join(list(tapes.open.values())[:3])
-            run.error.advise(
-                Advice("resume", held.id, "unfinished"),
-                f"calls of {tools} were under way, and nobody knows whether they were done",
-            )
-        whole = aggregate(held.id, "single", REASON, (result,), duration_ms=result.duration_ms)
-        short = whole.model_copy(
-            update={"steps": (RunResult(execution_id=held.id, task_id=STEP, status=result.status),)}
+
+async def _ending(live: Live, run: Run, started: float, raises: Exception | None = None) -> Ending:
+    """How an execution ends whose only step was that run."""
+    held, tapes = live.held, live.tapes
+    if isinstance(tapes.wrong, Diverged) or _diverged(run):
+        told = tapes.wrong or (run.error and run.error.message)
+        said = f"execution {held.id} can't go on, for it is not what was recorded: {told}"
+        return Ending("interrupted", raises=ExecutionConflict(said))
+    final = guest_status(run)[1]
+    if final and run.status == "error" and held.state.calls:
+        final = not await asyncio.to_thread(_wants_a_tool, held)
+    return _end_of(live, run, started, final=final, raises=raises)
+
+
+def _end_of(live: Live, run: Run, started: float, *, final: bool = False, raises: Exception | None = None) -> Ending:
+    held, tapes = live.held, live.tapes
+    status, _ = guest_status(run)
+    result = run_result(run, held.id, STEP, round((time.monotonic() - started) * 1000))
+    if run.error is not None and status == "paused" and held.state.unresumable is not None:
+        status, final = "failed", True
+        run.error.hint = "a run in a session can't wait for approval: make such calls outside of one"
+    elif run.error is not None and tapes.open and status == "interrupted":
+        tools = ", ".join(list(tapes.open.values())[:3])
+        run.error.advise(
+            Advice("resume", held.id, "unfinished"),
+            f"calls of {tools} were under way, and nobody knows whether they were done",
         )
-
-        def end() -> None:
-            if run.stdout:
-                held.append("printed", {"step": STEP, "text": run.stdout[:MAX_PRINTED]})
-            held.finish_step(STEP, result)
-            held.move(status, result=short, error=result.error, final=final)
-
-        size = run.usage.result_bytes + len(run.stdout)
-        if tapes.tally is not None and status in ("completed", "failed") and held.may_pack(size):
-            self._pack(held, run, tapes.tally, end)
-            return
-        try:
-            await to_the_end(self._end_and_let_go, held, tapes, end)
-        except OSError as error:
-            raise StorageFailed(
-                f"how execution {held.id} ended can't be recorded: {error.strerror or error}; it can be resumed"
-            ) from None
+    whole = aggregate(held.id, "single", REASON, (result,), duration_ms=result.duration_ms)
+    # What the step says is in the state already.
+    short = whole.model_copy(update={"steps": (RunResult(execution_id=held.id, task_id=STEP, status=result.status),)})
+    return Ending(status, short, result.error, final=final, run=run, step=result, raises=raises)
 
 
 async def guest_run(
     composer: Composer,
     order: GuestOrder,
-    tapes: Tapes,
-    path: str,
+    recording: Recording | None,
     *,
     box: Sandbox,
-    approver: Approver | None,
     run_id: str,
+    approver: Approver | None = None,
     tool: Composed | None = None,
     inputs: Mapping[str, Any] | None = None,
     batch: str | None = None,
 ) -> Run:
-    """One run of an order, on the tape of that path; of that version of its tool, and over those inputs, if they are
-    given.
-    """
+    """One run of an order; of that version of its tool, and over those inputs, if they are given."""
     given = order.inputs if inputs is None else inputs
     options: dict[str, Any] = {
         "grants": order.grants,
@@ -375,13 +247,11 @@ async def guest_run(
         "approver": approver,
         "run_id": run_id,
         "box": box,
+        "recording": recording,
     }
     if order.tool is not None:
-        return await composer.run(tool or order.tool, given, recording=tapes.tape(path), batch=batch, **options)
-    recording = None if order.session is not None else tapes.tape(path)
-    return await composer.code.execute(
-        order.code or "", given, session=order.session, cut=order.cut, recording=recording, **options
-    )
+        return await composer.run(tool or order.tool, given, batch=batch, **options)
+    return await composer.code.execute(order.code or "", given, session=order.session, cut=order.cut, **options)
 
 
 def make_tapes(held: OwnedExecution, unfinished: Unfinished) -> Tapes:

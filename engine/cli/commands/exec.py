@@ -170,13 +170,13 @@ def interrupted_by_signals(
     def stop() -> bool:
         if person is not None:
             person.stopping.set()
-        stopped = bool(guests.watch.stop_all()) if guests is not None else False
+        stopped = bool(guests.lifecycle.watch.stop_all()) if guests is not None else False
         if not stopped and box.running:
             box.interrupt_all()
             return True
         return stopped
 
-    return stopped_by_signals(stop, lambda: executions(guests.watch.ids if guests is not None else ()))
+    return stopped_by_signals(stop, lambda: executions(guests.lifecycle.watch.ids if guests is not None else ()))
 
 
 def print_run(

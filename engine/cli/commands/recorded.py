@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from go_ent.engine.core.config import read_engine_config
-from go_ent.engine.executions.finish import Ending
-from go_ent.engine.executions.running import Watch
+from go_ent.engine.executions.lifecycle import Lifecycle
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.guest_runs.engine_tools import SummarySource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests
@@ -31,10 +30,8 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
     config = await asyncio.to_thread(
         read_engine_config, composer.project
     )  # now: what is wrong with it is told before anything runs
-    store = ExecutionStore(composer.project)
-    kept = config.executions
-    guests = Guests(store, lambda: composer, Watch(), Ending(store, lambda: kept), sync=kept.sync)
+    lifecycle = Lifecycle(ExecutionStore(composer.project), config.executions)
     try:
-        yield guests
+        yield Guests(lifecycle, lambda: composer)
     finally:
-        await guests.close()
+        await lifecycle.close()

@@ -71,7 +71,7 @@ def with_engine(
             person.wait_for((await asyncio.to_thread(read_config, engine.project)).limits)
         async with engine:
             with stopped_by_signals(
-                lambda: bool(engine.stop_all() or going), lambda: going or executions(engine.guests.watch.ids)
+                lambda: bool(engine.stop_all() or going), lambda: going or executions(engine.lifecycle.watch.ids)
             ):
                 return await work(engine)
 

@@ -11,11 +11,12 @@ from go_ent.composer import Composer, ComposerError
 from go_ent.engine.core.config import CommandConfig
 from go_ent.engine.core.models import RunRequest, RunResult
 from go_ent.engine.core.outcomes import MAX_OUTPUT, run_result
-from go_ent.engine.core.stoppable_run import drive
+from go_ent.engine.core.stoppable_run import Stop, drive
+from go_ent.engine.guest_runs.runs import GuestOrder, guest_run
 from go_ent.engine.runners.base.runner import Availability, Emit, Progress
 from go_ent.engine.runners.base.surroundings import Surroundings
 from go_ent.engine.runners.cli.commands import run_command
-from go_ent.sandbox import Run, Sandbox, SandboxError
+from go_ent.sandbox import SandboxError
 
 
 class CliRunner:
@@ -26,13 +27,13 @@ class CliRunner:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
-        self._stops: dict[str, asyncio.Event] = {}
+        self._stops: dict[str, Stop] = {}
 
     async def available(self) -> Availability:
         return Availability(True)
 
     async def execute(self, request: RunRequest, emit: Emit) -> RunResult:
-        stop = self._stops[request.run_id] = asyncio.Event()
+        stop = self._stops[request.run_id] = Stop()
         try:
             if request.tool is not None or request.code is not None:
                 return await self._in_sandbox(request, emit, stop)
@@ -51,7 +52,7 @@ class CliRunner:
         for stop in self._stops.values():
             stop.set()
 
-    async def _command(self, request: RunRequest, emit: Emit, stop: asyncio.Event) -> RunResult:
+    async def _command(self, request: RunRequest, emit: Emit, stop: Stop) -> RunResult:
         command = request.command if request.command is not None else self._surroundings.config.engine.command
         if command is None:
             return self._failed(request, "cli has no command that answers prompts: name one in [engine] command")
@@ -67,14 +68,15 @@ class CliRunner:
             config = commands[command]
         return await run_command(config, request, emit, host_env=self._surroundings.environment, stop=stop)
 
-    async def _in_sandbox(self, request: RunRequest, emit: Emit, stop: asyncio.Event) -> RunResult:
+    async def _in_sandbox(self, request: RunRequest, emit: Emit, stop: Stop) -> RunResult:
         started = time.monotonic()
         run_id = uuid.uuid4().hex
         try:
             composer = await asyncio.to_thread(self._surroundings.composer)
             before = None if request.recording is None else request.recording.start
             box = await asyncio.to_thread(composer.box_of, "" if before is None else before.image)
-            run = await drive(box, run_id, self._run(composer, box, request, run_id), stop)
+            running = guest_run(composer, _order(request, composer), request.recording, box=box, run_id=run_id)
+            run = await drive(box, run_id, running, stop)
         except (ComposerError, SandboxError) as error:
             return self._failed(request, str(error), replan=isinstance(error, ValueError | KeyError))
         if run is None:
@@ -84,22 +86,6 @@ class CliRunner:
         if run.stdout:
             emit(Progress("text", run.stdout[:MAX_OUTPUT]))
         return run_result(run, request.execution_id, request.task_id, round((time.monotonic() - started) * 1000))
-
-    async def _run(self, composer: Composer, box: Sandbox, request: RunRequest, run_id: str) -> Run:
-        limits: dict[str, Any] | None = None
-        timeout_s = composer.box.limits.timeout_s
-        if request.timeout_s is not None and (timeout_s is None or request.timeout_s < timeout_s):
-            limits = {"timeout_s": request.timeout_s}
-        options: dict[str, Any] = {
-            "grants": request.grants,
-            "limits": limits,
-            "run_id": run_id,
-            "recording": request.recording,
-            "box": box,
-        }
-        if request.tool is not None:
-            return await composer.run(request.tool, request.inputs, **options)
-        return await composer.code.execute(request.code or "", request.inputs, cut=False, **options)
 
     def _failed(self, request: RunRequest, error: str, *, replan: bool = False) -> RunResult:
         return self._result(request, time.monotonic(), status="failed", failure="task", error=error, replan=replan)
@@ -112,3 +98,16 @@ class CliRunner:
             duration_ms=round((time.monotonic() - started) * 1000),
             **fields,
         )
+
+
+def _order(request: RunRequest, composer: Composer) -> GuestOrder:
+    """What a request has run in a guest. It can only have less time than there is."""
+    most, wanted = composer.box.limits.timeout_s, request.timeout_s
+    return GuestOrder(
+        code=request.code if request.tool is None else None,
+        tool=request.tool,
+        inputs=request.inputs,
+        grants=request.grants,
+        limits={"timeout_s": wanted} if wanted is not None and (most is None or wanted < most) else None,
+        cut=False,
+    )

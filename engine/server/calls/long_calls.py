@@ -115,7 +115,7 @@ async def end_calls(engine: Engine) -> None:
     engine.stop_all()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(STOP_S):
-            await engine.guests.watch.close()
+            await engine.lifecycle.watch.close()
     await asyncio.sleep(ANSWER_S)
 
 
@@ -149,7 +149,7 @@ class Report:
 
     @property
     def text(self) -> str:
-        running = self._engine.guests.watch.get(self.execution_id)
+        running = self._engine.lifecycle.watch.get(self.execution_id)
         calls = running.held.state.calls if running is not None else 0
         made = f"{calls} tool call{'' if calls == 1 else 's'}" if calls else ""
         return "; ".join(

@@ -124,9 +124,8 @@ class Metrics:
         )
 
     def _of_state(self, statuses: Mapping[ExecutionStatus, int]) -> Iterator[Metric]:
-        yield _gauge(
-            "go_ent_executions_running", "Executions that run in this process now.", len(self._engine.guests.watch.ids)
-        )
+        running = len(self._engine.lifecycle.watch.ids)
+        yield _gauge("go_ent_executions_running", "Executions that run in this process now.", running)
         yield _gauge("go_ent_workers", "Worker processes of the sandbox.", self._composer.box.started)
         kept = GaugeMetricFamily(
             "go_ent_executions", "Executions on record in this project, by status.", labels=("status",)
