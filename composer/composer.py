@@ -15,16 +15,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.catalogue import NEEDS_APPROVAL, Catalogue
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.learned import learn
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
 from go_ent.composer.catalogue.recording import Recording
-from go_ent.composer.catalogue.scope import Allowance, Approver, Scope
+from go_ent.composer.catalogue.scope import Allowance, Approver, CallRecord, Scope
 from go_ent.composer.catalogue.spec import Source, check_namespace
 from go_ent.composer.codemode.codemode import CodeMode
 from go_ent.composer.codemode.guest_tools import GuestTools
-from go_ent.composer.codemode.run_log import RunLog, record
+from go_ent.composer.codemode.past_runs import Listener, NoPastRuns, PastRuns, RunEnded, results_of, tell
 from go_ent.composer.composed import checks, toolfile
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
@@ -112,7 +113,8 @@ class Composer:
             "project": UsageStore(self.state / "usage.db"),
             "global": UsageStore(user_data() / "usage.db"),
         }
-        self.journal = RunLog(self.state / "journal")
+        self.past_runs: PastRuns = NoPastRuns()  # what is learned and suggested from; an engine gives it its record
+        self.listeners: list[Listener] = []  # told of each run that has ended
         self.inspector = Inspector(self.box, cache_folder() / "interfaces")
         self.composed = ComposedTools(
             self.stores, self.inspector, self._fly, self._elsewhere, lambda name: self.catalogue.namespace_problem(name)
@@ -130,7 +132,7 @@ class Composer:
             self.catalogue,
             self.box,
             grants=self.grants,
-            journal=self.journal,
+            listeners=self.listeners,
             approver=approver,
             packages_hint=self.config.withheld.get(("image", "packages")),
         )
@@ -308,16 +310,15 @@ class Composer:
         grants: Iterable[str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         approver: Approver | None = None,
-        batch: str | None = None,
         run_id: str | None = None,
         recording: Recording | None = None,
         box: Sandbox | None = None,
     ) -> Run:
         """Run a composed tool; whatever it does ends as a `Run`. *grants* and *limits* can only narrow.
 
-        A name means the current version; pass what `composed.get` returned to run that version. Runs of one *batch* are
-        one execution in the journal. *run_id* is what `box.interrupt` takes. A run with a *recording* can be resumed
-        later, in *box* if that is not the current one. Raises `ToolNotFound`, and `LimitError` for wider limits.
+        A name means the current version; pass what `composed.get` returned to run that version. *run_id* is what
+        `box.interrupt` takes. A run with a *recording* can be resumed later, in *box* if that is not the current one.
+        Raises `ToolNotFound`, and `LimitError` for wider limits.
         """
         if isinstance(tool, str):
             tool = await self._begun_or_now(tool, recording)
@@ -342,9 +343,7 @@ class Composer:
                     call="" if recording is None else recording.path(0),
                 )
                 return _not_approved(run_id or uuid.uuid4().hex, None if answer is False else waits)
-        root = Scope(
-            base, Allowance(narrowed, box), uuid.uuid4().hex, approver, depth=-1, batch=batch, recording=recording
-        )
+        root = Scope(base, Allowance(narrowed, box), uuid.uuid4().hex, approver, depth=-1, recording=recording)
         return await self._fly(tool, dict(inputs or {}), root, run_id=run_id)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:
@@ -397,7 +396,7 @@ class Composer:
                 message = "the result does not fit what the function says it returns: " + "; ".join(problems)
                 run.status, run.result, run.error = "error", None, RunError(kind="BadResult", message=message)
         if count:
-            self._count(tool, inputs, run, inner, (time.perf_counter() - started) * 1e3)
+            self._count(tool, run, (time.perf_counter() - started) * 1e3)
         return run
 
     async def _begun_or_now(self, name: str, recording: Recording | None) -> Composed:
@@ -440,42 +439,53 @@ class Composer:
                         return Composed.of(file, await self.inspector.interface(file), store.scope, version.number)
         return None
 
-    def _count(self, tool: Composed, inputs: dict[str, Any], run: Run, scope: Scope, ms: float) -> None:
+    def _count(self, tool: Composed, run: Run, ms: float) -> None:
         """Afterwards: what was done is done, so nothing here fails it."""
         usage = self.usage[tool.scope]
         if usage.note(tool.name, run.status == "completed", ms):
             asyncio.get_running_loop().run_in_executor(
                 None, usage.flush
             )  # a sync may take long, and others' runs go on meanwhile
-        self.journal.append(
-            record("tool", run, name=tool.name, batch=scope.batch, inputs=inputs, calls=scope.calls, ms=ms)
-        )
+        tell(self.listeners, RunEnded("tool", run.status, ms))
 
     async def learn(self, name: str) -> tuple[dict[str, Any], int]:
-        """Learn what a tool returns from the results in the journal; the schema, and from how many results.
+        """Learn what a tool returns from the results on record; the schema, and from how many results.
 
-        It is shown in stubs, marked as learned, and never enforced.
+        It is shown in stubs, marked as learned, and never enforced. What ran through the engine, the server or the
+        command line is on record; what `Composer` ran by itself is not.
         """
         spec = await self.catalogue.get(name, self.grants)
         if spec.output_schema is not None and not spec.learned:
             raise StoreError(f"{name} says itself what it returns; there is nothing to learn")
-        results = [
-            call.result
-            for entry in self.journal.read()
-            for call in entry.calls
-            if call.name == name and call.ok and call.kept
-        ]
+        results = await asyncio.to_thread(results_of, self.past_runs, name)
         if not results:
-            raise StoreError(f"no result of {name} is in the journal yet: call it from code first")
+            raise StoreError(
+                f"no result of {name} is on record: call it from code that runs through the engine, the server or "
+                "the command line"
+            )
         schema = learn(results)
         self.learned.save(name, schema)
         self.catalogue.learn(name, schema)
         return schema, len(results)
 
     async def suggest(self, *, least: int = 2) -> list[Suggestion]:
-        """Composed tools that the code of past runs would make."""
+        """Composed tools that the code of past runs would make: of runs through the engine, the server or the command
+        line. What `Composer` ran by itself is not on record.
+        """
         await self.composed.load()
-        return await suggest(self.journal, self.box, least=least, taken=frozenset(self.composed.found))
+        return await suggest(
+            self.past_runs, self.box, self._arguments, least=least, taken=frozenset(self.composed.found)
+        )
+
+    def _arguments(self, call: CallRecord) -> dict[str, Any] | None:
+        """All arguments of a call by name; None if they are not known."""
+        if call.arguments is None or not call.positional:
+            return call.arguments
+        spec = self.catalogue.known(call.name)
+        names = [] if spec is None else stubs.parameters(spec)[: len(call.positional)]
+        if len(names) < len(call.positional):
+            return None
+        return {**dict(zip(names, call.positional, strict=True)), **call.arguments}
 
     # -- looking after the store
 

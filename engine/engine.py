@@ -37,6 +37,7 @@ from go_ent.engine.dispatch.model_calls import Asking
 from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.past_runs import PastExecutions
 from go_ent.engine.executions.resume_checks import Changed, ResumeOptions
 from go_ent.engine.executions.state import ExecutionState, digest_of, sealed_text
 from go_ent.engine.executions.store import ExecutionStore
@@ -141,7 +142,9 @@ class Engine:
         self._opening = threading.Lock()
         # An agent that was started by an engine starts no agents, and neither does a folder that nobody trusts.
         self._for_guests = [EngineSource(self)] if self.trusted and TAG not in os.environ else []
+        self.store = ExecutionStore(project)
         if composer is not None:
+            composer.past_runs = PastExecutions(self.store)
             for source in self._for_guests:
                 composer.catalogue.add(source)
             offer_summaries(self, composer)
@@ -175,7 +178,6 @@ class Engine:
             self.keeper.window_of,
             trusted=self.trusted,
         )
-        self.store = ExecutionStore(project)
         self.listeners: list[Callable[[Event], None]] = []  # told of everything that happens in this engine
         self.stopping = asyncio.Event()  # set by `stop_all`: for what runs several executions, one after the other
         self._running: dict[str, _Running] = {}
@@ -206,6 +208,7 @@ class Engine:
                 self._composer = Composer(
                     self.project, trusted=self.trusted, sources=self._for_guests, approver=self._approver
                 )
+                self._composer.past_runs = PastExecutions(self.store)
                 offer_summaries(self, self._composer)
         return self._composer
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.schemas import BadSchema, Checker, of_arguments
-from go_ent.composer.catalogue.scope import CallRecord, Scope
+from go_ent.composer.catalogue.scope import Scope
 from go_ent.composer.catalogue.search import Index
 from go_ent.composer.catalogue.spec import ANYTHING, CallContext, Schema, Source, ToolSpec
 from go_ent.composer.errors import (
@@ -332,8 +332,7 @@ class Catalogue:
         finally:
             self.outcomes[outcome] += 1
             if record:
-                ms = (time.perf_counter() - started) * 1e3
-                scope.record(CallRecord.of(name, arguments, None if error else result, error, ms))
+                scope.note(name, arguments, None if error else result, error, started)
 
     async def check_recorded(self, name: str, arguments: dict[str, Any], answer: Callable[[], Any]) -> Any:
         """A recorded answer to a call, if both fit what is known of the tool: a recording must not teach what is not

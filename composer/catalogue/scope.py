@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from go_ent.composer.catalogue.grants import Grants
@@ -140,22 +140,15 @@ def small(value: Any) -> tuple[Any, bool]:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One tool call as it is journalled: without what is too large to keep."""
+    """One tool call of a past run: without what is too large to keep."""
 
     name: str
-    arguments: dict[str, Any] | None
-    ok: bool
-    result: Any
-    kept: bool  # whether the result is there
-    error: str | None
-    ms: float
-
-    @classmethod
-    def of(cls, name: str, arguments: dict[str, Any], result: Any, error: str | None, ms: float) -> CallRecord:
-        short, kept = small(result)
-        return cls(
-            name[:300], small(arguments)[0], error is None, short, kept, None if error is None else error[:2000], ms
-        )
+    arguments: dict[str, Any] | None = None  # None: too large to keep
+    result: Any = None
+    kept: bool = True  # whether the result is there
+    error: str | None = None  # why it failed, if it did
+    ms: float = 0.0
+    positional: tuple[Any, ...] = ()  # arguments that were given without a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +163,9 @@ class Scope:
     own: frozenset[str] = frozenset()  # what a run may always call: it reaches nothing but the run's own data
     chain: tuple[str, ...] = ()
     depth: int = 0
-    batch: str | None = None
     recording: Recording | None = None  # of the run in this scope
     call: int = 0  # the call that is being made, as its guest numbers it
-    calls: list[CallRecord] = field(default_factory=list)
+    calls: list[CallRecord] | None = None  # where calls go that no recording has: this run's, and those inside it
 
     @property
     def grants(self) -> Grants:
@@ -190,9 +182,12 @@ class Scope:
         """This scope, for one call of the run. Only what is recorded needs to know which."""
         return self if self.recording is None else replace(self, call=call)
 
-    def record(self, call: CallRecord) -> None:
-        if len(self.calls) < MAX_RECORDS:
-            self.calls.append(call)
+    def note(self, name: str, arguments: dict[str, Any], result: Any, error: str | None, started: float) -> None:
+        """A call has ended, if anybody wants to know."""
+        if self.calls is not None and len(self.calls) < MAX_RECORDS:
+            (given, _), (short, kept) = small(arguments), small(result)
+            said, ms = None if error is None else error[:2000], (time.perf_counter() - started) * 1e3
+            self.calls.append(CallRecord(name[:300], given, short, kept, said, round(ms, 3)))
 
     def allows(self, name: str) -> bool:
         return name in self.own or self.grants.allows(name)
@@ -219,5 +214,4 @@ class Scope:
             chain=(*self.chain, name),
             depth=self.depth + 1,
             run_id=run_id,
-            calls=[],
         )

@@ -15,10 +15,10 @@ from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.catalogue import Catalogue
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.recording import Recording
-from go_ent.composer.catalogue.scope import Allowance, Approver, Scope
+from go_ent.composer.catalogue.scope import Allowance, Approver, CallRecord, Scope
 from go_ent.composer.catalogue.spec import NAMESPACE, CallContext, Hints, ToolSpec
 from go_ent.composer.codemode.guest_tools import GuestTools
-from go_ent.composer.codemode.run_log import RunLog, record
+from go_ent.composer.codemode.past_runs import Listener, RunEnded, tell
 from go_ent.composer.errors import BadName
 from go_ent.sandbox import Limits, Run, Sandbox, SandboxClosed, Session
 from go_ent.sandbox.errors import ToolError
@@ -99,19 +99,19 @@ class CodeMode:
         sandbox: Sandbox,
         *,
         grants: Grants | None = None,
-        journal: RunLog | None = None,
+        listeners: Iterable[Listener] = (),
         approver: Approver | None = None,
         max_result_chars: int = MAX_RESULT_CHARS,
         packages_hint: str | None = None,
     ) -> None:
-        """*packages_hint* is said of a module that is not in the image: why packages that were asked for are not
-        there.
+        """*listeners* are told of each run that has ended. *packages_hint* is said of a module that is not in the
+        image: why packages that were asked for are not there.
         """
         self.catalogue = catalogue
         self.box = sandbox
         self.grants = grants if grants is not None else Grants(top_level=True)
         self.max_result_chars = max_result_chars
-        self._journal = journal
+        self._listeners = listeners
         self._approver = approver
         self._packages_hint = packages_hint
         known = next((source for source in catalogue.sources if isinstance(source, Results)), None)
@@ -135,12 +135,13 @@ class CodeMode:
         run_id: str | None = None,
         cut: bool = True,
         recording: Recording | None = None,
+        calls: list[CallRecord] | None = None,
         box: Sandbox | None = None,
     ) -> CodeRun:
         """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut to text, and stays a success.
 
         With a *recording* the run can be resumed later, in *box* if that is not the one of now; a session's runs
-        can't.
+        can't: of those, *calls* gets the tool calls as they end.
 
         `cut=False` is for programs, which want the value as it is, and a failure if it is larger than the sandbox hands
         over.
@@ -151,7 +152,15 @@ class CodeMode:
         narrowed = box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
         allowance = Allowance(narrowed, box)
         base = self.grants if grants is None else self.grants.narrowed(grants)
-        scope = Scope(base, allowance, run_id, approver or self._approver, own=frozenset((READ,)), recording=recording)
+        scope = Scope(
+            base,
+            allowance,
+            run_id,
+            approver or self._approver,
+            own=frozenset((READ,)),
+            recording=recording,
+            calls=calls,
+        )
         await self.catalogue.load(source for source in self.catalogue.sources if source.local)
         tools = GuestTools(self.catalogue, scope)
         allowance.enter(run_id)
@@ -170,17 +179,7 @@ class CodeMode:
             and run.error.message.endswith("is not in the sandbox's image")
         ):
             run.error.advise(Advice("trust"), self._packages_hint)
-        if self._journal is not None:
-            entry = record(
-                "code",
-                run,
-                source=code if isinstance(code, str) else None,
-                session=session,
-                inputs=dict(inputs or {}),
-                calls=scope.calls,
-                ms=(time.perf_counter() - started) * 1e3,
-            )
-            self._journal.append(entry)
+        tell(self._listeners, RunEnded("code", run.status, (time.perf_counter() - started) * 1e3))
         return self.present(run, scope.grants, cut=cut)
 
     async def _in_session(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic_core import to_json
 from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.catalogue import Catalogue
 from go_ent.composer.catalogue.grants import Grants
-from go_ent.composer.catalogue.scope import CallRecord, Scope
+from go_ent.composer.catalogue.scope import Scope
 from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.errors import ComposerError, NotGranted
 from go_ent.sandbox import ApprovalRequired, ToolError
@@ -38,7 +39,7 @@ class GuestTools:
         error = await self.catalogue.refusal(
             name, Grants() if self.offline else self.scope.grants
         )  # recordings start no server
-        self.scope.record(CallRecord.of(name, {}, None, "not granted", 0.0))
+        self.scope.note(name, {}, None, "not granted", time.perf_counter())
         self.catalogue.outcomes["not_granted"] += 1
         return CallFailed("NotGranted", f"it {error.reason}" if isinstance(error, NotGranted) else str(error))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from go_ent.composer.codemode.run_log import RunLog, RunRecord
+from go_ent.composer.catalogue.scope import CallRecord
+from go_ent.composer.codemode.past_runs import PastRun, PastRuns
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.toolfile import NAME, Example, RecordedCall
 from go_ent.composer.errors import StoreError
@@ -43,26 +46,20 @@ class _Proposal(BaseModel):
 
 
 async def suggest(
-    journal: RunLog, box: Sandbox, *, least: int = 2, taken: frozenset[str] = frozenset()
+    past: PastRuns,
+    box: Sandbox,
+    arguments: Callable[[CallRecord], dict[str, Any] | None],
+    *,
+    least: int = 2,
+    taken: frozenset[str] = frozenset(),
 ) -> list[Suggestion]:
-    """Suggestions from the runs of code that completed, the most frequent first."""
-    # Code of a session stands on what was run before it.
-    found = [
-        entry
-        for entry in journal.read()
-        if entry.kind == "code" and entry.status == "completed" and entry.source and not entry.session
-    ]
-    records: list[RunRecord] = []
-    size = 0
-    for entry in reversed(found[-MOST_RUNS:]):
-        size += len(entry.source or "") + len(str(entry.inputs))
-        if size > MOST_BYTES:
-            break
-        records.append(entry)
-    records.reverse()
-    if len(records) < least:
+    """Suggestions from the runs of code that completed, the most frequent first. *arguments* are those of a call, all
+    by name, if that is known.
+    """
+    past_runs = await asyncio.to_thread(_newest, past)
+    if len(past_runs) < least:
         return []
-    runs = [{"source": entry.source, "inputs": entry.inputs or {}} for entry in records]
+    runs = [{"source": run.source, "inputs": run.inputs} for run in past_runs]
     answer = await box.suggest(runs, least, limits=box.limits.tightened(LIMITS))
     if answer.status != "completed" or not isinstance(answer.result, list):
         raise StoreError(
@@ -72,7 +69,7 @@ async def suggest(
     names = set(taken)
     for item in answer.result[:50]:
         try:
-            made = _one(_Proposal.model_validate(item), records, names)
+            made = _one(_Proposal.model_validate(item), past_runs, names, arguments)
         except (ValidationError, ValueError, IndexError):
             continue
         if made is not None:
@@ -81,7 +78,26 @@ async def suggest(
     return suggestions
 
 
-def _one(proposal: _Proposal, records: list[RunRecord], taken: set[str]) -> Suggestion | None:
+def _newest(past: PastRuns) -> list[PastRun]:
+    """The newest runs of code, the oldest of them first."""
+    runs: list[PastRun] = []
+    size = 0
+    for run in past.read():
+        if run.source is None:
+            continue
+        size += len(run.source) + len(str(run.inputs))
+        if size > MOST_BYTES or len(runs) == MOST_RUNS:
+            break
+        runs.append(run)
+    return runs[::-1]
+
+
+def _one(
+    proposal: _Proposal,
+    past_runs: list[PastRun],
+    taken: set[str],
+    arguments: Callable[[CallRecord], dict[str, Any] | None],
+) -> Suggestion | None:
     name, number = proposal.name, 2
     while name in taken:
         name, number = f"{proposal.name[:56]}_{number}", number + 1
@@ -89,16 +105,14 @@ def _one(proposal: _Proposal, records: list[RunRecord], taken: set[str]) -> Sugg
         return None
     examples: dict[str, Example] = {}
     for given in reversed(proposal.examples):
-        entry = records[given.run]
-        if not entry.kept or any(not call.kept or call.arguments is None for call in entry.calls):
-            continue
+        run = past_runs[given.run]
         calls = [
-            RecordedCall(
-                tool=call.name, arguments=call.arguments, result=call.result, error=call.error if not call.ok else None
-            )
-            for call in entry.calls
+            RecordedCall(tool=call.name, arguments=arguments(call), result=call.result, error=call.error)
+            for call in run.calls
         ]
-        examples.setdefault(repr(given.inputs), Example(inputs=given.inputs, result=entry.result, calls=calls))
+        if not run.kept or any(not call.kept for call in run.calls) or any(call.arguments is None for call in calls):
+            continue
+        examples.setdefault(repr(given.inputs), Example(inputs=given.inputs, result=run.result, calls=calls))
         if len(examples) == MOST_EXAMPLES:
             break
     body = proposal.source.replace(f"async def {proposal.name}(", f"async def {name}(", 1)

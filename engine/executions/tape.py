@@ -7,6 +7,7 @@ guest of its own has the call's path.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import json
@@ -14,12 +15,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from pydantic_core import to_json
 
 from go_ent.composer import CallError, ToolSpec
+from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.project.numbers import whole
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.executions.approvals import arguments_digest, decision, decision_seal
@@ -33,7 +35,8 @@ from go_ent.sandbox.worker.seam import SEED_BYTES
 from go_ent.sandbox.worker.tape import Start
 
 Policy = Literal["retry", "skip", "fail"]
-MAX_SHOWN = 4 << 10  # bytes of arguments that are kept to be shown
+MAX_SHOWN = 16 << 10  # bytes of arguments that are kept to be shown, and for examples
+MAX_NOTED = 256 << 10  # of the calls of a run without a tape
 MAX_ASKED = 256 << 10  # of those that somebody has to decide about
 MAX_TOOL = 200
 MAX_JOURNAL = 512 << 20
@@ -292,6 +295,17 @@ class Tapes:
         """A step has failed by its own doing."""
         self.tracks.ends[step] = self.tracks.ends.get(step, 0) + 1
 
+    @contextlib.contextmanager
+    def noting(self, path: str) -> Iterator[list[CallRecord]]:
+        """A list for the calls of a run that has no tape, since it can't be resumed: on record when this ends."""
+        calls: list[CallRecord] = []
+        try:
+            yield calls
+        finally:
+            if calls:
+                with contextlib.suppress(OSError):  # who records the run's end is told
+                    self.append("calls", {"path": path}, {"calls": b"[%b]" % b",".join(_noted(calls))})
+
     def append(self, kind: str, data: dict[str, Any], raw: dict[str, bytes] | None = None) -> None:
         """One record; what can't be written ends all runs of the execution."""
         self.check()
@@ -501,6 +515,18 @@ class GuestTape:
         await self._tapes.commit()
         point("call-before-dispatch")
         return True
+
+
+def _noted(calls: list[CallRecord]) -> Iterator[bytes]:
+    """Calls as JSON; without values once those are too much."""
+    room = MAX_NOTED
+    for call in calls:
+        with contextlib.suppress(ValueError):  # text that is no Unicode
+            data = to_json(asdict(call), inf_nan_mode="constants")
+            if len(data) > room:
+                data = to_json(asdict(replace(call, arguments=None, result=None, kept=False, error=call.error and "…")))
+            room -= len(data)
+            yield data
 
 
 def _told(said: TapeCall | Cancel) -> str:

@@ -88,7 +88,6 @@ class Batch:
                 run_id=run_id,
                 tool=self.tool,
                 inputs=inputs,
-                batch=self.held.id,
             )
         finally:
             self._running.discard(run_id)

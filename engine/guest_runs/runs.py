@@ -5,6 +5,7 @@ like any other.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from go_ent.composer import Approver, Composer, ComposerError
 from go_ent.composer.catalogue.recording import Recording
+from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.composed.source import Composed
+from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.errors import BadState, ExecutionConflict
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.ids import new_id
@@ -140,7 +143,10 @@ class Guests:
             created=now,
             updated=now,
         )
-        return await self.lifecycle.begin(state, synced=False)
+        held = await self.lifecycle.begin(state, synced=False)
+        if order.session is not None:  # nothing says when it has an effect
+            await to_the_end(held.place)
+        return held
 
     async def _environment(self, composer: Composer) -> Environment:
         """What runs guests now. It is looked up once: neither the composer nor its image changes in a process."""
@@ -178,9 +184,11 @@ class Guests:
         async def steps() -> Ending:
             recording = None if ready.order.session is not None else ready.tapes.tape(STEP)
             how: dict[str, Any] = {"box": ready.box, "approver": approver, "run_id": held.id, "tool": ready.tool}
-            running = guest_run(ready.composer, ready.order, recording, **how)
+            noting = ready.tapes.noting(STEP) if recording is None else contextlib.nullcontext()
             try:
-                run = await drive(ready.box, held.id, running, live.stop) or interrupted
+                with noting as calls:
+                    running = guest_run(ready.composer, ready.order, recording, calls=calls, **how)
+                    run = await drive(ready.box, held.id, running, live.stop) or interrupted
             except (ComposerError, SandboxError) as error:  # it never began
                 said = RunError(kind=type(error).__name__, message=str(error))
                 return await _ending(live, Run(id=held.id, status="error", error=said), started, error)
@@ -237,9 +245,11 @@ async def guest_run(
     approver: Approver | None = None,
     tool: Composed | None = None,
     inputs: Mapping[str, Any] | None = None,
-    batch: str | None = None,
+    calls: list[CallRecord] | None = None,
 ) -> Run:
-    """One run of an order; of that version of its tool, and over those inputs, if they are given."""
+    """One run of an order; of that version of its tool, and over those inputs, if they are given. Its *calls* are added
+    to, if nothing records them.
+    """
     given = order.inputs if inputs is None else inputs
     options: dict[str, Any] = {
         "grants": order.grants,
@@ -250,8 +260,10 @@ async def guest_run(
         "recording": recording,
     }
     if order.tool is not None:
-        return await composer.run(tool or order.tool, given, batch=batch, **options)
-    return await composer.code.execute(order.code or "", given, session=order.session, cut=order.cut, **options)
+        return await composer.run(tool or order.tool, given, **options)
+    return await composer.code.execute(
+        order.code or "", given, session=order.session, cut=order.cut, calls=calls, **options
+    )
 
 
 def make_tapes(held: OwnedExecution, unfinished: Unfinished) -> Tapes:

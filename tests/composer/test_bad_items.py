@@ -16,7 +16,7 @@ import pytest
 from go_ent.composer import StoreError, ToolNotFound
 from go_ent.composer.catalogue.catalogue import show
 from go_ent.composer.catalogue.spec import ANYTHING, ToolSpec
-from go_ent.composer.codemode.run_log import RunRecord
+from go_ent.composer.codemode.past_runs import RunEnded
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.importing import read_import
 from go_ent.composer.composed.store import Store, ignored_versions
@@ -304,12 +304,13 @@ async def test_a_listener_that_raises_costs_no_run(open_composer: Open) -> None:
         await composer.compose(DOUBLE)
         heard: list[str] = []
 
-        def fails(record: RunRecord) -> None:
+        def fails(run: RunEnded) -> None:
             raise ZeroDivisionError
 
-        composer.journal.listeners += [fails, lambda record: heard.append(record.status)]
+        composer.listeners += [fails, lambda run: heard.append(f"{run.kind} {run.status}")]
         assert await composer.call("double", n=1) == 2
-        assert heard == ["completed"]
+        await composer.code.execute("1 / 0")
+        assert heard == ["tool completed", "code error"]
 
 
 def test_whatever_one_raises_the_others_go_on() -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
-from go_ent.composer.codemode.run_log import RunLog
 from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.executions.past_runs import PastExecutions
 from go_ent.engine.executions.store import ExecutionStore
 from tests.support.packed import made as packed
 from tests.support.shell import Done, go_ent
@@ -163,15 +163,17 @@ def test_a_configuration_is_not_half_obeyed(place: Place) -> None:
     works(place)
 
 
-def test_the_list_of_runs_loses_the_line_and_no_other(place: Place, cut: Cut) -> None:
+def test_the_list_of_runs_of_an_older_version_loses_the_line_and_no_other(place: Place, cut: Cut) -> None:
     path = place.state / "journal" / "runs.jsonl"
-    before = len(list(RunLog(path.parent).read()))
-    whole = cut(path).count(b"\n")
+    path.parent.mkdir()
+    lines = [{"id": f"{n}", "at": 1.0, "kind": "code", "status": "completed", "source": f"{n}"} for n in range(7)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    left = cut(path)
     works(place)
-    after = [entry.kind for entry in RunLog(path.parent).read()]
-    assert after[-2:] == ["code", "tool"]
-    assert len(after) >= min(whole, before) + 2
+    sources = {run.source for run in PastExecutions(ExecutionStore(place.project)).read()}
+    assert {"1 + 1", *(f"{n}" for n in range(left.count(b"\n")))} <= sources
     assert place.go_ent("tool", "suggest").returncode == 0
+    assert path.read_bytes() == left
 
 
 def test_packed_executions_before_the_cut_are_there(place: Place, cut: Cut) -> None:
@@ -317,7 +319,6 @@ def test_every_file_of_a_project_is_among_these(template: Place) -> None:
     known = {
         "config.toml",
         "twice.py",
-        "runs.jsonl",
         "state.json",
         "journal.jsonl",
         "000001.jsonl",

@@ -8,7 +8,6 @@ import zlib
 
 from go_ent.composer import ComposeRefused, ConfigError
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
-from go_ent.composer.codemode.run_log import RunLog as Runs
 from go_ent.composer.composed import toolfile
 from go_ent.composer.config import read_config
 from go_ent.composer.errors import BadName
@@ -24,7 +23,9 @@ from go_ent.engine.context.models import Message, SummaryRequest
 from go_ent.engine.context.split import pieces
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.core.errors import BadState, BadTask
+from go_ent.engine.executions.past_runs import Calls, PastExecutions
 from go_ent.engine.executions.state import Environment, ExecutionState, unpack
+from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import read_tapes
 from go_ent.engine.prompts.chunker import pack
 from go_ent.engine.prompts.skills import find_skills
@@ -115,11 +116,15 @@ def learned(data: bytes) -> None:
     assert all(isinstance(schema, dict) for schema in LearnedSchemas(as_file("learned.json", data)).load().values())
 
 
-@target(b'{"version":1,"id":"x"}\n', b"\n\n{")
-def runs(data: bytes) -> None:
-    """The composer's journal of runs: lines that are none are passed over."""
-    path = Runs(folder() / "runs").path
-    list(Runs(as_file(f"runs/{path.name}", data).parent).read())
+OLD_RUN = b'{"id":"x","kind":"code","status":"completed","source":"1","calls":[{"name":"a","ok":true,"result":[1]}]}\n'
+
+
+@target(OLD_RUN, b"\n\n{")
+def old_runs(data: bytes) -> None:
+    """An older version's list of runs: lines that are none are passed over."""
+    as_file("listed/.go-ent/journal/runs.jsonl", data)
+    found = list(PastExecutions(ExecutionStore(folder() / "listed")).read())
+    assert len(found) == 1 or data != OLD_RUN
 
 
 PLAN = (
@@ -215,6 +220,22 @@ def tape(data: bytes) -> None:
     records = json.loads(data)
     tracks = read_tapes(records)
     assert all(call.answer is None or isinstance(call.answer, bytes) for call in tracks.calls.values())
+
+
+NOTED = b'[{"kind":"calls","path":"run","calls":[{"name":"a","result":1}]}]'
+
+
+@target(json.dumps(TAPE).encode(), NOTED, refuses=(ValueError, TypeError, KeyError, AttributeError, RecursionError))
+def past_calls(data: bytes) -> None:
+    """The calls in a journal, for those who learn from them: what is not as it should be is passed over."""
+    records = [record for record in json.loads(data) if isinstance(record["kind"], str)]
+    try:
+        calls = Calls()
+        calls.add(records)
+        found = [call for run in calls.by_run().values() for call in run]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise AssertionError("a record that is none is no reason to know nothing of the others") from error
+    assert all(isinstance(call.name, str) for call in found)
 
 
 LINK = b'{"version":1,"number":1,"replaced":["a"],"digest":"d","summary":"s","by":"x","tokens_before":9,"tokens_after":1,"at":1.0}\n'  # noqa: E501

@@ -26,6 +26,8 @@ from go_ent.composer.catalogue.spec import CallContext
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.composer.config import read_config
+from go_ent.engine.executions.past_runs import PastExecutions
+from go_ent.engine.executions.store import ExecutionStore
 from go_ent.sandbox import Limits, Sandbox
 from tests.security.corpus import attack
 
@@ -457,8 +459,8 @@ async def liar() -> str:
     assert REACHED == []
 
 
-@attack("records", "a journal of runs that is not ours")
-def test_a_journal_that_is_not_ours_breaks_nothing(project: Path, box: Sandbox) -> None:
+@attack("records", "a list of runs that is not ours")
+def test_a_list_of_runs_that_is_not_ours_breaks_nothing(project: Path, box: Sandbox) -> None:
     folder = project / ".go-ent" / "journal"
     folder.mkdir()
     lines = [b"nope", b"\xff\xff", b"{}", b"[" * 1000, b'{"id": 5}', b"x" * 600_000]
@@ -467,6 +469,7 @@ def test_a_journal_that_is_not_ours_breaks_nothing(project: Path, box: Sandbox) 
 
     async def main() -> int:
         async with Composer(project, box=box) as composer:
+            composer.past_runs = PastExecutions(ExecutionStore(project))
             return len(await composer.suggest(least=1))
 
     assert asyncio.run(main()) == 1

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from go_ent.composer import ComposeRefused, ComposerError, ConfigError
-from go_ent.composer.codemode.run_log import RunLog, RunRecord
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.composer.composed.toolfile import MAX_BYTES
@@ -26,6 +25,7 @@ from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
 from go_ent.engine.context.chain import Chain
 from go_ent.engine.core.errors import BadState, BadTask, EngineError, ExecutionNotFound, LedgerError, StorageFailed
 from go_ent.engine.core.ids import new_id
+from go_ent.engine.executions.past_runs import PastExecutions
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.prompts.files import read_files
 from go_ent.engine.prompts.skills import all_skills, find_skills
@@ -381,49 +381,43 @@ class TestIds:
             Workflows(project).start("w", [WorkflowStep(id="a", description="x")])
         assert there(victim) == {"precious": "mine"}
 
-    @attack("paths", "a linked state folder under a budget and a journal")
-    def test_a_linked_state_folder_gets_no_budget_and_no_journal(self, tmp_path: Path, victim: Path) -> None:
+    @attack("paths", "a linked state folder under a budget")
+    def test_a_linked_state_folder_gets_no_budget(self, tmp_path: Path, victim: Path) -> None:
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / ".go-ent").symlink_to(victim)
         with pytest.raises(LedgerError, match="is a link, or in one, and state is written only where it is"):
             Ledger(tmp_path / "other").reserve(LedgerCall("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0)
-        RunLog(victim.parent / "other" / ".go-ent" / "journal").append(
-            RunRecord(id="1", at=1.0, kind="code", status="completed")
-        )
         assert there(victim) == {"precious": "mine"}
 
 
-class TestTheJournalOfRuns:
-    LINE = (
-        RunRecord(id="1", at=1.0, kind="code", status="completed", source="1", inputs={}).model_dump_json().encode()
-        + b"\n"
-    )
+class TestTheListOfRunsOfOlderVersions:
+    LINE = b'{"id":"1","at":1.0,"kind":"code","status":"completed","source":"1","inputs":{}}\n'
 
-    @attack("paths", "a pipe or a folder in place of the journal of runs")
+    @staticmethod
+    def sources(project: Path) -> list[str | None]:
+        return [run.source for run in PastExecutions(ExecutionStore(project)).read()]
+
+    @attack("paths", "a pipe or a folder in place of an older version's list of runs")
     @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
     def test_what_is_no_file_makes_nobody_wait(self, project: Path, make: Callable[[Path], None]) -> None:
         folder = project / ".go-ent" / "journal"
         folder.mkdir()
         (folder / "runs.1.jsonl").write_bytes(self.LINE)
         make(folder / "runs.jsonl")
-        assert [entry.id for entry in RunLog(folder).read()] == ["1"]
+        assert self.sources(project) == ["1"]
         assert go_ent("tool", "suggest", cwd=project).returncode == 0
 
-    @attack("paths", "a journal of runs that leads to another project's")
-    def test_a_link_is_neither_read_nor_written(self, project: Path, victim: Path) -> None:
+    @attack("paths", "a list of runs that leads to another project's")
+    @pytest.mark.parametrize("linked", ["runs.jsonl", "."])
+    def test_a_link_is_not_read(self, project: Path, victim: Path, linked: str) -> None:
         (victim / "runs.jsonl").write_bytes(self.LINE)
         folder = project / ".go-ent" / "journal"
-        folder.mkdir()
-        (folder / "runs.jsonl").symlink_to(victim / "runs.jsonl")
-        RunLog(folder).append(RunRecord(id="2", at=1.0, kind="code", status="completed"))
-        assert list(RunLog(folder).read()) == []
-        assert (victim / "runs.jsonl").read_bytes() == self.LINE
-
-    @attack("paths", "the folder of the journal that leads elsewhere")
-    def test_a_linked_folder_is_not_written_to(self, project: Path, victim: Path) -> None:
-        (project / ".go-ent" / "journal").symlink_to(victim)
-        assert go_ent("exec", "-c", "6 * 7", cwd=project).stdout == b"42\n"
-        assert there(victim) == {"precious": "mine"}
+        if linked == ".":
+            folder.symlink_to(victim)
+        else:
+            folder.mkdir()
+            (folder / linked).symlink_to(victim / linked)
+        assert self.sources(project) == []
 
     @attack("paths", "a database of uses that leads elsewhere")
     def test_uses_are_counted_in_no_file_elsewhere(self, project: Path, victim: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.executions.lifecycle import Lifecycle
+from go_ent.engine.executions.past_runs import PastExecutions
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.guest_runs.engine_tools import SummarySource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests
@@ -30,7 +31,9 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
     config = await asyncio.to_thread(
         read_engine_config, composer.project
     )  # now: what is wrong with it is told before anything runs
-    lifecycle = Lifecycle(ExecutionStore(composer.project), config.executions)
+    store = ExecutionStore(composer.project)
+    composer.past_runs = PastExecutions(store)
+    lifecycle = Lifecycle(store, config.executions)
     try:
         yield Guests(lifecycle, lambda: composer)
     finally:

@@ -389,7 +389,7 @@ def _spec(spec: ToolSpec, detail: Detail) -> dict[str, Any]:
 
 
 def learn_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:
-    """Learn the output schema of a tool that has none from the results in the journal. Shown in stubs, marked as
+    """Learn the output schema of a tool that has none from the results of past runs. Shown in stubs, marked as
     learned.
     """
 

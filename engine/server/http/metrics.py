@@ -18,7 +18,7 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from go_ent.composer.catalogue.catalogue import CallOutcome
-from go_ent.composer.codemode.run_log import RunRecord
+from go_ent.composer.codemode.past_runs import RunEnded
 from go_ent.engine.budget import BudgetReport
 from go_ent.engine.core.errors import EngineError
 from go_ent.engine.core.models import Event, RunStatus
@@ -68,13 +68,13 @@ class Metrics:
         self._steps: Counter[str] = Counter()
         self._codes: Counter[int] = Counter()
         self._reading = asyncio.Lock()  # one at a time: who asks often waits, and nobody else does
-        composer.journal.listeners.append(self._ran)
+        composer.listeners.append(self._ran)
         engine.listeners.append(self._heard)
 
-    def _ran(self, entry: RunRecord) -> None:
+    def _ran(self, run: RunEnded) -> None:
         with self._lock:
-            self._runs[entry.kind, entry.status if entry.status in OUTCOMES else OTHER] += 1
-            self._seconds[entry.kind].note(entry.ms / 1000)
+            self._runs[run.kind, run.status if run.status in OUTCOMES else OTHER] += 1
+            self._seconds[run.kind].note(run.ms / 1000)
 
     def _heard(self, event: Event) -> None:
         status = str(event.data.get("status"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from go_ent.composer import (
     Unavailable,
 )
 from go_ent.composer.catalogue.catalogue import show
-from go_ent.composer.catalogue.scope import Allowance, Scope
+from go_ent.composer.catalogue.scope import Allowance, CallRecord, Scope
 from go_ent.composer.catalogue.spec import CallContext, Schema
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 
@@ -251,13 +252,18 @@ class TestCalling:
         }
 
         catalogue = Catalogue([Fake("a", {"good": 5, "bad": "five"}, input=schema, output={"type": "integer"})])
-        here = scope()
+        calls: list[CallRecord] = []
+        here = replace(scope(), calls=calls)
         assert await catalogue.call("a.good", {"n": 1}, here) == 5
         with pytest.raises(BadArguments, match='its arguments do not fit: n: "x" is not of type "integer"'):
             await catalogue.call("a.good", {"n": "x"}, here)
         with pytest.raises(BadResult, match='its result does not fit: "five" is not of type "integer"'):
             await catalogue.call("a.bad", {"n": 1}, here)
-        assert [(call.name, call.ok) for call in here.calls] == [("a.good", True), ("a.good", False), ("a.bad", False)]
+        assert [(call.name, call.error is None) for call in calls] == [
+            ("a.good", True),
+            ("a.good", False),
+            ("a.bad", False),
+        ]
 
     async def test_failures(self) -> None:
         tools = {"said": CallError("no"), "tool": ToolError("not so"), "ours": RuntimeError("secret path /x/y")}

@@ -12,7 +12,6 @@ from go_ent.composer.catalogue.spec import CallContext
 from go_ent.composer.codemode import codemode
 from go_ent.composer.codemode.codemode import CodeRun
 from go_ent.sandbox import LimitError, Sandbox
-from tests.composer.conftest import Open
 
 
 def search(q: str, top: int = 3) -> list[str]:
@@ -144,77 +143,3 @@ class TestSessions:
     def test_names_of_sessions(self, shared_box: Sandbox) -> None:
         with pytest.raises(BadName, match="can't be the name of a session"):
             execute(shared_box, "1", session="../x")
-
-
-class TestPastRuns:
-    async def test_suggest(self, open_composer: Open) -> None:
-        """Three runs of the same shape, with other names and other values; then one that is different."""
-
-        async with open_composer(tools=[search]) as composer:
-            shape = (
-                "{v} = await tools.search(q={q!r}, top={top})\nlengths = [len(h) for h in {v}]\n{{'q': {q!r}, "
-                "'longest': max(lengths)}}"
-            )
-            for variable, q, top in (("hits", "wasm", 2), ("found", "python", 4), ("rows", "tools", 2)):
-                run = await composer.code.execute(shape.format(v=variable, q=q, top=top))
-                assert run.status == "completed"
-            await composer.code.execute("await tools.search(q='other')")
-            await composer.code.execute(shape.format(v="hits", q="broken", top="'x'"))  # fails: not counted
-            (suggestion,) = await composer.suggest(least=2)
-            assert (suggestion.name, suggestion.runs) == ("search_tool", 3)
-            assert "async def search_tool(q: str, top: int) -> Any:" in suggestion.source
-            saved = await composer.compose(suggestion.source)
-            assert (saved.examples, saved.interface.requires) == (3, ("search",))
-            assert await composer.call("search_tool", q="new", top=1) == {"q": "new", "longest": 5}
-
-    async def test_inputs_are_parameters_and_equal_literals_are_one(self, open_composer: Open) -> None:
-        async with open_composer(tools=[search]) as composer:
-            for word, limit in (("a", 1), ("b", 2)):
-                code = (
-                    f"out = []\nfor item in items:\n    out += await tools.search(q=item + {word!r}, "
-                    f"top={limit})\nout[:{limit}]"
-                )
-                await composer.code.execute(code, {"items": [word]})
-            (suggestion,) = await composer.suggest()
-            assert "(items: list, q: str, top: int)" in suggestion.source
-            await composer.compose(suggestion.source)
-            assert await composer.call("search_tool", items=["x", "y"], q="!", top=3) == ["x! 0", "x! 1", "x! 2"]
-
-    async def test_code_of_a_session_is_not_suggested(self, open_composer: Open) -> None:
-        async with open_composer(tools=[search]) as composer:
-            for n in range(3):
-                await composer.code.execute(f"len(await tools.search(q='{n}'))", session="work")
-            assert await composer.suggest() == []
-
-    @pytest.mark.parametrize(
-        "codes", [["1 + 1", "2 + 2"], ["def f(:", "def g(:"], ["x = 1", "tools.search(q='a')"], []]
-    )
-    async def test_nothing_to_suggest(self, open_composer: Open, codes: list[str]) -> None:
-        async with open_composer(tools=[search]) as composer:
-            for code in codes:
-                await composer.code.execute(code)
-            assert await composer.suggest() == []
-
-    async def test_learn(self, open_composer: Open) -> None:
-        def rows(n: int):  # type: ignore[no-untyped-def]
-            """Some rows."""
-            return [{"id": index, "name": f"r{index}", **({"note": "x"} if index else {})} for index in range(n)]
-
-        async with open_composer(tools=[rows]) as composer:
-            with pytest.raises(Exception, match=r"no result of rows is in the journal yet"):
-                await composer.learn("rows")
-            await composer.code.execute("await tools.rows(n=2)")
-            schema, seen = await composer.learn("rows")
-            assert seen == 1
-            assert schema["items"]["required"] == ["id", "name"]
-        async with open_composer(tools=[rows]) as composer:  # it is kept
-            spec = await composer.catalogue.find("rows")
-            assert spec.learned
-            assert spec.output_schema == schema
-
-
-def test_a_source_that_is_used_twice_is_one(shared_box: Sandbox) -> None:
-    catalogue = Catalogue([FunctionSource([search])])
-    CodeMode(catalogue, shared_box)
-    CodeMode(catalogue, shared_box)
-    assert len(catalogue.sources) == 2

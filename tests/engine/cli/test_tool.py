@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from go_ent.composer.codemode.run_log import RunLog
+from go_ent.engine.executions.store import ExecutionStore
 from tests.support.forked import Forked
 from tests.support.shell import go_ent
 
@@ -91,9 +91,9 @@ class TestPipelines:
         assert cleaned.returncode == 0, cleaned.stderr
         assert [json.loads(line)["n"] for line in cleaned.stdout.splitlines()] == list(range(25))  # in order
         assert filled.json("tool", "run", "rank", "--slurp", stdin=cleaned.stdout) == ["x24", "x23"]
-        entries = [entry for entry in RunLog(filled.folder / ".go-ent" / "journal").read() if entry.batch]
-        assert len(entries) == 25
-        assert len({entry.batch for entry in entries}) == 1  # one execution
+        store = ExecutionStore(filled.folder)
+        (row,) = [row for row in store.rows() if "for each line" in row.title]  # one execution
+        assert sum(record["kind"] == "line" for record in store.records(row.id)) == 25
 
     def test_a_failing_line_is_reported_and_passed_over(self, filled: Shell) -> None:
         done = filled(

@@ -1,0 +1,68 @@
+"""Runs of the past, as far as schemas are learned and tools suggested from them, and the end of each run as an event.
+
+The composer keeps no record itself: whoever runs it on record, as the engine does, gives it one to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from go_ent.composer.catalogue.scope import CallRecord
+from go_ent.composer.project.items import apart
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """One run of a guest. Of runs that no tool can be made of, only the calls are told."""
+
+    source: str | None = None  # of code that completed, and stands on nothing that was run before it
+    inputs: dict[str, Any] = field(default_factory=dict)
+    result: Any = None
+    kept: bool = True  # whether the result is there
+    calls: tuple[CallRecord, ...] = ()
+
+
+class PastRuns(Protocol):
+    """A record of runs."""
+
+    def read(self) -> Iterator[PastRun]:
+        """The runs there are, the newest first, and not more than can be read at once. Blocks: call it in a thread."""
+
+
+def results_of(past: PastRuns, name: str) -> list[Any]:
+    """What calls of a tool gave, as far as that is known. Blocks."""
+    return [
+        call.result
+        for run in past.read()
+        for call in run.calls
+        if call.name == name and call.kept and call.error is None
+    ]
+
+
+class NoPastRuns:
+    """The record of a composer that nobody keeps one for."""
+
+    def read(self) -> Iterator[PastRun]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """A run has ended."""
+
+    kind: Literal["code", "tool"]
+    status: str
+    ms: float
+
+
+Listener = Callable[[RunEnded], None]
+"""Told of each run that has ended; not to take long."""
+
+
+def tell(listeners: Iterable[Listener], ended: RunEnded) -> None:
+    """Tell all of them. One that fails costs no run."""
+    for listener in listeners:
+        with apart("a listener to runs", {}):
+            listener(ended)

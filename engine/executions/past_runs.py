@@ -1,0 +1,210 @@
+"""Past runs of guests, from the records of executions: what schemas are learned and tools suggested from.
+
+Older versions kept a list of runs of their own, `.go-ent/journal/runs.jsonl`. It is read as the oldest part, and never
+written again; deleting it loses what is learned and suggested from it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from go_ent.composer.catalogue.scope import CallRecord, small
+from go_ent.composer.codemode.past_runs import PastRun
+from go_ent.composer.project.files import check_folder, open_ordinary
+from go_ent.composer.project.items import apart
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.strategies.references import filled
+from go_ent.engine.strategies.work import task_of, unpack
+from go_ent.sandbox.host.broker import CHECKPOINT
+
+log = logging.getLogger("go_ent.engine")
+MOST_EXECUTIONS = 2000  # the newest
+MOST_BYTES, MOST_OF_ONE = 64 << 20, 8 << 20  # of all their journals, and of one
+MOST_CALLS = 500  # that an example can have
+OLD_FILES = ("runs.jsonl", "runs.1.jsonl")  # of older versions, the newer first
+OLD_LINE, OLD_BYTES = 256 << 10, 33 << 20
+NOTED = TypeAdapter(list[CallRecord], config=ConfigDict(defer_build=True))
+
+
+class PastExecutions:
+    """The past runs of a project: a `composer.PastRuns`. What can't be read is passed over."""
+
+    def __init__(self, store: ExecutionStore) -> None:
+        self._store = store
+
+    def read(self) -> Iterator[PastRun]:
+        """The runs of the newest executions, the newest first; then what an older version has listed. Blocks."""
+        known, left = set(), MOST_BYTES
+        for row in self._store.rows(MOST_EXECUTIONS):
+            known.add(row.id)
+            runs: list[PastRun] = []
+            if row.kind != "task" and left > 0:
+                with apart(f"execution {row.id}", {}):
+                    state = self._store.load(row.id, compare=False)
+                    calls, size = self._calls(state, min(left, MOST_OF_ONE))
+                    left -= size
+                    runs = list(_runs(state, calls))
+            yield from runs
+        yield from _old_runs(self._store.folder.parent / "journal", known)
+
+    def _calls(self, state: ExecutionState, most: int) -> tuple[Calls, int]:
+        """The calls of an execution, so far as *most* bytes of its journal have them; how many were read."""
+        calls, offset = Calls(), 0
+        if not state.calls and not _session(state):
+            return calls, 0
+        while offset < most:
+            records, after = self._store.read_from(state.id, offset)
+            if not records or after <= offset:
+                return calls, offset
+            calls.add(records)
+            offset = after
+        calls.whole = False
+        return calls, offset
+
+
+class Calls:
+    """The calls in a journal. What is not as it should be is passed over."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, CallRecord] = {}  # by path
+        self._noted: dict[str, list[CallRecord]] = {}  # by the path of their run
+        self.last: dict[str, str] = {}  # the path of the last run of each step
+        self.whole = True  # whether all of them are here
+
+    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
+        for record in records:
+            path = record.get("path")
+            if not isinstance(path, str):
+                continue
+            match record["kind"]:
+                case "guest":
+                    self.last[path.partition("#")[0]] = path
+                case "call" if isinstance(tool := record.get("tool"), str) and tool != CHECKPOINT:
+                    self._calls[path] = _begun(tool, record.get("arguments"))
+                case "answer" if path in self._calls:
+                    self._calls[path] = _ended(self._calls[path], record.get("answer"))
+                case "unfinished" if path in self._calls:  # what it is answered with is not what the tool gave
+                    self._calls[path] = replace(self._calls[path], kept=False)
+                case "calls":
+                    with contextlib.suppress(ValidationError):
+                        self._noted[path] = NOTED.validate_python(record.get("calls"))
+
+    def by_run(self) -> dict[str, list[CallRecord]]:
+        """The calls of each run, by its path."""
+        runs = dict(self._noted)
+        for path, call in self._calls.items():
+            runs.setdefault(path.rpartition("/")[0], []).append(call)
+        return runs
+
+
+def _begun(tool: str, arguments: Any) -> CallRecord:
+    positional, named = arguments if isinstance(arguments, list) and len(arguments) == 2 else (None, None)
+    if not isinstance(positional, list) or not isinstance(named, dict):
+        positional, named = [], None
+    return CallRecord(tool, named, error="it was never answered", positional=tuple(positional))
+
+
+def _ended(call: CallRecord, answer: Any) -> CallRecord:
+    match answer:
+        case [_, 1, value]:
+            result, kept = small(value)
+            return replace(call, result=result, kept=call.kept and kept, error=None)
+        case [_, 0, {"message": str(message)}]:
+            return replace(call, error=message[:2000])
+    return replace(call, error="cancelled")
+
+
+def _runs(state: ExecutionState, calls: Calls) -> Iterator[PastRun]:
+    runs = calls.by_run()
+    code = _code(state) if any(result.ok for result in state.results.values()) else None
+    for step, result in state.results.items():
+        source, inputs = code(step) if code is not None and result.ok else (None, {})
+        if source is not None and small(inputs)[1]:
+            made = tuple(runs.pop(calls.last.get(step, step), ()))
+            value, kept = small(result.structured)
+            yield PastRun(source, inputs, value, kept and calls.whole and len(made) <= MOST_CALLS, made)
+    for rest in runs.values():
+        yield PastRun(calls=tuple(rest))
+
+
+def _session(state: ExecutionState) -> bool:
+    guest = state.work.get("guest")
+    return isinstance(guest, dict) and guest.get("session") is not None
+
+
+def _code(state: ExecutionState) -> Callable[[str], tuple[str | None, dict[str, Any]]]:
+    """The code that each step runs, and its inputs. Code of a session stands on what was run before it: it is none."""
+    guest = state.work.get("guest")
+    if isinstance(guest, dict):
+        source, inputs = guest.get("code"), guest.get("inputs", {})
+        usable = isinstance(source, str) and isinstance(inputs, dict) and not _session(state)
+        return lambda _: (source, inputs) if usable else (None, {})
+    work, _ = unpack(state.work)
+
+    def of(step: str) -> tuple[str | None, dict[str, Any]]:
+        task = task_of(work, step)
+        if task is None or task.code is None:
+            return None, {}
+        try:
+            return task.code, filled(task, state.results).inputs
+        except BadTask:
+            return None, {}
+
+    return of
+
+
+class OldRun(BaseModel):
+    """A line of an older version's list of runs."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    id: str
+    kind: Literal["code", "tool"]
+    status: str
+    source: str | None = None
+    session: str | None = None
+    inputs: dict[str, Any] | None = None
+    result: Any = None
+    kept: bool = True
+    calls: list[CallRecord] = []
+
+    @property
+    def execution(self) -> str:
+        return self.id.partition("/")[0]  # a line of many is "id/number"
+
+    @property
+    def run(self) -> PastRun:
+        alone = self.kind == "code" and self.status == "completed" and self.session is None
+        return PastRun(self.source if alone else None, self.inputs or {}, self.result, self.kept, tuple(self.calls))
+
+
+def _old_runs(folder: Path, known: set[str]) -> Iterator[PastRun]:
+    """What an older version has listed, the newest first, but for the executions that are *known* better."""
+    for path in (folder / name for name in OLD_FILES):
+        try:
+            check_folder(folder)
+            with open_ordinary(path) as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - OLD_BYTES))
+                data = file.read(OLD_BYTES)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            log.warning("%s can't be read: %s", path, error.strerror or error)
+            continue
+        end = len(data)
+        while end > 0:
+            start = data.rfind(b"\n", 0, end) + 1
+            line, end = data[start:end], start - 1
+            with contextlib.suppress(ValidationError):
+                if 0 < len(line) <= OLD_LINE and (old := OldRun.model_validate_json(line)).execution not in known:
+                    yield old.run
