@@ -122,6 +122,10 @@ def _call(state: ExecutionState, _: Record) -> dict[str, Any]:
     return {"calls": state.calls + 1}
 
 
+def _calls(state: ExecutionState, record: Record) -> dict[str, Any]:
+    return {"calls": state.calls + len(record["calls"])}
+
+
 def _asked(state: ExecutionState, record: Record) -> dict[str, Any]:
     asked = {name: record[name] for name in ("tool", "arguments", "digest", "reason", "at") if name in record}
     path = _text(record["path"])
@@ -184,6 +188,7 @@ _CHANGES = MappingProxyType(
         "started": _started,
         "session": _session,
         "call": _call,
+        "calls": _calls,
         "asked": _asked,
         "decided": _decided,
         "checkpoint": _checkpoint,

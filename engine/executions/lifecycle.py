@@ -125,7 +125,7 @@ class Lifecycle:
         size = 0 if run is None else run.usage.result_bytes + len(run.stdout)
         small = tally is not None and ending.status in ("completed", "failed") and held.may_pack(size)
         if small and tally is not None:
-            (failure,) = held.together([lambda: _record(held, ending)], pack=tally.totals())
+            (failure,) = held.together([lambda: _record(held, ending)], pack=tally.totals)
             held.release()
             if isinstance(failure, OSError) and run is not None:  # it did nothing that has to be on record
                 run.warning = f"this run is not on record, which can't be written: {failure.strerror or failure}"
@@ -157,7 +157,7 @@ class Lifecycle:
         """Add up what an execution has come to so far. Calls that were not counted are in its journal. Never fails."""
         try:
             state, tally = live.held.state, live.tapes.tally
-            calls = tally.totals() if tally is not None else calls_from(live.held.records()) if state.calls else {}
+            calls = tally.totals if tally is not None else calls_from(live.held.records()) if state.calls else {}
             self.store.index.note(state.id, records_from(state), calls)
             self._retention.maybe()
         except Exception as error:

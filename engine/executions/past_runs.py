@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -60,15 +60,15 @@ class PastExecutions:
     def _calls(self, state: ExecutionState, most: int) -> tuple[Calls, int]:
         """The calls of an execution, so far as *most* bytes of its journal have them; how many were read."""
         calls, offset = Calls(), 0
-        if not state.calls and not _session(state):
-            return calls, 0
-        while offset < most:
+        while state.calls:
             records, after = self._store.read_from(state.id, offset)
             if not records or after <= offset:
-                return calls, offset
+                break
             calls.add(records)
             offset = after
-        calls.whole = False
+            if offset >= most:
+                calls.whole = False
+                break
         return calls, offset
 
 
@@ -126,41 +126,30 @@ def _ended(call: CallRecord, answer: Any) -> CallRecord:
 
 def _runs(state: ExecutionState, calls: Calls) -> Iterator[PastRun]:
     runs = calls.by_run()
-    code = _code(state) if any(result.ok for result in state.results.values()) else None
-    for step, result in state.results.items():
-        source, inputs = code(step) if code is not None and result.ok else (None, {})
-        if source is not None and small(inputs)[1]:
+    for step, source, inputs in _code(state):
+        if small(inputs)[1]:
             made = tuple(runs.pop(calls.last.get(step, step), ()))
-            value, kept = small(result.structured)
-            yield PastRun(source, inputs, value, kept and calls.whole and len(made) <= MOST_CALLS, made)
+            result, kept = small(state.results[step].structured)
+            yield PastRun(source, inputs, result, kept and calls.whole and len(made) <= MOST_CALLS, made)
     for rest in runs.values():
         yield PastRun(calls=tuple(rest))
 
 
-def _session(state: ExecutionState) -> bool:
-    guest = state.work.get("guest")
-    return isinstance(guest, dict) and guest.get("session") is not None
-
-
-def _code(state: ExecutionState) -> Callable[[str], tuple[str | None, dict[str, Any]]]:
-    """The code that each step runs, and its inputs. Code of a session stands on what was run before it: it is none."""
-    guest = state.work.get("guest")
+def _code(state: ExecutionState) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The steps that ran code and completed, with the code and its inputs. Code of a session stands on what was run
+    before it: it is none.
+    """
+    guest, done = state.work.get("guest"), [step for step, result in state.results.items() if result.ok]
     if isinstance(guest, dict):
         source, inputs = guest.get("code"), guest.get("inputs", {})
-        usable = isinstance(source, str) and isinstance(inputs, dict) and not _session(state)
-        return lambda _: (source, inputs) if usable else (None, {})
-    work, _ = unpack(state.work)
-
-    def of(step: str) -> tuple[str | None, dict[str, Any]]:
-        task = task_of(work, step)
-        if task is None or task.code is None:
-            return None, {}
-        try:
-            return task.code, filled(task, state.results).inputs
-        except BadTask:
-            return None, {}
-
-    return of
+        if isinstance(source, str) and isinstance(inputs, dict) and guest.get("session") is None:
+            yield from ((step, source, inputs) for step in done)
+    elif done:
+        work, _ = unpack(state.work)
+        for step in done:
+            if (task := task_of(work, step)) is not None and task.code is not None:
+                with contextlib.suppress(BadTask):  # what it refers to is gone
+                    yield step, task.code, filled(task, state.results).inputs
 
 
 class OldRun(BaseModel):

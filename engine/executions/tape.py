@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from pydantic_core import to_json
@@ -25,9 +25,8 @@ from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.project.numbers import whole
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.executions.approvals import arguments_digest, decision, decision_seal
-from go_ent.engine.executions.history import CallTotals
 from go_ent.engine.executions.owned import OwnedExecution
-from go_ent.engine.executions.totals import MOST_TOOLS
+from go_ent.engine.executions.totals import Tally
 from go_ent.engine.storage.crash_points import point
 from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.host.broker import CHECKPOINT
@@ -225,40 +224,6 @@ def _hear(run: GuestTrack, record: dict[str, Any]) -> None:
         run.heard.append(record["heard"])
 
 
-class Tally:
-    """Calls by tool, as they come and end: so that a journal need not be read for the totals."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, tuple[str, float]] = {}
-        self._tools: dict[str, list[float]] = {}  # calls, failures, milliseconds, when last
-
-    def came(self, path: str, tool: str) -> None:
-        now = time.time()
-        self._open[path] = tool, now
-        found = self._tools.setdefault(tool, [0, 0, 0.0, 0.0])
-        found[0] += 1
-        found[3] = now
-
-    def dispatched(self, path: str) -> None:
-        """What it waited for before is not its own time."""
-        if path in self._open:
-            self._open[path] = self._open[path][0], time.time()
-
-    def ended(self, path: str, *, failed: bool) -> None:
-        if path in self._open:
-            tool, began = self._open.pop(path)
-            now, found = time.time(), self._tools[tool]
-            found[1] += failed
-            found[2] += max(0.0, now - began) * 1000
-            found[3] = now
-
-    def totals(self) -> dict[str, CallTotals]:
-        return {
-            tool: CallTotals(calls=int(calls), failures=int(failures), ms=ms, at=at)
-            for tool, (calls, failures, ms, at) in list(self._tools.items())[:MOST_TOOLS]
-        }
-
-
 class Tapes:
     """All tapes of an execution that this process owns. Thread-safe, but for `commit`, which belongs to the event
     loop.
@@ -304,7 +269,7 @@ class Tapes:
         finally:
             if calls:
                 with contextlib.suppress(OSError):  # who records the run's end is told
-                    self.append("calls", {"path": path}, {"calls": b"[%b]" % b",".join(_noted(calls))})
+                    self.append("calls", {"path": path, "calls": list(_noted(calls))})
 
     def append(self, kind: str, data: dict[str, Any], raw: dict[str, bytes] | None = None) -> None:
         """One record; what can't be written ends all runs of the execution."""
@@ -313,6 +278,9 @@ class Tapes:
             if self.held.size > MAX_JOURNAL:
                 raise OSError(errno.EFBIG, f"the journal of an execution may have at most {MAX_JOURNAL >> 20} MiB")
             self.held.append(kind, data, raw=raw)
+            if self.tally is not None:
+                failed = _failed(raw["answer"]) if raw and kind == "answer" else None
+                self.tally.add({"kind": kind, "at": time.time(), **data}, failed=failed)
         except ValueError as error:  # longer than a record may be
             self.wrong = self.wrong or OSError(errno.EFBIG, str(error))
             raise self.wrong from None
@@ -440,8 +408,6 @@ class GuestTape:
         shown = arguments if len(arguments) <= MAX_SHOWN else b"null"
         data = {"path": self.path(number), "tool": tool, "digest": digest, "heard": heard.decode("ascii")}
         self._tapes.append("call", data, {"arguments": shown})
-        if self._tapes.tally is not None and tool != CHECKPOINT:
-            self._tapes.tally.came(data["path"], tool)
         return None, b""
 
     def _cancel(self, numbers: tuple[int, ...], heard: bytes) -> None:
@@ -461,8 +427,6 @@ class GuestTape:
         path = self.path(call_id)
         self._tapes.open.pop(path, None)
         self._tapes.append("answer", {"path": path}, {"answer": CANCELLED if completion is None else completion})
-        if self._tapes.tally is not None:
-            self._tapes.tally.ended(path, failed=completion is not None and _failed(completion))
 
     def checkpoint(self, label: str, value: bytes) -> None:
         self._tapes.append("checkpoint", {"path": self._path, "label": label}, {"value": value})
@@ -508,8 +472,6 @@ class GuestTape:
                 return False
             raise CallError("it was begun before the run was interrupted, and nobody knows whether it was done")
         self._tapes.append("begun", {"path": path, "retry": spec.repeatable})
-        if self._tapes.tally is not None:
-            self._tapes.tally.dispatched(path)
         if not spec.repeatable:
             self._tapes.open[path] = spec.name
         await self._tapes.commit()
@@ -517,16 +479,13 @@ class GuestTape:
         return True
 
 
-def _noted(calls: list[CallRecord]) -> Iterator[bytes]:
-    """Calls as JSON; without values once those are too much."""
+def _noted(calls: list[CallRecord]) -> Iterator[dict[str, Any]]:
+    """Calls for a record; without values once those are too much."""
     room = MAX_NOTED
     for call in calls:
         with contextlib.suppress(ValueError):  # text that is no Unicode
-            data = to_json(asdict(call), inf_nan_mode="constants")
-            if len(data) > room:
-                data = to_json(asdict(replace(call, arguments=None, result=None, kept=False, error=call.error and "…")))
-            room -= len(data)
-            yield data
+            room -= len(to_json(asdict(call)))
+            yield asdict(call if room > 0 else CallRecord(call.name, kept=False, error=call.error and "…", ms=call.ms))
 
 
 def _told(said: TapeCall | Cancel) -> str:

@@ -92,31 +92,57 @@ def _tools(work: Mapping[str, Any]) -> dict[str, str]:
     return {step: tool for step, tool in found if isinstance(step, str) and isinstance(tool, str)}
 
 
+class Tally:
+    """The calls that guests made, by tool, from records as they are written or read. A call without an answer took no
+    time that is known.
+    """
+
+    def __init__(self) -> None:
+        self.totals: dict[str, CallTotals] = {}
+        self._open: dict[str, tuple[str, float]] = {}  # by path: the tool, and since when
+
+    def add(self, record: Mapping[str, Any], *, failed: bool | None = None) -> None:
+        """One record; *failed* is whether its answer is a failure, if that is known."""
+        kind, path, at = record.get("kind"), record.get("path"), record.get("at")
+        if not isinstance(at, int | float) or not 0 <= at < LATEST:
+            return
+        if kind == "status":  # what is open has rested until now, or will
+            self._open = {one: (tool, at) for one, (tool, _) in self._open.items()}
+        elif not isinstance(path, str):
+            return
+        elif kind in ("begun", "decided") and path in self._open:  # what it waited for before is not its own time
+            self._open[path] = (self._open[path][0], at)
+        elif kind == "call" and isinstance(tool := record.get("tool"), str) and tool != CHECKPOINT:
+            if self._count(tool, CallTotals(calls=1, at=at)):
+                self._open[path] = (tool, at)
+        elif kind == "answer" and path in self._open:
+            (tool, began), answer = self._open.pop(path), record.get("answer")
+            if failed is None:
+                failed = isinstance(answer, list) and len(answer) == 3 and answer[1] == 0
+            self._count(tool, CallTotals(failures=int(failed), ms=max(0.0, at - began) * 1000, at=at))
+        elif kind == "calls" and isinstance(calls := record.get("calls"), list):
+            self._add_noted(calls, at)
+
+    def _add_noted(self, calls: list[Any], at: float) -> None:
+        """The calls of a run without a tape."""
+        for call in calls:
+            if isinstance(call, dict) and isinstance(tool := call.get("name"), str):
+                ms = call["ms"] if type(call.get("ms")) is float and 0 <= call["ms"] < LATEST else 0.0
+                self._count(tool, CallTotals(1, int(call.get("error") is not None), ms, at))
+
+    def _count(self, tool: str, more: CallTotals) -> bool:
+        tool = tool[:LONGEST_TEXT]
+        if counted := tool in self.totals or len(self.totals) < MOST_TOOLS:
+            self.totals[tool] = self.totals.get(tool, CallTotals()).plus(more)
+        return counted
+
+
 def calls_from(records: Iterable[Mapping[str, Any]]) -> dict[str, CallTotals]:
-    """The calls that guests made, by tool, from a journal. A call without an answer took no time that is known."""
-    open_calls: dict[str, tuple[str, float]] = {}
-    totals: dict[str, CallTotals] = {}
+    """The calls in a journal, by tool."""
+    tally = Tally()
     for record in records:
-        path, at = record.get("path"), record.get("at")
-        if record.get("kind") == "status" and isinstance(at, int | float):  # what is open has rested until now, or will
-            open_calls = {one: (tool, float(at)) for one, (tool, _) in open_calls.items()}
-        if not isinstance(path, str) or not isinstance(at, int | float) or not 0 <= at < LATEST:
-            continue
-        if (
-            record.get("kind") in ("begun", "decided") and path in open_calls
-        ):  # what it waited for before is not its own time
-            open_calls[path] = (open_calls[path][0], at)
-        elif record.get("kind") == "call" and isinstance(tool := record.get("tool"), str) and tool != CHECKPOINT:
-            tool = tool[:LONGEST_TEXT]
-            if tool in totals or len(totals) < MOST_TOOLS:
-                totals[tool] = totals.get(tool, CallTotals()).plus(CallTotals(calls=1, at=at))
-                open_calls[path] = (tool, at)
-        elif record.get("kind") == "answer" and path in open_calls:
-            tool, began = open_calls.pop(path)
-            answer = record.get("answer")
-            failed = isinstance(answer, list) and len(answer) == 3 and answer[1] == 0
-            totals[tool] = totals[tool].plus(CallTotals(failures=int(failed), ms=max(0.0, at - began) * 1000, at=at))
-    return totals
+        tally.add(record)
+    return tally.totals
 
 
 def note(

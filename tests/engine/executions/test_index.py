@@ -495,6 +495,8 @@ class TestTotals:
             call("a", ["t"], 1.0),  # type: ignore[arg-type]
             {"kind": "call", "path": None, "tool": "t", "at": 1.0},
             {"kind": "answer", "path": "b", "answer": [1, 0, {}], "at": 1.0},
+            {"kind": "calls", "path": "run", "calls": {"name": "t"}, "at": 1.0},
+            {"kind": "calls", "path": "run", "calls": ["t", None, {"name": 5, "ms": "long"}], "at": 1.0},
         ],
     )
     def test_a_record_that_makes_no_sense_counts_for_nothing(self, record: dict[str, Any]) -> None:

@@ -228,6 +228,15 @@ class TestSessions:
             ("github.x", {}, "not granted"),
         ]
 
+    async def test_they_are_in_the_totals_as_they_are_after_a_rebuild(self, place: Place) -> None:
+        async with place.open():
+            await place.run("await tools.rows(n=1)\nawait tools.rows(n='x')", session="work")
+        store = ExecutionStore(place.project)
+        totals = store.index.totals("tool")["rows"]
+        assert (totals.count, totals.successes) == (2, 1)
+        store.index.rebuild()
+        assert store.index.totals("tool")["rows"] == totals
+
     async def test_they_are_small(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tape, "MAX_NOTED", 2000)
         async with place.open() as composer:
