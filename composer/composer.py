@@ -15,17 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.catalogue import NEEDS_APPROVAL, Catalogue
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.learned import learn
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
 from go_ent.composer.catalogue.recording import Recording
-from go_ent.composer.catalogue.scope import Allowance, Approver, CallRecord, Scope
+from go_ent.composer.catalogue.scope import Allowance, Approver, Scope
 from go_ent.composer.catalogue.spec import Source, check_namespace
 from go_ent.composer.codemode.codemode import CodeMode
 from go_ent.composer.codemode.guest_tools import GuestTools
-from go_ent.composer.codemode.past_runs import Listener, NoPastRuns, PastRuns, RunEnded, results_of, tell
+from go_ent.composer.codemode.past_runs import Listener, PastRuns, RunEnded, tell
 from go_ent.composer.composed import checks, toolfile
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
@@ -113,7 +112,7 @@ class Composer:
             "project": UsageStore(self.state / "usage.db"),
             "global": UsageStore(user_data() / "usage.db"),
         }
-        self.past_runs: PastRuns = NoPastRuns()  # what is learned and suggested from; an engine gives it its record
+        self.past_runs: PastRuns = tuple  # what is learned and suggested from: none, unless an engine keeps a record
         self.listeners: list[Listener] = []  # told of each run that has ended
         self.inspector = Inspector(self.box, cache_folder() / "interfaces")
         self.composed = ComposedTools(
@@ -457,7 +456,7 @@ class Composer:
         spec = await self.catalogue.get(name, self.grants)
         if spec.output_schema is not None and not spec.learned:
             raise StoreError(f"{name} says itself what it returns; there is nothing to learn")
-        results = await asyncio.to_thread(results_of, self.past_runs, name)
+        results = await asyncio.to_thread(self._results, name)
         if not results:
             raise StoreError(
                 f"no result of {name} is on record: call it from code that runs through the engine, the server or "
@@ -468,24 +467,17 @@ class Composer:
         self.catalogue.learn(name, schema)
         return schema, len(results)
 
+    def _results(self, name: str) -> list[Any]:
+        calls = (call for run in self.past_runs() for call in run.calls if call.name == name)
+        return [call.result for call in calls if call.kept and call.error is None]
+
     async def suggest(self, *, least: int = 2) -> list[Suggestion]:
         """Composed tools that the code of past runs would make: of runs through the engine, the server or the command
         line. What `Composer` ran by itself is not on record.
         """
         await self.composed.load()
-        return await suggest(
-            self.past_runs, self.box, self._arguments, least=least, taken=frozenset(self.composed.found)
-        )
-
-    def _arguments(self, call: CallRecord) -> dict[str, Any] | None:
-        """All arguments of a call by name; None if they are not known."""
-        if call.arguments is None or not call.positional:
-            return call.arguments
-        spec = self.catalogue.known(call.name)
-        names = [] if spec is None else stubs.parameters(spec)[: len(call.positional)]
-        if len(names) < len(call.positional):
-            return None
-        return {**dict(zip(names, call.positional, strict=True)), **call.arguments}
+        taken = frozenset(self.composed.found)
+        return await suggest(self.past_runs, self.box, self.catalogue, least=least, taken=taken)
 
     # -- looking after the store
 

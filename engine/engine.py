@@ -37,7 +37,7 @@ from go_ent.engine.dispatch.model_calls import Asking
 from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
-from go_ent.engine.executions.past_runs import PastExecutions
+from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.resume_checks import Changed, ResumeOptions
 from go_ent.engine.executions.state import ExecutionState, digest_of, sealed_text
 from go_ent.engine.executions.store import ExecutionStore
@@ -144,7 +144,7 @@ class Engine:
         self._for_guests = [EngineSource(self)] if self.trusted and TAG not in os.environ else []
         self.store = ExecutionStore(project)
         if composer is not None:
-            composer.past_runs = PastExecutions(self.store)
+            composer.past_runs = partial(past_runs, self.store)
             for source in self._for_guests:
                 composer.catalogue.add(source)
             offer_summaries(self, composer)
@@ -208,7 +208,7 @@ class Engine:
                 self._composer = Composer(
                     self.project, trusted=self.trusted, sources=self._for_guests, approver=self._approver
                 )
-                self._composer.past_runs = PastExecutions(self.store)
+                self._composer.past_runs = partial(past_runs, self.store)
                 offer_summaries(self, self._composer)
         return self._composer
 

@@ -5,9 +5,9 @@ The composer keeps no record itself: whoever runs it on record, as the engine do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.project.items import apart
@@ -24,28 +24,8 @@ class PastRun:
     calls: tuple[CallRecord, ...] = ()
 
 
-class PastRuns(Protocol):
-    """A record of runs."""
-
-    def read(self) -> Iterator[PastRun]:
-        """The runs there are, the newest first, and not more than can be read at once. Blocks: call it in a thread."""
-
-
-def results_of(past: PastRuns, name: str) -> list[Any]:
-    """What calls of a tool gave, as far as that is known. Blocks."""
-    return [
-        call.result
-        for run in past.read()
-        for call in run.calls
-        if call.name == name and call.kept and call.error is None
-    ]
-
-
-class NoPastRuns:
-    """The record of a composer that nobody keeps one for."""
-
-    def read(self) -> Iterator[PastRun]:
-        return iter(())
+PastRuns = Callable[[], Iterable[PastRun]]
+"""The runs on record, the newest first, and not more than can be read at once. Blocks: call it in a thread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from go_ent.composer.catalogue import stubs
+from go_ent.composer.catalogue.catalogue import Catalogue
 from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.codemode.past_runs import PastRun, PastRuns
 from go_ent.composer.composed import toolfile
@@ -48,14 +49,12 @@ class _Proposal(BaseModel):
 async def suggest(
     past: PastRuns,
     box: Sandbox,
-    arguments: Callable[[CallRecord], dict[str, Any] | None],
+    catalogue: Catalogue,
     *,
     least: int = 2,
     taken: frozenset[str] = frozenset(),
 ) -> list[Suggestion]:
-    """Suggestions from the runs of code that completed, the most frequent first. *arguments* are those of a call, all
-    by name, if that is known.
-    """
+    """Suggestions from the runs of code that completed, the most frequent first."""
     past_runs = await asyncio.to_thread(_newest, past)
     if len(past_runs) < least:
         return []
@@ -69,7 +68,7 @@ async def suggest(
     names = set(taken)
     for item in answer.result[:50]:
         try:
-            made = _one(_Proposal.model_validate(item), past_runs, names, arguments)
+            made = _one(_Proposal.model_validate(item), past_runs, names, catalogue)
         except (ValidationError, ValueError, IndexError):
             continue
         if made is not None:
@@ -82,7 +81,7 @@ def _newest(past: PastRuns) -> list[PastRun]:
     """The newest runs of code, the oldest of them first."""
     runs: list[PastRun] = []
     size = 0
-    for run in past.read():
+    for run in past():
         if run.source is None:
             continue
         size += len(run.source) + len(str(run.inputs))
@@ -96,7 +95,7 @@ def _one(
     proposal: _Proposal,
     past_runs: list[PastRun],
     taken: set[str],
-    arguments: Callable[[CallRecord], dict[str, Any] | None],
+    catalogue: Catalogue,
 ) -> Suggestion | None:
     name, number = proposal.name, 2
     while name in taken:
@@ -107,7 +106,7 @@ def _one(
     for given in reversed(proposal.examples):
         run = past_runs[given.run]
         calls = [
-            RecordedCall(tool=call.name, arguments=arguments(call), result=call.result, error=call.error)
+            RecordedCall(tool=call.name, arguments=_arguments(call, catalogue), result=call.result, error=call.error)
             for call in run.calls
         ]
         if not run.kept or any(not call.kept for call in run.calls) or any(call.arguments is None for call in calls):
@@ -117,3 +116,14 @@ def _one(
             break
     body = proposal.source.replace(f"async def {proposal.name}(", f"async def {name}(", 1)
     return Suggestion(name, len(proposal.runs), toolfile.write(name, body, examples=list(examples.values())))
+
+
+def _arguments(call: CallRecord, catalogue: Catalogue) -> dict[str, Any] | None:
+    """The arguments of a call, all by name; None if they are not known."""
+    if call.arguments is None or not call.positional:
+        return call.arguments
+    spec = catalogue.known(call.name)
+    names = [] if spec is None else stubs.parameters(spec)
+    if len(names) < len(call.positional):
+        return None
+    return {**dict(zip(names, call.positional, strict=False)), **call.arguments}

@@ -36,40 +36,37 @@ OLD_LINE, OLD_BYTES = 256 << 10, 33 << 20
 NOTED = TypeAdapter(list[CallRecord], config=ConfigDict(defer_build=True))
 
 
-class PastExecutions:
-    """The past runs of a project: a `composer.PastRuns`. What can't be read is passed over."""
+def past_runs(store: ExecutionStore) -> Iterator[PastRun]:
+    """The runs of the newest executions, the newest first; then what an older version has listed. What can't be read
+    is passed over. Blocks.
+    """
+    known, left = set(), MOST_BYTES
+    for row in store.rows(MOST_EXECUTIONS):
+        runs: list[PastRun] = []
+        if row.kind != "task" and left > 0:
+            with apart(f"execution {row.id}", {}):
+                state = store.load(row.id, compare=False)
+                calls, size = _calls(store, state, min(left, MOST_OF_ONE))
+                left -= size
+                runs = list(_runs(state, calls))
+                known.add(row.id)
+        yield from runs
+    yield from _old_runs(store.folder.parent / "journal", known)
 
-    def __init__(self, store: ExecutionStore) -> None:
-        self._store = store
 
-    def read(self) -> Iterator[PastRun]:
-        """The runs of the newest executions, the newest first; then what an older version has listed. Blocks."""
-        known, left = set(), MOST_BYTES
-        for row in self._store.rows(MOST_EXECUTIONS):
-            known.add(row.id)
-            runs: list[PastRun] = []
-            if row.kind != "task" and left > 0:
-                with apart(f"execution {row.id}", {}):
-                    state = self._store.load(row.id, compare=False)
-                    calls, size = self._calls(state, min(left, MOST_OF_ONE))
-                    left -= size
-                    runs = list(_runs(state, calls))
-            yield from runs
-        yield from _old_runs(self._store.folder.parent / "journal", known)
-
-    def _calls(self, state: ExecutionState, most: int) -> tuple[Calls, int]:
-        """The calls of an execution, so far as *most* bytes of its journal have them; how many were read."""
-        calls, offset = Calls(), 0
-        while state.calls:
-            records, after = self._store.read_from(state.id, offset)
-            if not records or after <= offset:
-                break
-            calls.add(records)
-            offset = after
-            if offset >= most:
-                calls.whole = False
-                break
-        return calls, offset
+def _calls(store: ExecutionStore, state: ExecutionState, most: int) -> tuple[Calls, int]:
+    """The calls of an execution, so far as *most* bytes of its journal have them; how many were read."""
+    calls, offset = Calls(), 0
+    while state.calls:
+        records, after = store.read_from(state.id, offset)
+        if not records or after <= offset:
+            break
+        calls.add(records)
+        offset = after
+        if offset >= most:
+            calls.whole = False
+            break
+    return calls, offset
 
 
 class Calls:

@@ -23,7 +23,7 @@ from go_ent.engine.context.models import Message, SummaryRequest
 from go_ent.engine.context.split import pieces
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.core.errors import BadState, BadTask
-from go_ent.engine.executions.past_runs import Calls, PastExecutions
+from go_ent.engine.executions.past_runs import Calls, past_runs
 from go_ent.engine.executions.state import Environment, ExecutionState, unpack
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import read_tapes
@@ -123,7 +123,7 @@ OLD_RUN = b'{"id":"x","kind":"code","status":"completed","source":"1","calls":[{
 def old_runs(data: bytes) -> None:
     """An older version's list of runs: lines that are none are passed over."""
     as_file("listed/.go-ent/journal/runs.jsonl", data)
-    found = list(PastExecutions(ExecutionStore(folder() / "listed")).read())
+    found = list(past_runs(ExecutionStore(folder() / "listed")))
     assert len(found) == 1 or data != OLD_RUN
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from go_ent.composer.catalogue.spec import CallContext
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.composer.config import read_config
-from go_ent.engine.executions.past_runs import PastExecutions
+from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.sandbox import Limits, Sandbox
 from tests.security.corpus import attack
@@ -469,7 +470,7 @@ def test_a_list_of_runs_that_is_not_ours_breaks_nothing(project: Path, box: Sand
 
     async def main() -> int:
         async with Composer(project, box=box) as composer:
-            composer.past_runs = PastExecutions(ExecutionStore(project))
+            composer.past_runs = partial(past_runs, ExecutionStore(project))
             return len(await composer.suggest(least=1))
 
     assert asyncio.run(main()) == 1

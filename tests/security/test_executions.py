@@ -5,17 +5,20 @@ never left.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from go_ent.composer.catalogue.learned import learn
 from go_ent.engine.core.errors import BadState, EngineError
 from go_ent.engine.core.ids import new_id
+from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
 from go_ent.engine.storage.records import MAX_JOURNAL, encode, read_records
-from tests.engine.executions.test_executions import fresh
+from tests.engine.executions.test_executions import fresh, result
 from tests.security.corpus import attack
 
 
@@ -184,3 +187,49 @@ class TestWhatIsWritten:
         state = store.load(folder.name)
         assert len(state.damage) == 100
         assert len("".join(state.damage)) < 100_000
+
+
+class TestWhatIsLearnedFromIt:
+    DEEP = b"[" * 900 + b"]" * 900
+    WORKS: tuple[dict[str, object], ...] = (
+        {"guest": {"code": "1", "inputs": [1]}},
+        {"guest": {"code": ["1"]}},
+        {"guest": "code"},
+        {"guest": {"code": "1", "inputs": {"x": "y" * 100_000}}},
+        {"plan": {"task": [{"id": "run", "code": "1", "inputs": {"a": "${gone.output}"}}]}},
+        {"tasks": 5},
+        {},
+    )
+    RECORDS: tuple[tuple[str, dict[str, object], dict[str, bytes]], ...] = (
+        ("guest", {"path": "run"}, {}),
+        ("call", {"path": "run/1", "tool": "a.x", "arguments": "none"}, {}),
+        ("answer", {"path": "run/1", "answer": {"1": 1}}, {}),
+        ("call", {"path": "run/2", "tool": {"a": 1}, "arguments": [[], {}]}, {}),
+        ("call", {"path": "run/3", "tool": "a.x"}, {"arguments": b"[[],%b]" % DEEP}),
+        ("answer", {"path": "run/3"}, {"answer": b"[3,1,%b]" % DEEP}),
+        ("answer", {"path": "run/9", "answer": [9, 1, "never asked"]}, {}),
+        ("call", {"path": "", "tool": "a.x", "arguments": [1, 2]}, {}),
+        ("call", {"path": "run/4", "tool": "a.x", "arguments": [[], {"n": 1}]}, {}),
+        ("answer", {"path": "run/4"}, {"answer": b'[4,1,"%b"]' % (b"x" * 1_000_000)}),
+        ("calls", {"path": "run", "calls": []}, {"calls": b'[{"name": 5}]'}),
+        ("calls", {"path": "else", "calls": [{"name": "a.x", "arguments": 7}]}, {}),
+    )
+
+    @attack("records", "forged calls and code, for what is learned and suggested")
+    def test_what_makes_no_sense_teaches_nothing_and_costs_no_other(self, store: ExecutionStore) -> None:
+        with store.create(fresh(kind="code", work={"guest": {"code": "len('a')"}})) as good:
+            good.move("running")
+            good.finish_step("run", result("run", structured=1))
+        for work in self.WORKS:
+            with store.create(fresh(kind="code", work=work)) as held:
+                held.move("running")
+                held.finish_step("run", result("run", structured=1))
+                for kind, data, raw in self.RECORDS:
+                    held.append(kind, data, raw=raw)
+        runs = list(past_runs(store))
+        assert [run.source for run in runs if run.source is not None] == ["len('a')"]
+        calls = [call for run in runs for call in run.calls]
+        assert {call.name for call in calls} == {"a.x"}
+        results = [call.result for call in calls if call.kept and call.error is None]
+        assert all(isinstance(result, list) for result in results)  # the deep one; the long one is not kept
+        assert len(json.dumps(learn(results))) < 1000

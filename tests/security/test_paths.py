@@ -25,7 +25,7 @@ from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
 from go_ent.engine.context.chain import Chain
 from go_ent.engine.core.errors import BadState, BadTask, EngineError, ExecutionNotFound, LedgerError, StorageFailed
 from go_ent.engine.core.ids import new_id
-from go_ent.engine.executions.past_runs import PastExecutions
+from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.prompts.files import read_files
 from go_ent.engine.prompts.skills import all_skills, find_skills
@@ -395,7 +395,7 @@ class TestTheListOfRunsOfOlderVersions:
 
     @staticmethod
     def sources(project: Path) -> list[str | None]:
-        return [run.source for run in PastExecutions(ExecutionStore(project)).read()]
+        return [run.source for run in past_runs(ExecutionStore(project))]
 
     @attack("paths", "a pipe or a folder in place of an older version's list of runs")
     @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.executions.lifecycle import Lifecycle
-from go_ent.engine.executions.past_runs import PastExecutions
+from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.guest_runs.engine_tools import SummarySource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests
@@ -32,7 +33,7 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
         read_engine_config, composer.project
     )  # now: what is wrong with it is told before anything runs
     store = ExecutionStore(composer.project)
-    composer.past_runs = PastExecutions(store)
+    composer.past_runs = partial(past_runs, store)
     lifecycle = Lifecycle(store, config.executions)
     try:
         yield Guests(lifecycle, lambda: composer)

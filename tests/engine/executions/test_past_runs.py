@@ -14,8 +14,9 @@ import pytest
 from go_ent.composer import Composer, FunctionSource, StoreError
 from go_ent.composer.codemode.past_runs import PastRun
 from go_ent.engine import Engine, GuestOrder, Task, parse_plan
-from go_ent.engine.executions import past_runs, tape
-from go_ent.engine.executions.past_runs import Calls, PastExecutions
+from go_ent.engine.executions import past_runs as reading
+from go_ent.engine.executions import tape
+from go_ent.engine.executions.past_runs import Calls, past_runs
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.sandbox import Run, Sandbox
 from tests.composer.conftest import tool
@@ -56,7 +57,7 @@ class Place:
         return await self.engine.guests.run(GuestOrder(code=code, inputs=inputs or {}, **order))
 
     def past(self) -> list[PastRun]:
-        return list(PastExecutions(ExecutionStore(self.project)).read())
+        return list(past_runs(ExecutionStore(self.project)))
 
     def list_old(self, *runs: dict[str, Any], name: str = "runs.jsonl") -> Path:
         path = self.project / ".go-ent" / "journal" / name
@@ -256,7 +257,7 @@ class TestSessions:
 
 class TestBounds:
     async def test_only_the_newest_executions_are_read(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(past_runs, "MOST_EXECUTIONS", 2)
+        monkeypatch.setattr(reading, "MOST_EXECUTIONS", 2)
         async with place.open():
             for n in range(3):
                 await place.run(f"{n}")
@@ -267,9 +268,9 @@ class TestBounds:
         async with place.open():
             await place.run("1")
             await place.run("await tools.rows(n=1)")
-        monkeypatch.setattr(past_runs, "MOST_OF_ONE", 10)
+        monkeypatch.setattr(reading, "MOST_OF_ONE", 10)
         assert [(run.source, run.kept) for run in place.past()] == [("await tools.rows(n=1)", False), ("1", True)]
-        monkeypatch.setattr(past_runs, "MOST_BYTES", 10)
+        monkeypatch.setattr(reading, "MOST_BYTES", 10)
         assert len(place.past()) == 1
 
     async def test_one_that_can_not_be_read_is_passed_over(self, place: Place) -> None:
@@ -317,5 +318,5 @@ class TestOlderVersions:
         self, place: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         place.list_old(*({**self.CODE, "id": f"{n}", "source": f"{n}"} for n in range(9)))
-        monkeypatch.setattr(past_runs, "OLD_BYTES", 250)
+        monkeypatch.setattr(reading, "OLD_BYTES", 250)
         assert [run.source for run in place.past()] == ["8", "7"]
