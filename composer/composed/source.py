@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,6 +99,7 @@ class ComposedTools:
         self._run = run
         self._lock = asyncio.Lock()
         self._seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]] = {}
+        self._scans: list[Mapping[str, Found]] = []  # the last look at each store
         self._specs: list[ToolSpec] = []
         self.found: dict[str, Composed] = {}
         self.broken: dict[str, Broken] = {}
@@ -106,12 +107,16 @@ class ComposedTools:
 
     async def load(self) -> None:
         """Look at the stores. A file that has changed is read again; a valid edit becomes a version."""
+        if not self._lock.locked() and self._is_current():
+            return
         async with self._lock:
             seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]] = {}
             problems: dict[str, str] = {}
+            scans: list[Mapping[str, Found]] = []
             for store in self.stores:
                 with apart(str(store.folder), problems):
-                    for name, found in store.scan().items():
+                    scans.append(store.scan())
+                    for name, found in scans[-1].items():
                         key = store.scope, name
                         before = self._seen.get(key)
                         if before is not None and before[0].stamp == found.stamp:
@@ -120,11 +125,25 @@ class ComposedTools:
                             tool = await self._look(store, name)
                             if tool is not None:
                                 seen[key] = _as_read(store, found, tool), tool
-            refused = {name: why for _, name in seen if (why := self._taken(name)) is not None}
+            refused = self._taken_names(seen)
             changed = refused != self._refused or _tools(seen) != _tools(self._seen)
             self._seen, self._refused, self.problems = seen, refused, problems
+            self._scans = [] if problems else scans
             if changed:
                 self._sort()
+
+    def _is_current(self) -> bool:
+        """Whether the stores are what they were when they were last looked at."""
+        if len(self._scans) != len(self.stores):
+            return False
+        try:
+            same = all(store.scan() is before for store, before in zip(self.stores, self._scans, strict=True))
+        except StoreError:
+            return False
+        return same and self._refused == self._taken_names(self._seen)
+
+    def _taken_names(self, seen: Iterable[tuple[StoreScope, str]]) -> dict[str, str]:
+        return {name: why for _, name in seen if (why := self._taken(name)) is not None}
 
     def _sort(self) -> None:
         self.found, self.broken, self.shadowed = {}, {}, []

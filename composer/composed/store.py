@@ -9,6 +9,7 @@ acknowledged is there, and a file is whole or not there at all.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from contextlib import AbstractContextManager
@@ -73,25 +74,33 @@ class Store:
     def __init__(self, folder: Path, scope: StoreScope) -> None:
         self.folder = folder
         self.scope: StoreScope = scope
+        self._scanned: tuple[dict[str, tuple[int, int, int]], dict[str, Found]] = {}, {}
 
     def scan(self) -> dict[str, Found]:
-        """The files there are. One whose name is no tool's is not one; it is in `strangers`."""
+        """The files there are: the same object as before, if they are what they were. One whose name is no tool's is
+        not one; it is in `strangers`.
+        """
         self._check()
-        found: dict[str, Found] = {}
+        stamps: dict[str, tuple[int, int, int]] = {}
         try:
-            entries = sorted(os.scandir(self.folder), key=lambda entry: entry.name)
+            with os.scandir(self.folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".py"):
+                        with contextlib.suppress(FileNotFoundError):  # removed in between
+                            stat = entry.stat(follow_symlinks=False)
+                            stamps[entry.name] = stat.st_mtime_ns, stat.st_size, stat.st_ino
         except FileNotFoundError:
-            return {}
+            pass
         except OSError as error:
             raise StoreError(f"{self.folder} can't be read: {error.strerror}") from None
-        for entry in entries:
-            stem, suffix = os.path.splitext(entry.name)
-            if suffix == ".py" and NAME.fullmatch(stem):
-                try:
-                    stat = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue  # removed in between
-                found[stem] = Found(stem, Path(entry.path), (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        before, found = self._scanned
+        if stamps != before:
+            found = {
+                name[:-3]: Found(name[:-3], self.folder / name, stamp)
+                for name, stamp in sorted(stamps.items())
+                if NAME.fullmatch(name[:-3])
+            }
+            self._scanned = stamps, found
         return found
 
     def find(self, name: str) -> Found | None:
@@ -282,7 +291,7 @@ class Store:
         """A project comes from elsewhere, and a link in it may lead anywhere. The user's own folder is where they
         want it.
         """
-        if self.scope == "project" and (self.folder.is_symlink() or self.folder.parent.is_symlink()):
+        if self.scope == "project" and (os.path.islink(self.folder) or os.path.islink(self.folder.parent)):
             raise StoreError(
                 f"{self.folder} is a link, or in one: a project has its composed tools in a folder of its own"
             )

@@ -65,13 +65,22 @@ def is_sealed(text: str, mark: str) -> bool:
     return hmac.compare_digest(seal(text).encode(), mark.encode("ascii", "replace"))
 
 
+_keys: dict[tuple[int, ...], bytes] = {}
+
+
 def _key() -> bytes:
-    """A secret of the user's, made once."""
+    """A secret of the user's, made once. It is read again when its file is another one."""
     path = user_data() / "key"
     for _ in range(2):
         try:
+            stat = os.stat(path)
+            stamp = stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+            if stamp in _keys:
+                return _keys[stamp]
             key = read_bounded(path, 1024)
-            if len(key) >= 32 and path.stat().st_uid == os.getuid():
+            if len(key) >= 32 and stat.st_uid == os.getuid():
+                _keys.clear()
+                _keys[stamp] = key
                 return key
             raise StoreError(
                 f"{path} is not the user's key any more: remove it; then executions that were begun before need trust",

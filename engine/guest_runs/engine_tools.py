@@ -116,9 +116,7 @@ class EngineSource:
 
     def __init__(self, engine: EngineHost) -> None:
         self._engine = engine
-
-    async def tools(self) -> list[ToolSpec]:
-        return [
+        self._specs = [
             ToolSpec(
                 "engine.execute",
                 "Have an agent, or a configured command, do a task.",
@@ -137,6 +135,9 @@ class EngineSource:
                 self.origin,
             ),
         ]
+
+    async def tools(self) -> list[ToolSpec]:
+        return self._specs
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         try:

@@ -4,6 +4,7 @@ this environment.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from pathlib import Path
@@ -17,14 +18,20 @@ def users_folder(own: str, base: str, usual: str) -> Path:
 
     What is in it is trusted, so it is never a folder that depends on where somebody happens to be.
     """
-    if chosen := os.environ.get(own):
-        if not os.path.isabs(chosen):
-            raise SandboxError(
-                f"{own} is {chosen!r}, which is another folder in each place: set it to a whole path, beginning with /"
-            )
+    chosen = os.environ.get(own, "")
+    if chosen and not os.path.isabs(chosen):
+        raise SandboxError(
+            f"{own} is {chosen!r}, which is another folder in each place: set it to a whole path, beginning with /"
+        )
+    return _folder(chosen, os.environ.get(base, ""), os.path.expanduser("~"), usual)
+
+
+@functools.lru_cache(maxsize=16)
+def _folder(chosen: str, given: str, home: str, usual: str) -> Path:
+    """It is asked for with every run, and a path takes longer to be put together than to be used."""
+    if chosen:
         return Path(chosen)
-    given = os.environ.get(base, "")
-    return (Path(given) if os.path.isabs(given) else Path.home() / usual) / "go-ent"
+    return (Path(given) if os.path.isabs(given) else Path(home) / usual) / "go-ent"
 
 
 def package_folder(name: str) -> Path:
