@@ -177,8 +177,7 @@ class RetentionConfig(Model):
     auto: bool = Field(default=True, description="whether to remove the others automatically")
     sync: Literal["effects", "always"] = Field(
         default="effects",
-        description="when an execution must be on disk: before it has an effect and soon after its end, or always, "
-        "before it begins and before its answer",
+        description='when a run is on disk: before it has an effect; or "always", before it begins and answers',
     )
 
 

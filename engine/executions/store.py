@@ -265,13 +265,14 @@ class ExecutionStore:
             if row.created < time.time() - NEW_S:
                 self.index.remove(row.id)
             return None
-        if row.packed or row.status not in ALIVE:
+        if row.status not in ALIVE:
             return row
         try:
             if owner(folder) is not None:
                 return row
             state = self.load(row.id)
-            if state.status not in ("interrupted", *ALIVE):  # it ended, and was killed before the index was told
+            ended = state.status not in ("interrupted", *ALIVE)
+            if ended and not row.packed:  # and its process was killed before the index was told
                 self.index.put(state)
             return row.model_copy(update={"status": state.status})
         except Unborn:

@@ -124,7 +124,7 @@ def test_what_a_killed_process_has_started_is_ended_before_its_execution_goes_on
     with Forker(tmp_path / "children") as forker:
         child = forker.start(world.project, "guest", "await tools.w.gate()\nawait tools.w.look(n=3)")
         until = time.monotonic() + 60
-        while not world.lines():
+        while not world.rows():  # it has only looked so far, and is on disk when it has run for a while
             assert time.monotonic() < until, child.stderr
             time.sleep(0.005)
         child.kill()
