@@ -1,14 +1,16 @@
-"""A run in a guest that can be stopped from outside."""
+"""Work that can be stopped from outside: gracefully, then by force."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from go_ent.sandbox import Run, Sandbox
 
 GRACE_S = 2.0
+T = TypeVar("T")
 
 
 class Stop(asyncio.Event):
@@ -34,27 +36,44 @@ class Stop(asyncio.Event):
         self._calls.pop(key, None)
 
 
-async def drive(box: Sandbox, run_id: str, running: Coroutine[Any, Any, Run], stop: Stop) -> Run | None:
-    """A run that *stop* ends: gracefully, then by force. None if it had to be given up. Cancelling this ends it,
-    too.
+async def stoppable(
+    work: Awaitable[T], stop: Stop, ask: Callable[[], Awaitable[object]], *, patience_s: float
+) -> T | None:
+    """What *work* comes to. Once it is to *stop* it is asked to, and has so many seconds for it; None if it had to be
+    cancelled. No task waits beside it.
     """
-    if stop.is_set():
-        running.close()
-        return None
-    loop = asyncio.get_running_loop()
+    asking: list[asyncio.Future[None]] = []
+    key = object()
+
+    async def end() -> None:
+        with contextlib.suppress(Exception):
+            await ask()
+        with contextlib.suppress(RuntimeError):  # it is over
+            patience.reschedule(asyncio.get_running_loop().time() + patience_s)
+
     try:
         async with asyncio.timeout(None) as patience:
-
-            def end() -> None:
-                box.end(run_id, "interrupted")
-                patience.reschedule(loop.time() + GRACE_S)
-
-            stop.hang(run_id, end)
+            stop.hang(key, lambda: asking.append(asyncio.ensure_future(end())))
             try:
-                return await running
+                return await work
             finally:
-                stop.take_off(run_id)
-    except TimeoutError:  # it waits for something on the host
+                stop.take_off(key)
+    except TimeoutError:
         if not patience.expired():
             raise
         return None
+    finally:
+        if asking:
+            await asyncio.wait(asking)
+
+
+async def drive(box: Sandbox, run_id: str, running: Coroutine[Any, Any, Run], stop: Stop) -> Run | None:
+    """A run in a guest that *stop* ends. None if it had to be given up, since it waits for something on the host."""
+
+    async def end() -> None:
+        box.end(run_id, "interrupted")
+
+    if stop.is_set():
+        running.close()
+        return None
+    return await stoppable(running, stop, end, patience_s=GRACE_S)

@@ -6,7 +6,6 @@ Prompt, runtime, budget, the run itself, fallback within the family, settlement,
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import BadTask, EngineError, NeedsApproval, Untrusted
 from go_ent.engine.core.models import Attempt, RunRequest, RunResult, RunStatus, Task, cost_of
 from go_ent.engine.core.step import Step
+from go_ent.engine.core.stoppable_run import stoppable
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.payment import Paying
 from go_ent.engine.dispatch.runtime_choice import Choice, choose_runtime
@@ -36,7 +36,6 @@ from go_ent.engine.storage.crash_points import point
 from go_ent.engine.strategies.results import failed
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.messages.advice import Advice
-from go_ent.waiting import ended, first_of
 
 FORCE_S = 15.0  # a runner that was asked to stop, and its children, take no longer
 GO_ON = "{why} What you did before still stands: look at where it is, and continue the task."
@@ -337,17 +336,12 @@ class Dispatcher:
             run.note(step.id, progress)
             run.say(progress.kind, step.id, progress.text, **progress.data)
 
-        running = asyncio.ensure_future(runner.execute(request, emit))
         try:
-            await first_of(running, run.stop)
-            if not running.done():
-                with contextlib.suppress(Exception):
-                    await runner.interrupt(request.run_id)
-                await asyncio.wait([running], timeout=FORCE_S)
-            await ended(running)
-            if running.cancelled():
+            answer = await stoppable(
+                runner.execute(request, emit), run.stop, lambda: runner.interrupt(request.run_id), patience_s=FORCE_S
+            )
+            if answer is None:
                 return self._blank(step, run, "interrupted", f"{runner.name} did not stop by itself, and was ended")
-            answer = running.result()
             if not isinstance(answer, RunResult):
                 raise TypeError(f"it answered with {type(answer).__name__}, not with a RunResult")
             return answer
@@ -357,8 +351,8 @@ class Dispatcher:
             said = f"the runner {runner.name} failed in a way that it should not: {type(error).__name__}: {error}"
             return self._blank(step, run, "failed", said).model_copy(update={"failure": "crash"})
         finally:
-            await ended(running)
-            await asyncio.gather(*sessions, return_exceptions=True)
+            if sessions:
+                await asyncio.gather(*sessions, return_exceptions=True)
 
     def _blank(self, step: Step, run: ExecutionContext, status: RunStatus, error: str) -> RunResult:
         failure = "interrupted" if status == "interrupted" else "task"

@@ -72,7 +72,9 @@ def _field(name: str) -> TypeAdapter[Any]:
 def _step_finished(state: ExecutionState, record: Record) -> dict[str, Any]:
     if not record.get("unknown"):  # what it says is not what the try came to
         state.begun.pop(_text(record["step"]), None)
-    return with_result(state, _text(record["step"]), RunResult.model_validate(record["result"]))
+    result = record["result"]
+    known = result if isinstance(result, RunResult) else RunResult.model_validate(result)
+    return with_result(state, _text(record["step"]), known)
 
 
 def with_result(state: ExecutionState, step: str, result: RunResult) -> dict[str, Any]:

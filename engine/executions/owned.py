@@ -123,14 +123,24 @@ class OwnedExecution:
         self.release()
 
     def append(
-        self, kind: str, data: Mapping[str, Any], *, raw: Mapping[str, bytes] | None = None, sync: bool = False
+        self,
+        kind: str,
+        data: Mapping[str, Any],
+        *,
+        raw: Mapping[str, bytes] | None = None,
+        known: Mapping[str, Any] | None = None,
+        sync: bool = False,
     ) -> int:
-        """A record, in the journal when this returns, and in the state; with *sync* it is on disk. Its number."""
+        """A record, in the journal when this returns, and in the state; with *sync* it is on disk. Its number.
+
+        What is *raw* is JSON already; what of that the state needs is *known*, or read from it.
+        """
         with self._changing:
             seq = self._journal.append(kind, data, raw=raw)
             if kind in APPLIED:
-                told = {name: json.loads(value) for name, value in raw.items()} if raw and kind in READ_RAW else {}
-                self.state = applied(self.state, {"at": time.time(), **data, **told, "seq": seq, "kind": kind})
+                if known is None:
+                    known = {name: json.loads(value) for name, value in raw.items()} if raw and kind in READ_RAW else {}
+                self.state = applied(self.state, {"at": time.time(), **data, **known, "seq": seq, "kind": kind})
         if sync:
             self._settle()
         elif self._home is not None:
@@ -227,8 +237,9 @@ class OwnedExecution:
 
         Where it is *unknown* what the last try came to, that stays so.
         """
-        data = {"step": step, "result": result.model_dump(mode="json")} | ({"unknown": True} if unknown else {})
-        self.append("step_finished", data, sync=True)
+        data = {"step": step} | ({"unknown": True} if unknown else {})
+        raw = {"result": result.model_dump_json().encode()}
+        self.append("step_finished", data, raw=raw, known={"result": result}, sync=True)
         if self._together != threading.get_ident() and self._due():
             self.write()
 
