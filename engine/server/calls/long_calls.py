@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import anyio
+from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
@@ -160,8 +161,11 @@ class Report:
 @contextlib.asynccontextmanager
 async def reporting(engine: Engine) -> AsyncIterator[Report]:
     """Tell the client how a call is going, if it wants to know: at once when something happens, else every second."""
-    report = Report(engine)
-    telling = asyncio.create_task(_tell(report))
+    report, context = Report(engine), _listener()
+    if context is None:
+        yield report
+        return
+    telling = asyncio.create_task(_tell(report, context))
     try:
         yield report
     finally:
@@ -169,14 +173,19 @@ async def reporting(engine: Engine) -> AsyncIterator[Report]:
         await asyncio.wait([telling])
 
 
-async def _tell(report: Report) -> None:
+def _listener() -> Context | None:
+    """Where a client is told how its call is going, if it wants to know."""
     try:
         context = get_context()
     except RuntimeError:
-        return
+        return None
     request = context.request_context
     if request is None or not request.meta or not _is_short(request.meta.get("progressToken")):
-        return
+        return None
+    return context
+
+
+async def _tell(report: Report, context: Context) -> None:
     started, told_at, told = time.monotonic(), 0.0, ""
     while True:
         await asyncio.sleep(LOOK_S)
