@@ -24,6 +24,7 @@ from wasmtime import _bindings, _ffi, component
 
 from go_ent.engine.adapters.fastmcp_adapter import NoState, keep_no_state
 from tests.support import ROOT
+from tests.support.code import parsed
 from tests.test_rooms import PACKAGES
 
 ADAPTERS = {
@@ -100,7 +101,7 @@ async def test_uvicorn_has_the_parts_of_a_connection() -> None:
 def test_wasmtime_has_the_c_interface() -> None:
     check("wasmtime", wasmtime.WasmtimeError, "_from_ptr")
     check("wasmtime", wasmtime.Store, "_context")
-    tree = ast.parse((ROOT / ADAPTERS["wasmtime"]).read_text(encoding="utf-8"))
+    tree = parsed(ROOT / ADAPTERS["wasmtime"])
     used = {
         node.attr
         for node in ast.walk(tree)
@@ -137,7 +138,7 @@ DOCUMENTED = {"_exit", "_replace"}
 
 def foreign(path: Path) -> set[str]:
     """Private names that a module takes from elsewhere: what it imports, and attributes that it defines nowhere."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     names, defined, used = set[str](), set[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

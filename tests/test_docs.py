@@ -27,6 +27,7 @@ from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.workflows.workflow import parse_workflow
 from tests.support import ROOT
+from tests.support.code import parsed
 from tests.support.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, SNIPPETS, Block
 
 DECISIONS = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
@@ -248,7 +249,7 @@ def test_messages_are_in_plain_words() -> None:
     found = []
     for package in ("composer", "engine", "sandbox/host", "sandbox/images", "sandbox/messages", "sandbox/worker"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+            nodes = list(ast.walk(parsed(path)))
             docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
             found += [
                 f"{path.relative_to(ROOT)}:{node.lineno}: {phrase!r}: write {instead!r}"

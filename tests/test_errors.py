@@ -20,6 +20,7 @@ from go_ent.sandbox import RunError
 from go_ent.sandbox.errors import AdvisedError, RunNotFound
 from go_ent.sandbox.messages.advice import PYTHON, Advice, joined
 from tests.support import ROOT
+from tests.support.code import parsed
 
 HOMES = {
     "sandbox": "go_ent.sandbox.errors",
@@ -80,7 +81,7 @@ def test_errors_that_are_elsewhere_are_internal() -> None:
         for package in HOMES
         for path in sorted((ROOT / package).rglob("*.py"))
         if path.name != "errors.py" and "guest" not in path.relative_to(ROOT).parts[:-1]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef)
     ]
     internal: list[tuple[Path, ast.ClassDef]] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.security import corpus
+from tests.support.code import parsed
 
 ALL = 250
 EACH = 8
@@ -46,7 +47,7 @@ def test_no_attack_can_only_succeed(found: list[corpus.Attack]) -> None:
     """Each asserts something, itself or by what it calls in its own file."""
     trees: dict[str, dict[str, ast.AST]] = {}
     for path in Path(__file__).parent.glob("test_*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         trees[path.name] = {
             node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }

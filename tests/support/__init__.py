@@ -1,4 +1,4 @@
-"""What tests share: where the repository is, a shell, a served project, stand-ins for programs, recordings."""
+"""What tests share: where the repository is, a shell, a served project, code, stand-ins for programs, recordings."""
 
 from __future__ import annotations
 

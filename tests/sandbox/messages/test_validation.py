@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from go_ent.sandbox.messages.near_names import alike, did_you_mean, near
 from go_ent.sandbox.messages.validation import explain, misfits, problems
 from tests.support import ROOT
+from tests.support.code import parsed
 
 PHRASES = "sandbox/messages/validation.py"
 NAMES = "sandbox/messages/near_names.py"
@@ -107,7 +108,7 @@ def test_names_that_may_be_meant() -> None:
 def _uses(path: Any) -> set[str]:
     """What a module imports and which methods it calls, by name."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
