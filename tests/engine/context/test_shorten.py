@@ -143,15 +143,17 @@ class TestWhatStays:
 
 
 class TestTheCheck:
-    CONTEXT = (
-        message("task", "Finish ABC-123 in src/app/main.py.", pinned=True),
-        message("a", "ABC-123 is about src/app/main.py and other/file.py, which took 350 ms. " + filler(300)),
-        message("b", filler(300) + " The job is job_77b."),
-        message("c", "So job_77b took 350 ms."),
-    )
+    @staticmethod
+    def context() -> list[Message]:
+        return [
+            message("task", "Finish ABC-123 in src/app/main.py.", pinned=True),
+            message("a", "ABC-123 is about src/app/main.py and other/file.py, which took 350 ms. " + filler(300)),
+            message("b", filler(300) + " The job is job_77b."),
+            message("c", "So job_77b took 350 ms."),
+        ]
 
     def test_names_that_are_still_referred_to_are_put_back_if_they_are_missing(self) -> None:
-        made = condense([*self.CONTEXT], says("Something about job_77b."), last=1)
+        made = condense(self.context(), says("Something about job_77b."), last=1)
         assert made.link is not None
         assert made.link.appended == ("src/app/main.py", "ABC-123", "350 ms")
         assert made.messages[1].text == "Something about job_77b.\n\nAlso: src/app/main.py, ABC-123, 350 ms"
@@ -159,14 +161,14 @@ class TestTheCheck:
 
     def test_the_summariser_is_asked_to_keep_them(self) -> None:
         writer = says("ABC-123, src/app/main.py, 350 ms, job_77b")
-        made = condense([*self.CONTEXT], writer, last=1, purpose="Finish it.")
+        made = condense(self.context(), writer, last=1, purpose="Finish it.")
         assert made.link is not None
         assert made.link.appended == ()
         assert {*writer.asked[0].keep} == {"src/app/main.py", "ABC-123", "350 ms", "job_77b"}
         assert writer.asked[0].purpose == "Finish it."
 
     def test_a_longer_name_is_not_the_name(self) -> None:
-        made = condense([*self.CONTEXT], says("ABC-1234 and src/app/main.pyc; 350 ms; job_77b"), last=1)
+        made = condense(self.context(), says("ABC-1234 and src/app/main.pyc; 350 ms; job_77b"), last=1)
         assert made.link is not None
         assert made.link.appended == ("src/app/main.py", "ABC-123")
 
