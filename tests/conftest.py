@@ -124,14 +124,9 @@ def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def process_box() -> Iterator[Sandbox]:
+def box() -> Iterator[Sandbox]:
     with Sandbox(TOOLS, Limits(timeout_s=30, cpu_s=20)) as box:
         yield box
-
-
-@pytest.fixture(scope="session")
-def box(process_box: Sandbox) -> Sandbox:
-    return process_box
 
 
 @pytest.fixture(scope="session")

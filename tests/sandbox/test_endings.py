@@ -70,7 +70,7 @@ class TestGuest:
         assert run.error is not None
         assert (run.status, run.error.kind) in [("memory_limit", "memory_limit"), ("error", "RecursionError")]
 
-    def test_an_interpreter_that_prints_by_itself_ends_nothing(self, process_box: Sandbox) -> None:
+    def test_an_interpreter_that_prints_by_itself_ends_nothing(self, box: Sandbox) -> None:
         """The C library's descriptors are closed: what it writes there is dropped, and the guest goes on."""
         code = (
             "import asyncio, operator\nmodules = operator.attrgetter('base_events.sys.modules')(asyncio)\n"
@@ -78,7 +78,7 @@ class TestGuest:
             "        modules['posix'].write(n, b'x' * 9000)\n    except OSError as error:\n"
             "        said.append(error.strerror)\nsaid"
         )
-        with process_box.session() as session:
+        with box.session() as session:
             run = session.run_sync(code)
             assert (run.status, run.result, run.stdout) == ("completed", ["Bad file descriptor"] * 3, ""), run.error
             assert session.run_sync("len(code)", {"code": "abc"}).result == 3

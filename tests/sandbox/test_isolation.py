@@ -205,13 +205,13 @@ class TestSession:
             looks = await asyncio.gather(*(box.run("import json\nhasattr(json, 'leak')") for _ in range(3)))
             assert [look.result for look in looks] == [False] * 3
 
-    def test_fuel_is_for_all_its_runs_or_none(self, process_box: Sandbox) -> None:
-        with process_box.session() as session:
+    def test_fuel_is_for_all_its_runs_or_none(self, box: Sandbox) -> None:
+        with box.session() as session:
             session.run_sync("x = 1")
             with pytest.raises(LimitError, match="all with fuel or all without"):
                 session.run_sync("x", limits={"fuel": 10**6})
             assert session.run_sync("x").result == 1
-        with process_box.session(limits={"fuel": 10**9}) as session:
+        with box.session(limits={"fuel": 10**9}) as session:
             session.run_sync("x = 1")
             assert session.run_sync("x").result == 1
 

@@ -54,11 +54,11 @@ class TestTime:
         assert time.monotonic() - started > 0.2
         assert box.run_sync("1").result == 1
 
-    def test_cpu_time_is_the_guests_own(self, process_box: Sandbox) -> None:
+    def test_cpu_time_is_the_guests_own(self, box: Sandbox) -> None:
         """Five spinning guests on fewer cores: each gets its full share before it is stopped."""
 
         async def main() -> list[Run]:
-            return await asyncio.gather(*(process_box.run("while True: pass", limits={"cpu_s": 0.4}) for _ in range(5)))
+            return await asyncio.gather(*(box.run("while True: pass", limits={"cpu_s": 0.4}) for _ in range(5)))
 
         for run in asyncio.run(main()):
             assert run.status == "cpu_limit"
@@ -188,14 +188,14 @@ class TestSettings:
             "max_file_bytes": 16 << 20,
         }
 
-    def test_a_run_can_only_narrow(self, process_box: Sandbox) -> None:
-        assert process_box.limits.narrowed({"timeout_s": 1}).timeout_s == 1
-        assert process_box.limits.narrowed(Limits(cpu_s=1)).timeout_s == process_box.limits.timeout_s
+    def test_a_run_can_only_narrow(self, box: Sandbox) -> None:
+        assert box.limits.narrowed({"timeout_s": 1}).timeout_s == 1
+        assert box.limits.narrowed(Limits(cpu_s=1)).timeout_s == box.limits.timeout_s
         for wider in ({"timeout_s": 100}, {"memory_mb": 256}, {"cpu_s": None}):
             with pytest.raises(LimitError, match="is wider than the sandbox's"):
-                process_box.run_sync("1", limits=wider)
+                box.run_sync("1", limits=wider)
 
-    def test_none_lifts(self, process_box: Sandbox) -> None:
+    def test_none_lifts(self) -> None:
         none = dict.fromkeys(Limits.model_fields)
         with Sandbox(limits=Limits(**none)) as box:
             run = box.run_sync("print('x' * 10**6)\n'y' * 2_000_000")
@@ -207,19 +207,19 @@ class TestSettings:
 class TestFuel:
     CODE = "total = 0\nfor i in range(1000):\n    total += i\ntotal"
 
-    def test_same_code_same_fuel(self, process_box: Sandbox) -> None:
-        runs = [process_box.run_sync(self.CODE, limits={"fuel": 10**9}) for _ in range(4)]
+    def test_same_code_same_fuel(self, box: Sandbox) -> None:
+        runs = [box.run_sync(self.CODE, limits={"fuel": 10**9}) for _ in range(4)]
         assert [run.result for run in runs] == [499500] * 4
         counts = {run.usage.fuel for run in runs}
         assert len(counts) == 1
         assert 10**5 < (counts.pop() or 0) < 10**8
 
-    def test_fuel_limit(self, process_box: Sandbox) -> None:
-        run = process_box.run_sync("while True: pass", limits={"fuel": 10**7})
+    def test_fuel_limit(self, box: Sandbox) -> None:
+        run = box.run_sync("while True: pass", limits={"fuel": 10**7})
         assert run.status == "fuel_limit"
         assert run.usage.fuel == 10**7
         assert run.error is not None
         assert run.error.message == "the run used up fuel=10000000"
 
-    def test_no_fuel_without_a_cap(self, process_box: Sandbox) -> None:
-        assert process_box.run_sync("1").usage.fuel is None
+    def test_no_fuel_without_a_cap(self, box: Sandbox) -> None:
+        assert box.run_sync("1").usage.fuel is None

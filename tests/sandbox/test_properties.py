@@ -38,16 +38,16 @@ def test_frames_survive_any_cutting(messages: list[tuple[int, bytes]], data: st.
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(value=JSON)
-def test_values_come_back_as_they_went(process_box: Sandbox, value: object) -> None:
-    run = process_box.run_sync("[x, [x]]", {"x": value})
+def test_values_come_back_as_they_went(box: Sandbox, value: object) -> None:
+    run = box.run_sync("[x, [x]]", {"x": value})
     assert run.status == "completed", run.error
     assert run.result == [value, [value]]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=TEXT)
-def test_text_crosses_to_a_tool_and_back(process_box: Sandbox, text: str) -> None:
-    assert process_box.run_sync("await tools.echo(value=x)", {"x": text}).result == text
+def test_text_crosses_to_a_tool_and_back(box: Sandbox, text: str) -> None:
+    assert box.run_sync("await tools.echo(value=x)", {"x": text}).result == text
 
 
 @given(st.text(max_size=300))

@@ -48,7 +48,7 @@ class TestValue:
         assert run.status == "completed"
         assert run.result == value
 
-    def test_encodes_like_pydantic(self, process_box: Sandbox) -> None:
+    def test_encodes_like_pydantic(self, box: Sandbox) -> None:
         """The same source on the host, through pydantic itself, is the specification."""
         source = (
             "import dataclasses, datetime, decimal, enum, uuid\n"
@@ -66,7 +66,7 @@ class TestValue:
         )
         scope: dict[str, Any] = {"__name__": "specification"}
         exec(compile(source, "specification", "exec", dont_inherit=True), scope)
-        run = process_box.run_sync(f"{source}value")
+        run = box.run_sync(f"{source}value")
         assert run.status == "completed", run.error
         assert run.result == to_jsonable_python(scope["value"])
 
@@ -81,8 +81,8 @@ class TestValue:
             ("'\\ud800'", "result", "surrogate"),
         ],
     )
-    def test_value_that_cannot_be_encoded_is_named(self, process_box: Sandbox, code: str, path: str, kind: str) -> None:
-        run = process_box.run_sync(code)
+    def test_value_that_cannot_be_encoded_is_named(self, box: Sandbox, code: str, path: str, kind: str) -> None:
+        run = box.run_sync(code)
         assert run.status == "error"
         assert run.error is not None
         assert run.error.kind == "NotEncodable"
@@ -101,7 +101,7 @@ class TestInputs:
     def test_inputs_are_variables(self, box: Sandbox) -> None:
         assert box.run_sync("name * n", {"name": "ab", "n": 2}).result == "abab"
 
-    def test_pydantic_types_are_accepted(self, process_box: Sandbox) -> None:
+    def test_pydantic_types_are_accepted(self, box: Sandbox) -> None:
         @dataclasses.dataclass
         class Point:
             x: int
@@ -116,7 +116,7 @@ class TestInputs:
             "t": datetime.date(2024, 1, 2),
             "u": uuid.UUID(int=1),
         }
-        assert process_box.run_sync("[p, c, d, t, u]", inputs).result == [
+        assert box.run_sync("[p, c, d, t, u]", inputs).result == [
             {"x": 1},
             "red",
             "1.5",
@@ -125,25 +125,25 @@ class TestInputs:
         ]
 
     @pytest.mark.parametrize("name", ["tools", "__builtins__", "not a name", "", "1x", "ToolError"])
-    def test_bad_names_are_refused(self, process_box: Sandbox, name: str) -> None:
-        run = process_box.run_sync("1", {name: 1})
+    def test_bad_names_are_refused(self, box: Sandbox, name: str) -> None:
+        run = box.run_sync("1", {name: 1})
         assert run.status == "error"
         assert run.error is not None
         assert run.error.kind == "InputError"
         assert repr(name) in run.error.message
 
-    def test_inputs_that_cannot_be_encoded(self, process_box: Sandbox) -> None:
+    def test_inputs_that_cannot_be_encoded(self, box: Sandbox) -> None:
         cyclic: list[Any] = []
         cyclic.append(cyclic)
         deep: list[Any] = []
         for _ in range(100_000):
             deep = [deep]
         for value in (cyclic, object(), deep, "\ud800", b"\xff"):
-            run = process_box.run_sync("1", {"x": value})
+            run = box.run_sync("1", {"x": value})
             assert run.status == "error"
             assert run.error is not None
             assert run.error.kind == "InputError"
-        assert process_box.run_sync("1").result == 1
+        assert box.run_sync("1").result == 1
 
 
 class TestOutput:
@@ -204,8 +204,8 @@ class TestFiles:
         assert run.files == {}
 
     @pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", "", ".", "a/..", "a\x00b", "a//b"])
-    def test_names_outside_the_folder_are_refused(self, process_box: Sandbox, name: str) -> None:
-        run = process_box.run_sync("1", files={name: b""})
+    def test_names_outside_the_folder_are_refused(self, box: Sandbox, name: str) -> None:
+        run = box.run_sync("1", files={name: b""})
         assert run.status == "error"
         assert run.error is not None
         assert run.error.kind == "FileError"
@@ -220,8 +220,8 @@ class TestFiles:
         assert run.error is not None
         assert "max_file_bytes=1000" in run.error.message
 
-    def test_too_many_files(self, process_box: Sandbox) -> None:
-        run = process_box.run_sync("for i in range(2000): open(str(i), 'w').close()")
+    def test_too_many_files(self, box: Sandbox) -> None:
+        run = box.run_sync("for i in range(2000): open(str(i), 'w').close()")
         assert run.status == "error"
         assert run.error is not None
         assert "1000 files" in run.error.message
@@ -264,8 +264,8 @@ class TestError:
             ("import asyncio\nawait asyncio.sleep(0)\nasyncio.run(asyncio.sleep(0))", "write `await main()` instead"),
         ],
     )
-    def test_hints(self, process_box: Sandbox, code: str, hint: str) -> None:
-        run = process_box.run_sync(code)
+    def test_hints(self, box: Sandbox, code: str, hint: str) -> None:
+        run = box.run_sync(code)
         assert run.error is not None
         assert run.error.hint is not None
         assert hint in run.error.hint
@@ -282,5 +282,5 @@ class TestError:
 
 
 class TestImage:
-    def test_run_names_its_image(self, process_box: Sandbox) -> None:
-        assert process_box.run_sync("1").image == process_box.image.digest
+    def test_run_names_its_image(self, box: Sandbox) -> None:
+        assert box.run_sync("1").image == box.image.digest

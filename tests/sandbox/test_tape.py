@@ -196,13 +196,13 @@ class TestReplay:
         assert tape.records == records
 
     @pytest.mark.parametrize("compiled", [False, True])
-    def test_another_sandbox_hands_the_code_over_as_the_first_did(self, process_box: Sandbox, compiled: bool) -> None:
+    def test_another_sandbox_hands_the_code_over_as_the_first_did(self, box: Sandbox, compiled: bool) -> None:
         code = f"{EVERYTHING}\n# {compiled}, and never run before"
         if compiled:
-            process_box.run_sync(code, tools=Tools())
-        first, records = record(process_box, code)
+            box.run_sync(code, tools=Tools())
+        first, records = record(box, code)
         assert records[0][1].compiled is compiled
-        with Sandbox(limits=process_box.limits) as other:
+        with Sandbox(limits=box.limits) as other:
             if not compiled:
                 other.run_sync(code, tools=Tools())
             assert same(first, run(other, code, Memory(records)))
@@ -568,17 +568,17 @@ async def marked(call):
 )
 @given(program=PROGRAMS, cuts=st.lists(st.floats(0, 1), min_size=2, max_size=2))
 def test_any_program_cut_anywhere_and_gone_on_with_ends_as_if_nothing_had_happened(
-    process_box: Sandbox, program: str, cuts: list[float]
+    box: Sandbox, program: str, cuts: list[float]
 ) -> None:
     code = AROUND % program
-    first, records = record(process_box, code)
+    first, records = record(box, code)
     assert first.status == "completed", first.error
     for cut in cuts:
         kept = records[: 1 + int(cut * (len(records) - 1))]
         answered = sum(entry[0] == "answer" for entry in kept) - sum(entry[0] == "checkpoint" for entry in kept)
         tape, tools = Memory(kept), Tools()
-        resumed = run(process_box, code, tape, tools)
+        resumed = run(box, code, tape, tools)
         assert (resumed.status, resumed.result) == ("completed", first.result)
         assert tools.made.total() <= first.usage.tool_calls - max(answered, 0)
-        assert same(resumed, run(process_box, code, Memory(tape.records)))
+        assert same(resumed, run(box, code, Memory(tape.records)))
         records = tape.records

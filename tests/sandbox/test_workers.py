@@ -133,13 +133,13 @@ class TestPool:
         asyncio.run(main())
         assert psutil.wait_procs(set(children()) - before, timeout=60)[1] == []
 
-    async def test_idle_workers_use_no_cpu(self, process_box: Sandbox) -> None:
-        await process_box.run("1")
+    async def test_idle_workers_use_no_cpu(self, box: Sandbox) -> None:
+        await box.run("1")
         assert workers()
         await quiet()
 
-    def test_workers_have_no_environment_and_few_descriptors(self, process_box: Sandbox) -> None:
-        process_box.run_sync("1")
+    def test_workers_have_no_environment_and_few_descriptors(self, box: Sandbox) -> None:
+        box.run_sync("1")
         looked_at = 0
         for pid in workers():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -176,8 +176,8 @@ class TestPool:
 
         assert len(asyncio.run(main())) == 12
 
-    def test_limits_hold_in_a_forked_child(self, process_box: Sandbox) -> None:
-        process_box.run_sync("while True: pass", limits={"cpu_s": 0.1})  # the watchdog's thread is running now
+    def test_limits_hold_in_a_forked_child(self, box: Sandbox) -> None:
+        box.run_sync("while True: pass", limits={"cpu_s": 0.1})  # the watchdog's thread is running now
         script = (
             "import os, sys\nfrom go_ent.sandbox import Limits, Sandbox\n"
             "with Sandbox() as box: box.run_sync('while True: pass', limits={'cpu_s': 0.1})\n"

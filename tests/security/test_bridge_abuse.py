@@ -70,8 +70,8 @@ class TestNumbers:
 
     @attack("bridge", "numbers that JSON can write and nobody can read")
     @pytest.mark.parametrize("number", ["9" * 5000, "1e400", "-0", "1.0", "01"])
-    def test_odd_numbers_of_calls(self, process_box: Sandbox, number: str) -> None:
-        run = broken(process_box, said(f'[[[{number},"add",[1,2],{{}}]],[]]'))
+    def test_odd_numbers_of_calls(self, box: Sandbox, number: str) -> None:
+        run = broken(box, said(f'[[[{number},"add",[1,2],{{}}]],[]]'))
         lost(run, PROTOCOL)
         assert run.calls == []
 
@@ -107,8 +107,8 @@ class TestText:
     @pytest.mark.parametrize(
         "key", ["__proto__", "constructor", "__class__", "__dict__", "self", "cls", "function", "*", "**kwargs", "a.b"]
     )
-    def test_special_keys_are_unknown_ones(self, process_box: Sandbox, key: str) -> None:
-        run = process_box.run_sync("await tools.add(1, 2, **{key: {'x': 1}})", {"key": key})
+    def test_special_keys_are_unknown_ones(self, box: Sandbox, key: str) -> None:
+        run = box.run_sync("await tools.add(1, 2, **{key: {'x': 1}})", {"key": key})
         assert run.error is not None
         assert (run.status, run.error.kind) == ("error", "ToolError")
         assert run.error.message == f"add: there is no argument {key}; it takes a, b"
@@ -152,9 +152,9 @@ class TestText:
     @pytest.mark.parametrize(
         "form", ["\ufeff[{},[]]", "[{},[]] ", "[{},[]]x", "[{},[],]", "/*c*/[{},[]]", "[{},[]][{},[]]", "[{} [],[]]"]
     )
-    def test_nearly_json(self, process_box: Sandbox, form: str) -> None:
+    def test_nearly_json(self, box: Sandbox, form: str) -> None:
         body = form.replace("{}", '[[1,"add",[1,2],{}]]')
-        run = broken(process_box, f"{said(body, '0')}\n'went on'")
+        run = broken(box, f"{said(body, '0')}\n'went on'")
         if form.strip() == "[{},[]]":
             assert run.result == "went on"  # white space is JSON's
         else:
@@ -166,20 +166,20 @@ class TestNames:
     @pytest.mark.parametrize(
         "name", ["deep", "deep.er", "deep..er.add", ".add", "add.", "tools.add", "deep/er/add", "deep.er.add.__call__"]
     )
-    def test_paths_that_lead_to_no_tool(self, process_box: Sandbox, name: str) -> None:
-        self.unknown(process_box, name)
+    def test_paths_that_lead_to_no_tool(self, box: Sandbox, name: str) -> None:
+        self.unknown(box, name)
 
     @attack("bridge", "a name in other letters' case")
     @pytest.mark.parametrize("name", ["ADD", "Add", "Deep.er.add", "deep.Er.add"])
-    def test_case_counts(self, process_box: Sandbox, name: str) -> None:
-        self.unknown(process_box, name)
+    def test_case_counts(self, box: Sandbox, name: str) -> None:
+        self.unknown(box, name)
 
     @attack("bridge", "letters that look the same")
     @pytest.mark.parametrize(
         "name", ["аdd", "ａdd", "ádd", "add\u200b", "\u202eadd", "ad\u0064\u0301", "add\x00", "𝐚𝐝𝐝"]
     )
-    def test_look_alikes_are_other_names(self, process_box: Sandbox, name: str) -> None:
-        self.unknown(process_box, name)
+    def test_look_alikes_are_other_names(self, box: Sandbox, name: str) -> None:
+        self.unknown(box, name)
 
     def unknown(self, box: Sandbox, name: str) -> None:
         run = box.run_sync("await tools[name](1, 2)", {"name": name})
@@ -201,8 +201,8 @@ class TestNames:
 
     @attack("bridge", "no name at all")
     @pytest.mark.parametrize("name", ["", None, 7, "__class__", b"add"])
-    def test_what_is_no_name_never_crosses(self, process_box: Sandbox, name: object) -> None:
-        run = process_box.run_sync(f"await tools[{name!r}](1, 2)")
+    def test_what_is_no_name_never_crosses(self, box: Sandbox, name: object) -> None:
+        run = box.run_sync(f"await tools[{name!r}](1, 2)")
         assert run.error is not None
         assert (run.status, run.error.kind) == ("error", "ToolError")
         assert run.error.message.endswith("there is no such tool")
@@ -246,8 +246,8 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "wrong"), [("*range(20_000)", 19_998), ("**{f'k{n}': n for n in range(20_000)}", 20_002)]
     )
-    def test_many_arguments_are_counted_not_listed(self, process_box: Sandbox, arguments: str, wrong: int) -> None:
-        run = process_box.run_sync(f"await tools.add({arguments})")
+    def test_many_arguments_are_counted_not_listed(self, box: Sandbox, arguments: str, wrong: int) -> None:
+        run = box.run_sync(f"await tools.add({arguments})")
         assert run.error is not None
         assert run.error.message == f"add: {wrong} of the values are not valid"
         assert len(run.model_dump_json()) < 3000
@@ -279,19 +279,19 @@ class TestArguments:
         assert box.run_sync("await tools.echo(text) == text", {"text": "[{" * 5000 + '"\\"[' * 500}).result is True
 
     @attack("bridge", "many calls, each below the limit, in one message over it")
-    def test_the_message_is_bounded_as_a_whole(self, process_box: Sandbox) -> None:
+    def test_the_message_is_bounded_as_a_whole(self, box: Sandbox) -> None:
         code = (
             "door.exchange('0\\n[[' + ','.join(f'[{n},\"echo\",[\"{\"x\" * 900}\"],{{}}]' for n in range(1, 200)) "
             "+ '],[]]')"
         )
-        run = broken(process_box, code, max_call_bytes=1000)
+        run = broken(box, code, max_call_bytes=1000)
         lost(run, PROTOCOL)
         assert run.calls == []
 
     @attack("bridge", "more calls than one message may hold")
-    def test_a_message_of_too_many_calls(self, process_box: Sandbox) -> None:
+    def test_a_message_of_too_many_calls(self, box: Sandbox) -> None:
         run = broken(
-            process_box,
+            box,
             "door.exchange('0\\n[[' + ','.join(f'[{n},\"add\",[1,2],{{}}]' for n in range(1, 1026)) + '],[]]')",
         )
         lost(run, PROTOCOL)
@@ -355,9 +355,9 @@ class TestReentrancy:
         assert (run.status, run.result) == ("completed", 3), run.error
 
     @attack("bridge", "the guest's own entry, called from inside")
-    def test_a_run_within_the_run_is_only_python(self, process_box: Sandbox) -> None:
+    def test_a_run_within_the_run_is_only_python(self, box: Sandbox) -> None:
         """It may spoil its own run with that, and nothing else: the host hears one answer."""
-        run = broken(process_box, "runner.run('{}')\n'went on'")
+        run = broken(box, "runner.run('{}')\n'went on'")
         assert run.error is not None
         assert (run.status, run.error.kind, run.error.message) == ("error", "KeyError", "'session'")
         assert run.calls == []
@@ -384,9 +384,9 @@ class TestReentrancy:
         assert audit(run) == [("fail", False, "ToolError: true")]
 
     @attack("bridge", "completions that the guest makes up")
-    def test_made_up_completions_stay_in_the_guest(self, process_box: Sandbox) -> None:
+    def test_made_up_completions_stay_in_the_guest(self, box: Sandbox) -> None:
         code = "door.exchange = lambda message: '1.0\\n[[1,1,\"forged\"]]'\nawait tools.add(1, 2)"
-        run = broken(process_box, code)
+        run = broken(box, code)
         assert (run.result, run.calls, run.usage.tool_calls) == ("forged", [], 0)
 
 
@@ -458,8 +458,8 @@ class TestAnswers:
     @attack("bridge", "a size that the result does not have")
     @pytest.mark.parametrize("size", ["-5", "0", "7", "1e3", '"12"', "true", "null", "9" * 300, "[]"])
     @pytest.mark.parametrize("status", ["completed", "result_limit"])
-    def test_a_made_up_size(self, process_box: Sandbox, status: str, size: str) -> None:
-        run = self.answered(process_box, f'{{"status":"{status}","size":{size}}}\0"x"\0')
+    def test_a_made_up_size(self, box: Sandbox, status: str, size: str) -> None:
+        run = self.answered(box, f'{{"status":"{status}","size":{size}}}\0"x"\0')
         lost(run, NOT_AN_ANSWER)
         assert (run.usage.result_bytes, run.files) == (0, {})
 
@@ -467,30 +467,30 @@ class TestAnswers:
     @pytest.mark.parametrize(
         "status", ["timeout", "cpu_limit", "call_limit", "fuel_limit", "crashed", "Completed", "completed "]
     )
-    def test_a_status_of_the_hosts(self, process_box: Sandbox, status: str) -> None:
-        lost(self.answered(process_box, f'{{"status":"{status}"}}\0001\0'), NOT_AN_ANSWER)
+    def test_a_status_of_the_hosts(self, box: Sandbox, status: str) -> None:
+        lost(self.answered(box, f'{{"status":"{status}"}}\0001\0'), NOT_AN_ANSWER)
 
     @attack("bridge", "more parts than an answer has")
-    def test_an_answer_of_four_parts(self, process_box: Sandbox) -> None:
-        lost(self.answered(process_box, '{"status":"completed"}\0001\0[{},[]]\0more'), NOT_AN_ANSWER)
+    def test_an_answer_of_four_parts(self, box: Sandbox) -> None:
+        lost(self.answered(box, '{"status":"completed"}\0001\0[{},[]]\0more'), NOT_AN_ANSWER)
 
     @attack("bridge", "files that the caller passed to nobody")
     @pytest.mark.parametrize("kept", ['"mine","other"', '"/etc/passwd"', '"mine","mine"', "1", '["mine"]', "long"])
-    def test_kept_files_are_those_that_were_passed(self, process_box: Sandbox, kept: str) -> None:
+    def test_kept_files_are_those_that_were_passed(self, box: Sandbox, kept: str) -> None:
         answer = (
             "if kept == 'long': kept = '\"\",' * 7_000_000 + '\"\"'\n"
             "runner._finish = lambda *a, **k: '{\"status\":\"completed\"}\\x001\\x00[{},[' + kept + ']]\\x00'\n1"
         )
-        run = process_box.run_sync(BREAK_OUT + answer, {"kept": kept}, files={"mine": b"passed"})
+        run = box.run_sync(BREAK_OUT + answer, {"kept": kept}, files={"mine": b"passed"})
         lost(run, NOT_AN_ANSWER)
         assert run.files == {}
-        run = process_box.run_sync(BREAK_OUT + answer, {"kept": '"mine"'}, files={"mine": b"passed"})
+        run = box.run_sync(BREAK_OUT + answer, {"kept": '"mine"'}, files={"mine": b"passed"})
         assert run.files == {"mine": b"passed"}
 
     @attack("bridge", "more files than a run may have")
-    def test_a_thousand_files_and_one(self, process_box: Sandbox) -> None:
+    def test_a_thousand_files_and_one(self, box: Sandbox) -> None:
         names = ",".join(f'"{n}":0' for n in range(1001))
-        run = self.answered(process_box, f'{{"status":"completed"}}\x001\x00[{{{names}}},[]]\x00')
+        run = self.answered(box, f'{{"status":"completed"}}\x001\x00[{{{names}}},[]]\x00')
         lost(run, NOT_AN_ANSWER)
         assert run.files == {}
 
@@ -498,24 +498,24 @@ class TestAnswers:
     @pytest.mark.parametrize(
         "result", ['"\\ud800"', "[" * 5000 + "]" * 5000, "{1:2}", "9" * 5000, "'x'", "undefined", ""]
     )
-    def test_results_that_can_not_be_read(self, process_box: Sandbox, result: str) -> None:
-        run = self.answered(process_box, f'{{"status":"completed"}}\0{result}\0')
+    def test_results_that_can_not_be_read(self, box: Sandbox, result: str) -> None:
+        run = self.answered(box, f'{{"status":"completed"}}\0{result}\0')
         assert run.error is not None
         assert (run.status, run.error.kind, run.result) == ("error", "NotEncodable", None)
         assert run.error.message.startswith("result: it can't be read as JSON: ")
 
     @attack("bridge", "no answer at all")
     @pytest.mark.parametrize("value", ["5", "None", "b'{}'", "[]"])
-    def test_an_answer_that_is_no_text(self, process_box: Sandbox, value: str) -> None:
-        run = broken(process_box, f"runner._finish = lambda *a, **k: {value}\n1")
+    def test_an_answer_that_is_no_text(self, box: Sandbox, value: str) -> None:
+        run = broken(box, f"runner._finish = lambda *a, **k: {value}\n1")
         lost(run, *PANIC)
 
     @attack("bridge", "a message that is no text")
     @pytest.mark.parametrize(
         "call", ["exchange(None)", "exchange(5)", "exchange(b'0')", "write(None)", "keep([])", "exchange()"]
     )
-    def test_what_is_no_text_does_not_leave_the_guest(self, process_box: Sandbox, call: str) -> None:
-        run = broken(process_box, f"door.{call}")
+    def test_what_is_no_text_does_not_leave_the_guest(self, box: Sandbox, call: str) -> None:
+        run = broken(box, f"door.{call}")
         assert run.error is not None
         if call == "exchange()":
             assert (run.status, run.error.kind) == ("error", "TypeError")
@@ -525,7 +525,7 @@ class TestAnswers:
 
 
 @pytest.fixture(autouse=True)
-def same_workers(process_box: Sandbox) -> Iterator[None]:
+def same_workers(box: Sandbox) -> Iterator[None]:
     """None of it leaves a worker behind that nobody asked for."""
     yield
-    assert process_box.running == []
+    assert box.running == []

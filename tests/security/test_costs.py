@@ -58,14 +58,14 @@ class TestMessages:
         assert (run.status, run.error.message, run.calls) == ("crashed", PROTOCOL, [])
 
     @attack("resources", "long messages that cost the guest nothing")
-    def test_the_hosts_work_is_the_runs(self, process_box: Sandbox) -> None:
+    def test_the_hosts_work_is_the_runs(self, box: Sandbox) -> None:
         """The guest sends one message again and again; what the host does with it counts against `cpu_s`."""
         code = (
             "text = ',' * 4_000_000\nn = 0\nwhile True:\n    n += 1\n    "
             'door.exchange(f\'0\\n[[[{n},"no",["{text}"],{{}}]],[]]\')'
         )
         before = time.process_time()
-        run = process_box.run_sync(BREAK_OUT + code, limits={"cpu_s": 1, "max_tool_calls": 1000})
+        run = box.run_sync(BREAK_OUT + code, limits={"cpu_s": 1, "max_tool_calls": 1000})
         spent = time.process_time() - before
         assert (run.status, run.usage.cpu_ms >= 990) == ("cpu_limit", True)
         assert spent < 2.0, "the host spent more on the run than the run was allowed"
@@ -90,10 +90,10 @@ class TestMessages:
         assert [(call_id, thread is loop) for call_id, thread in where] == [(1, True), (2, False), (3, False)]
 
     @attack("resources", "the end of a run behind a long message")
-    def test_what_comes_behind_a_long_message_waits_for_it(self, process_box: Sandbox) -> None:
+    def test_what_comes_behind_a_long_message_waits_for_it(self, box: Sandbox) -> None:
         code = "door.exchange('0\\n[[[1,\"echo\",[\"' + ',' * 3_000_000 + '\"],{}]],[]]')\n'done'"
         for _ in range(3):
-            run = broken(process_box, code)
+            run = broken(box, code)
             assert (run.status, run.result) == ("completed", "done")
             assert [(call.name, call.argument_bytes) for call in run.calls] == [("echo", 3_000_025)]
 
@@ -211,13 +211,13 @@ class TestCounting:
         for text in ("a,b\n" * 100_000, '{"a":[' * 50_000, '\\"' * 50_000, "1234567890" * 40_000, "\\" * 100_001):
             assert holds_at_most(json.dumps([[[1, "t", [text], {}]], []]).encode(), 10)
 
-    def test_the_honest_guest_is_told_before_it_sends(self, process_box: Sandbox) -> None:
-        run = process_box.run_sync("await tools.echo(list(range(30_000)))")
+    def test_the_honest_guest_is_told_before_it_sends(self, box: Sandbox) -> None:
+        run = box.run_sync("await tools.echo(list(range(30_000)))")
         assert run.error is not None
         assert (run.status, run.error.kind, run.calls) == ("error", "ToolError", [])
         assert "its arguments are about 30006 values; at most 20971 are accepted" in run.error.message
         code = "import asyncio\nlen(await asyncio.gather(*(tools.echo(v, 0) for v in vs), return_exceptions=True))"
-        run = process_box.run_sync(code, {"vs": [["a"] * 9000] * 20})
+        run = box.run_sync(code, {"vs": [["a"] * 9000] * 20})
         assert (run.status, run.result, len(run.calls)) == ("completed", 20, 20)
 
     def test_many_calls_are_given_up_at_once(self) -> None:

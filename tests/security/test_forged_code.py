@@ -58,7 +58,7 @@ class HalfTaken(Zygote):
 
 
 @pytest.fixture(scope="module")
-def forged(process_box: Sandbox) -> str:
+def forged(box: Sandbox) -> str:
     """The compiled form of a source that the policy would refuse, made by a guest that got past it."""
     forge = (
         BREAK_OUT
@@ -66,39 +66,35 @@ def forged(process_box: Sandbox) -> str:
         + "code = code.replace(**{'co_' + 'names': ('posix', 'getcwd', '<result>')})\n"
         + "base64.b64encode(modules['marshal'].dumps(code)).decode()"
     )
-    code = process_box.run_sync(forge).result
+    code = box.run_sync(forge).result
     assert isinstance(code, str)
     return code
 
 
 @attack("worker", "forged code, handed in for other workers")
-async def test_what_a_worker_hands_in_is_run_by_no_other(forged: str, process_box: Sandbox) -> None:
+async def test_what_a_worker_hands_in_is_run_by_no_other(forged: str, box: Sandbox) -> None:
     source = "'from the ' + 'source'"
 
-    box = Sandbox(workers=4, image=process_box.image)
-    box._zygotes["plain"] = HalfTaken(str(box.image.artefact("plain")), forged, taken=1)
-    async with box:
-        _, *others = await asyncio.gather(*(box.run(source) for _ in range(4)))
-        results = [run.result for run in [*others, *[await box.run(source) for _ in range(4)]]]
+    broken = Sandbox(workers=4, image=box.image)
+    broken._zygotes["plain"] = HalfTaken(str(broken.image.artefact("plain")), forged, taken=1)
+    async with broken:
+        _, *others = await asyncio.gather(*(broken.run(source) for _ in range(4)))
+        results = [run.result for run in [*others, *[await broken.run(source) for _ in range(4)]]]
     assert "/" not in json.dumps(results)
     assert results.count("from the source") >= 6
 
 
 @attack("worker", "forged code, confirmed by as many broken workers as there are")
-def test_no_number_of_broken_workers_makes_code_true(forged: str, process_box: Sandbox) -> None:
+async def test_no_number_of_broken_workers_makes_code_true(forged: str, box: Sandbox) -> None:
     """Code comes from workers that compile and do nothing else: those that run anything are not even heard."""
     source = "'from the ' + 'source'"
-
-    async def main() -> list[object]:
-        box = Sandbox(workers=2, image=process_box.image)
-        box._zygotes["plain"] = zygote = HalfTaken(str(box.image.artefact("plain")), forged, taken=2)
-        async with box:
-            for _ in range(6):
-                await box.run(source)
-            zygote.taken = 0
-            return [(await box.run(source)).result for _ in range(4)]
-
-    assert asyncio.run(main()) == ["from the source"] * 4
+    broken = Sandbox(workers=2, image=box.image)
+    broken._zygotes["plain"] = zygote = HalfTaken(str(broken.image.artefact("plain")), forged, taken=2)
+    async with broken:
+        for _ in range(6):
+            await broken.run(source)
+        zygote.taken = 0
+        assert [(await broken.run(source)).result for _ in range(4)] == ["from the source"] * 4
 
 
 @attack("state", "code handed in by a run for its own source")
@@ -118,8 +114,8 @@ def test_code_that_comes_again_is_compiled_once(box: Sandbox) -> None:
     assert kept == [0, 1, 1]
 
 
-def test_code_that_can_not_be_compiled_is_tried_once(process_box: Sandbox) -> None:
-    source = f"import os\nos.system('{id(process_box)}')"
-    before = len(process_box._codes._codes)
-    assert [process_box.run_sync(source).status for _ in range(3)] == ["refused"] * 3
-    assert len(process_box._codes._codes) == before
+def test_code_that_can_not_be_compiled_is_tried_once(box: Sandbox) -> None:
+    source = f"import os\nos.system('{id(box)}')"
+    before = len(box._codes._codes)
+    assert [box.run_sync(source).status for _ in range(3)] == ["refused"] * 3
+    assert len(box._codes._codes) == before

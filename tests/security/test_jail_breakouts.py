@@ -150,8 +150,8 @@ def case(mechanism: str, code: str) -> object:
         ),
     ],
 )
-def test_past_the_policy_there_is_nothing(process_box: Sandbox, host: Host, code: str) -> None:
-    run = process_box.run_sync(f"{code}\n{LOOT}", host.inputs)
+def test_past_the_policy_there_is_nothing(box: Sandbox, host: Host, code: str) -> None:
+    run = box.run_sync(f"{code}\n{LOOT}", host.inputs)
     assert run.status == "completed", run.error
     assert run.result == NOTHING
     assert (run.calls, run.files) == ([], {})
@@ -159,9 +159,9 @@ def test_past_the_policy_there_is_nothing(process_box: Sandbox, host: Host, code
 
 
 @attack("jail", "a template that is put together, for what it prints")
-def test_a_dump_of_the_interpreter_says_nothing_of_the_host(process_box: Sandbox, host: Host) -> None:
+def test_a_dump_of_the_interpreter_says_nothing_of_the_host(box: Sandbox, host: Host) -> None:
     template = "'{0.__co' + 'de__.co_filename} {0.__glo' + 'bals__[__file__]} {1.__init__.__co' + 'de__.co_filename}'"
-    run = process_box.run_sync(f"import json\n({template}).format(json.dumps, ToolError)", host.inputs)
+    run = box.run_sync(f"import json\n({template}).format(json.dumps, ToolError)", host.inputs)
     assert (run.status, run.result) == (
         "completed",
         "/python/json/__init__.py /python/json/__init__.py /0/guest/bridge.py",
@@ -287,10 +287,8 @@ def test_a_dump_of_the_interpreter_says_nothing_of_the_host(process_box: Sandbox
         ),
     ],
 )
-def test_the_library_does_not_do_it_for_them(
-    process_box: Sandbox, host: Host, code: str, kind: str, message: str
-) -> None:
-    run = process_box.run_sync(code, host.inputs)
+def test_the_library_does_not_do_it_for_them(box: Sandbox, host: Host, code: str, kind: str, message: str) -> None:
+    run = box.run_sync(code, host.inputs)
     assert run.error is not None, run.result
     assert (run.status, run.error.kind) == ("refused" if kind == "PolicyRefusal" else "error", kind), run.error
     assert message in run.error.message

@@ -128,8 +128,8 @@ def tried(box: Sandbox, host: Host, code: str) -> Run:
         ),
     ],
 )  # fmt: skip
-def test_nothing_else_can_be_opened(process_box: Sandbox, host: Host, code: str, kind: str, message: str) -> None:
-    run = tried(process_box, host, code)
+def test_nothing_else_can_be_opened(box: Sandbox, host: Host, code: str, kind: str, message: str) -> None:
+    run = tried(box, host, code)
     assert run.error is not None
     assert run.error.kind == kind
     assert message in run.error.message
@@ -186,13 +186,13 @@ def test_nothing_else_can_be_opened(process_box: Sandbox, host: Host, code: str,
         ),
     ],
 )
-def test_a_query_keeps_to_the_limits(process_box: Sandbox, host: Host, code: str, status: str) -> None:
-    assert tried(process_box, host, code).status == status
+def test_a_query_keeps_to_the_limits(box: Sandbox, host: Host, code: str, status: str) -> None:
+    assert tried(box, host, code).status == status
 
 
 @attack("state", "a database in a guest's memory, for the next run")
-def test_no_database_outlives_its_run(process_box: Sandbox) -> None:
+def test_no_database_outlives_its_run(box: Sandbox) -> None:
     made = "import sqlite3\ndb = sqlite3.connect('file:x?mode=memory&cache=shared', uri=True)\n"
     for _ in range(3):
-        run = process_box.run_sync(f"{made}db.execute('CREATE TABLE t (a)')\ndb.execute('SELECT * FROM t')")
+        run = box.run_sync(f"{made}db.execute('CREATE TABLE t (a)')\ndb.execute('SELECT * FROM t')")
         assert (run.status, run.result) == ("completed", [])

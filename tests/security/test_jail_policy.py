@@ -230,8 +230,8 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
         ),
     ],
 )
-def test_refused_before_anything_runs(process_box: Sandbox, code: str, refusal: Refusal) -> None:
-    run = process_box.run_sync(f"print('began')\n{code}")
+def test_refused_before_anything_runs(box: Sandbox, code: str, refusal: Refusal) -> None:
+    run = box.run_sync(f"print('began')\n{code}")
     assert run.status == "refused", (run.result, run.error)
     assert run.error is not None
     assert (run.error.kind, run.error.message, run.error.line) == ("PolicyRefusal", refusal.message, refusal.line + 1)
@@ -345,8 +345,8 @@ OUTSIDE = "use a relative name; pass files with files={…}"
         ),
     ],
 )
-def test_refused_when_it_gets_there(process_box: Sandbox, code: str, refusal: Refusal) -> None:
-    run = process_box.run_sync(f"print('began')\n{code}\nprint('got there')")
+def test_refused_when_it_gets_there(box: Sandbox, code: str, refusal: Refusal) -> None:
+    run = box.run_sync(f"print('began')\n{code}\nprint('got there')")
     assert run.status == "refused", (run.result, run.error)
     assert run.error is not None
     assert (run.error.kind, run.error.message, run.error.line) == ("PolicyRefusal", refusal.message, refusal.line + 1)
@@ -357,12 +357,12 @@ def test_refused_when_it_gets_there(process_box: Sandbox, code: str, refusal: Re
 
 @attack("jail", "a refusal that is caught")
 @pytest.mark.parametrize("catch", ["except Exception", "except BaseException", "except* Exception"])
-def test_a_caught_refusal_gives_nothing(process_box: Sandbox, catch: str) -> None:
+def test_a_caught_refusal_gives_nothing(box: Sandbox, catch: str) -> None:
     code = (
         f"got = None\ntry:\n    got = getattr(lambda: 0, '__glo' + 'bals__')\n{catch} as e:\n    why = "
         "str(e)\n[got, why]"
     )
-    run = process_box.run_sync(code)
+    run = box.run_sync(code)
     assert run.status == "completed", run.error
     said = "attribute '__globals__' is not available in the sandbox"
     assert run.result == [None, " (1 sub-exception)" if "*" in catch else said]

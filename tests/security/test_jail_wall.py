@@ -112,10 +112,8 @@ def case(mechanism: str, code: str, *outcome: str) -> object:
         ),
     ],
 )
-def test_what_was_not_granted_is_not_there(
-    process_box: Sandbox, host: Host, code: str, kind: str, message: str
-) -> None:
-    run = broken(process_box, host, code)
+def test_what_was_not_granted_is_not_there(box: Sandbox, host: Host, code: str, kind: str, message: str) -> None:
+    run = broken(box, host, code)
     assert run.error is not None, run.result
     assert (run.status, run.error.kind) == ("error", kind), run.error
     assert message in run.error.message
@@ -227,9 +225,9 @@ def test_nothing_of_the_host_is_in_its_memory(box: Sandbox, host: Host) -> None:
 
 
 @attack("jail", "what the machine is")
-def test_the_machine_is_not_told(process_box: Sandbox, host: Host) -> None:
+def test_the_machine_is_not_told(box: Sandbox, host: Host) -> None:
     code = "import os, platform\n[*os.uname(), platform.node(), os.getcwd(), os.getpid(), os.cpu_count()]"
-    run = broken(process_box, host, code)
+    run = broken(box, host, code)
     assert isinstance(run.result, list)
     assert run.result == ["wasi", "(none)", "0.0.0", "0.0.0", "wasm32", "(none)", "/home/guest", 1, 1]
     assert not {platform.release(), socket.gethostname()} & {str(value) for value in run.result}

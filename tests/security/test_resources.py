@@ -9,6 +9,7 @@ import gzip
 import io
 import zipfile
 import zlib
+from collections.abc import Callable
 
 import pytest
 
@@ -61,13 +62,13 @@ def case(mechanism: str, code: str, *outcome: object) -> object:
         case("inputs that the code makes of inputs", "import json\njson.loads('[' + '[],' * 3_000_000 + '[]]')"),
     ],
 )
-def test_memory(process_box: Sandbox, code: str) -> None:
-    run = process_box.run_sync(code, limits=ROOMY)
+def test_memory(box: Sandbox, code: str) -> None:
+    run = box.run_sync(code, limits=ROOMY)
     assert run.error is not None, str(run.result)[:100]
     assert (run.status, run.error.kind, run.result) == ("memory_limit", "memory_limit", None), run.error
     assert run.error.message == "the run needed more memory than memory_mb=64"
     assert run.usage.memory_peak_bytes <= 64 << 20
-    goes_on(process_box)
+    goes_on(box)
 
 
 @pytest.mark.parametrize(
@@ -139,12 +140,12 @@ def test_memory(process_box: Sandbox, code: str) -> None:
         case("folders within folders", "import os\nfor n in range(900): os.mkdir(f'{n}')\nwhile True: os.listdir('.')"),
     ],
 )
-def test_processor(process_box: Sandbox, code: str) -> None:
-    run = process_box.run_sync(code, limits={"cpu_s": 0.08, "timeout_s": 20})
+def test_processor(box: Sandbox, code: str) -> None:
+    run = box.run_sync(code, limits={"cpu_s": 0.08, "timeout_s": 20})
     assert run.error is not None, str(run.result)[:100]
     assert (run.status, run.error.kind, run.result) == ("cpu_limit", "cpu_limit", None), run.error
     assert run.error.message == "the run used more CPU than cpu_s=0.08"
-    goes_on(process_box)
+    goes_on(box)
 
 
 @pytest.mark.parametrize(
@@ -168,12 +169,12 @@ def test_processor(process_box: Sandbox, code: str) -> None:
         case("a schedule without end", "import sched\ns = sched.scheduler()\ns.enter(1e6, 1, print)\ns.run()"),
     ],
 )
-def test_time(process_box: Sandbox, code: str) -> None:
-    run = process_box.run_sync(code, limits={"timeout_s": 0.1})
+def test_time(box: Sandbox, code: str) -> None:
+    run = box.run_sync(code, limits={"timeout_s": 0.1})
     assert run.error is not None, str(run.result)[:100]
     assert (run.status, run.error.kind, run.result) == ("timeout", "timeout", None), run.error
     assert run.error.message == "the run took longer than timeout_s=0.1"
-    goes_on(process_box)
+    goes_on(box)
 
 
 @pytest.mark.parametrize(
@@ -218,12 +219,12 @@ def test_time(process_box: Sandbox, code: str) -> None:
         ),
     ],
 )
-def test_stack(process_box: Sandbox, code: str, message: str) -> None:
-    run = process_box.run_sync(code, limits={"cpu_s": 15})
+def test_stack(box: Sandbox, code: str, message: str) -> None:
+    run = box.run_sync(code, limits={"cpu_s": 15})
     assert run.error is not None, str(run.result)[:100]
     assert (run.status, run.error.kind, run.result) == ("error", "RecursionError", None), run.error
     assert (message or "the code nests or recurses too deeply: the stack is exhausted") in run.error.message
-    goes_on(process_box)
+    goes_on(box)
 
 
 NO_THREAD = "the code waits for a lock, event or queue that no other thread can release: there are no threads here"
@@ -341,15 +342,15 @@ DIGITS = "Exceeds the limit (4300 digits) for integer string conversion"
         ),
     ],
 )
-def test_what_ends_in_an_error(process_box: Sandbox, code: str, kind: str, message: str) -> None:
-    run = process_box.run_sync(code, limits={"cpu_s": 15})
+def test_what_ends_in_an_error(box: Sandbox, code: str, kind: str, message: str) -> None:
+    run = box.run_sync(code, limits={"cpu_s": 15})
     assert run.error is not None, str(run.result)[:100]
     assert (run.status, run.error.kind, run.result) == ("error", kind, None), run.error
     assert (
         run.error.message.encode("utf-8", "backslashreplace").decode().startswith(message)
         or message in run.error.message
     )
-    goes_on(process_box)
+    goes_on(box)
 
 
 def _zip(size: int) -> bytes:
@@ -360,43 +361,44 @@ def _zip(size: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("code", "bomb", "status"),
+    ("code", "make", "status"),
     [
         case(
             "zeros, compressed",
             "import zlib\nlen(zlib.decompress(open('bomb', 'rb').read()))",
-            zlib.compress(bytes(100 << 20), 1),
+            lambda: zlib.compress(bytes(100 << 20), 1),
             "memory_limit",
         ),
         case(
             "members, compressed one after the other",
             "import gzip\nlen(gzip.open('bomb').read())",
-            gzip.compress(bytes(8 << 20), 1) * 20,
+            lambda: gzip.compress(bytes(8 << 20), 1) * 20,
             "memory_limit",
         ),
         case(
             "an archive that is read",
             "import zipfile\nlen(zipfile.ZipFile('bomb').read('inner'))",
-            _zip(100 << 20),
+            lambda: _zip(100 << 20),
             "memory_limit",
         ),
         case(
             "an archive that is unpacked",
             "import zipfile\nzipfile.ZipFile('bomb').extractall()",
-            _zip(40 << 20),
+            lambda: _zip(40 << 20),
             "error",
         ),
     ],
 )
-def test_bombs(process_box: Sandbox, code: str, bomb: bytes, status: str) -> None:
+def test_bombs(box: Sandbox, code: str, make: Callable[[], bytes], status: str) -> None:
+    bomb = make()
     assert len(bomb) < 1 << 20
-    run = process_box.run_sync(code, files={"bomb": bomb}, limits={**ROOMY, "max_file_bytes": 4 << 20})
+    run = box.run_sync(code, files={"bomb": bomb}, limits={**ROOMY, "max_file_bytes": 4 << 20})
     assert run.error is not None, run.result
     assert (run.status, run.result) == (status, None)
     full = "[Errno 51] the run's files may hold 4194304 bytes in all (max_file_bytes)"
     assert run.error.message == (full if status == "error" else "the run needed more memory than memory_mb=64")
     assert run.usage.memory_peak_bytes <= 64 << 20
-    goes_on(process_box)
+    goes_on(box)
 
 
 class TestOutput:
@@ -414,20 +416,20 @@ class TestOutput:
             case("bytes of output without end", "import sys\nwhile True: sys.stdout.buffer.write(b'\\xff' * 100)"),
         ],
     )
-    def test_a_flood_is_cut_and_ended(self, process_box: Sandbox, code: str) -> None:
-        run = process_box.run_sync(code, limits={"cpu_s": 0.08, "max_stdout_bytes": 1000})
+    def test_a_flood_is_cut_and_ended(self, box: Sandbox, code: str) -> None:
+        run = box.run_sync(code, limits={"cpu_s": 0.08, "max_stdout_bytes": 1000})
         assert (run.status, run.stdout_truncated) == ("cpu_limit", True)
         assert run.stdout.endswith(self.CUT)
         assert len(run.stdout) <= 1000 + len(self.CUT)
 
     @attack("resources", "output in one piece")
-    def test_one_large_piece_is_cut(self, process_box: Sandbox) -> None:
-        run = process_box.run_sync("print('x' * 10**7)\n1", limits={**ROOMY, "max_stdout_bytes": 1000})
+    def test_one_large_piece_is_cut(self, box: Sandbox) -> None:
+        run = box.run_sync("print('x' * 10**7)\n1", limits={**ROOMY, "max_stdout_bytes": 1000})
         assert (run.status, run.result, run.stdout) == ("completed", 1, "x" * 1000 + self.CUT)
 
     @attack("resources", "an exception's message of megabytes")
-    def test_a_large_message_is_cut(self, process_box: Sandbox) -> None:
-        run = process_box.run_sync("raise ValueError('x' * 10**7)", limits=ROOMY)
+    def test_a_large_message_is_cut(self, box: Sandbox) -> None:
+        run = box.run_sync("raise ValueError('x' * 10**7)", limits=ROOMY)
         assert run.error is not None
         assert (run.status, run.error.message) == ("error", "x" * 4000 + "… [9996000 more characters]")
 
@@ -440,24 +442,24 @@ class TestOutput:
             "e = ValueError('x' * 1000)\nfor n in range(1000): e = ExceptionGroup('x', [e] * 9)\nraise e",
         ],
     )
-    def test_what_hangs_on_an_exception_is_cut(self, process_box: Sandbox, code: str) -> None:
-        run = process_box.run_sync(code)
+    def test_what_hangs_on_an_exception_is_cut(self, box: Sandbox, code: str) -> None:
+        run = box.run_sync(code)
         assert run.error is not None
         assert run.status == "error"
         assert run.error.message.startswith("x")
         assert len(run.model_dump_json()) < 30_000
 
     @attack("resources", "a result of megabytes")
-    def test_a_large_result_is_not_sent(self, process_box: Sandbox) -> None:
-        run = process_box.run_sync("'x' * 2_000_000")
+    def test_a_large_result_is_not_sent(self, box: Sandbox) -> None:
+        run = box.run_sync("'x' * 2_000_000")
         assert run.error is not None
         assert (run.status, run.result) == ("result_limit", None)
         assert run.error.message == "the result is 2000002 bytes of JSON; max_result_bytes=1048576"
 
     @attack("resources", "checkpoints without end")
-    def test_checkpoints_are_counted(self, process_box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_checkpoints_are_counted(self, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("go_ent.sandbox.host.broker.MAX_CHECKPOINTS", 100)
-        run = process_box.run_sync("while True: checkpoint('a', 1)")
+        run = box.run_sync("while True: checkpoint('a', 1)")
         assert run.error is not None
         assert (run.status, run.error.message) == ("call_limit", "the run made more than 100 checkpoints")
 

@@ -226,12 +226,12 @@ def case(mechanism: str, leave: str, look: str, clean: object) -> object:
         ),
     ],
 )
-def test_nothing_is_left(process_box: Sandbox, leave: str, look: str, clean: object) -> None:
+def test_nothing_is_left(box: Sandbox, leave: str, look: str, clean: object) -> None:
     limits = {"cpu_s": 0.1} if "while True" in leave else {"cpu_s": 10}
-    statuses = {process_box.run_sync(leave, limits=limits).status for _ in range(2)}
+    statuses = {box.run_sync(leave, limits=limits).status for _ in range(2)}
     assert statuses == {"cpu_limit"} if "while True" in leave else statuses == {"completed"}
     for _ in range(3):
-        run = process_box.run_sync(look)
+        run = box.run_sync(look)
         assert (run.status, run.result) == ("completed", clean), run.error
         assert "left" not in run.stdout
         assert run.files == {}
@@ -255,32 +255,32 @@ def test_nothing_is_left(process_box: Sandbox, leave: str, look: str, clean: obj
         pytest.param("import time\ntime.time_ns()", 6, marks=attack("state", "the time of day, repeated")),
     ],
 )
-def test_nothing_repeats(process_box: Sandbox, code: str, times: int) -> None:
+def test_nothing_repeats(box: Sandbox, code: str, times: int) -> None:
     """Also not in guests that are made ahead of their runs, from one snapshot, by one process."""
 
     async def main() -> list[Run]:
-        return await asyncio.gather(*(process_box.run(code) for _ in range(times)))
+        return await asyncio.gather(*(box.run(code) for _ in range(times)))
 
-    runs = [*asyncio.run(main()), *(process_box.run_sync(code) for _ in range(times))]
+    runs = [*asyncio.run(main()), *(box.run_sync(code) for _ in range(times))]
     assert {run.status for run in runs} == {"completed"}
     assert len({str(run.result) for run in runs}) == 2 * times
     assert uuid.getnode() not in [run.result for run in runs]
 
 
 @attack("state", "the monotonic clock, as the machine's age")
-def test_the_monotonic_clock_begins_with_the_run(process_box: Sandbox) -> None:
-    runs = [process_box.run_sync("import time\n[time.monotonic(), time.perf_counter()]") for _ in range(3)]
+def test_the_monotonic_clock_begins_with_the_run(box: Sandbox) -> None:
+    runs = [box.run_sync("import time\n[time.monotonic(), time.perf_counter()]") for _ in range(3)]
     for run in runs:
         assert isinstance(run.result, list)
         assert all(isinstance(value, float) and 0 <= value < 10 for value in run.result)
 
 
 @attack("state", "hashes, as a name of the host's process")
-def test_hashes_are_the_images_and_nobody_elses(process_box: Sandbox) -> None:
+def test_hashes_are_the_images_and_nobody_elses(box: Sandbox) -> None:
     code = "hash('who runs this?')"
     with Sandbox() as other:
-        assert len({box.run_sync(code).result for box in (process_box, other) for _ in range(3)}) == 1
-    assert process_box.run_sync(code).result != hash("who runs this?")
+        assert len({one.run_sync(code).result for one in (box, other) for _ in range(3)}) == 1
+    assert box.run_sync(code).result != hash("who runs this?")
 
 
 @attack("state", "what an earlier run had in memory")
@@ -305,15 +305,14 @@ def test_no_guest_finds_anothers_memory(box: Sandbox) -> None:
 
 
 @attack("state", "what an earlier run used up")
-def test_each_run_has_its_own_limits(process_box: Sandbox) -> None:
+def test_each_run_has_its_own_limits(box: Sandbox) -> None:
     for _ in range(2):
-        assert process_box.run_sync("x = bytes(60 << 20)", limits={"memory_mb": 128}).status == "completed"
-        assert process_box.run_sync("while True: pass", limits={"cpu_s": 0.1}).status == "cpu_limit"
+        assert box.run_sync("x = bytes(60 << 20)", limits={"memory_mb": 128}).status == "completed"
+        assert box.run_sync("while True: pass", limits={"cpu_s": 0.1}).status == "cpu_limit"
         assert (
-            process_box.run_sync("for _ in range(5): await tools.add(1, 2)", limits={"max_tool_calls": 5}).status
-            == "completed"
+            box.run_sync("for _ in range(5): await tools.add(1, 2)", limits={"max_tool_calls": 5}).status == "completed"
         )
-        run = process_box.run_sync("await tools.add(1, 2)", limits={"memory_mb": 64, "cpu_s": 1, "max_tool_calls": 1})
+        run = box.run_sync("await tools.add(1, 2)", limits={"memory_mb": 64, "cpu_s": 1, "max_tool_calls": 1})
         assert (run.status, run.result, run.usage.tool_calls) == ("completed", 3, 1)
         assert run.usage.memory_peak_bytes < 50 << 20
 
@@ -324,14 +323,14 @@ class TestCode:
     """
 
     @attack("state", "one source with other inputs")
-    def test_inputs_are_no_part_of_the_code(self, process_box: Sandbox) -> None:
+    def test_inputs_are_no_part_of_the_code(self, box: Sandbox) -> None:
         source = f"[n, secret]  # {uuid.uuid4()}"
-        runs = [process_box.run_sync(source, {"n": n, "secret": f"of {n}"}) for n in range(4)]
+        runs = [box.run_sync(source, {"n": n, "secret": f"of {n}"}) for n in range(4)]
         assert [run.result for run in runs] == [[n, f"of {n}"] for n in range(4)]
-        assert "of 3" not in str(process_box.run_sync(source, {"n": 0}).error)
+        assert "of 3" not in str(box.run_sync(source, {"n": 0}).error)
 
     @attack("state", "sources that look alike")
-    def test_every_character_counts(self, process_box: Sandbox) -> None:
+    def test_every_character_counts(self, box: Sandbox) -> None:
         mark = uuid.uuid4()
         sources = {
             f"'é'  # {mark}": "é",
@@ -341,17 +340,17 @@ class TestCode:
             f"'E'  # {mark}": "E",
         }
         for _ in range(3):
-            assert [process_box.run_sync(source).result for source in sources] == list(sources.values())
+            assert [box.run_sync(source).result for source in sources] == list(sources.values())
 
     @attack("state", "a source that is refused, after one that is not")
-    def test_a_verdict_is_of_one_source(self, process_box: Sandbox) -> None:
+    def test_a_verdict_is_of_one_source(self, box: Sandbox) -> None:
         mark = uuid.uuid4()
         for _ in range(3):
-            assert process_box.run_sync(f"import json  # {mark}\n1").status == "completed"
-            assert process_box.run_sync(f"import socket  # {mark}\n1").status == "refused"
+            assert box.run_sync(f"import json  # {mark}\n1").status == "completed"
+            assert box.run_sync(f"import socket  # {mark}\n1").status == "refused"
 
     @attack("state", "a constant of the kept code, written over")
-    def test_a_run_can_not_change_the_kept_code(self, process_box: Sandbox) -> None:
+    def test_a_run_can_not_change_the_kept_code(self, box: Sandbox) -> None:
         """It writes over a text in its own memory: a constant of the very code that was kept."""
         mark = uuid.uuid4().hex
         change = (
@@ -360,33 +359,33 @@ class TestCode:
         )
         source = f"{BREAK_OUT}{PEEK}given = '{mark}'\n{change}given"
         for _ in range(2):
-            poisoned = process_box.run_sync(source, {"poison": True})
+            poisoned = box.run_sync(source, {"poison": True})
             assert (poisoned.status, poisoned.result) == ("completed", f"{mark[:4]}POISONED{mark[12:]}"), poisoned.error
-            assert process_box.run_sync(source, {"poison": False}).result == mark
+            assert box.run_sync(source, {"poison": False}).result == mark
 
     @attack("state", "kept code that a later run of a session hands in")
-    def test_a_session_keeps_no_code_for_others(self, process_box: Sandbox) -> None:
+    def test_a_session_keeps_no_code_for_others(self, box: Sandbox) -> None:
         source = f"len(secret)  # {uuid.uuid4()}"
-        with process_box.session() as session:
+        with box.session() as session:
             session.run_sync(
                 BREAK_OUT
                 + "runner._keep = lambda code: [door.keep('AAAA') for _ in range(9)]\nrunner.prepare(\"1\") and 1"
             )
             session.run_sync(source, {"secret": "mine"})
-        assert process_box.run_sync(source, {"secret": "theirs"}).result == 6
+        assert box.run_sync(source, {"secret": "theirs"}).result == 6
 
     @attack("state", "kept code that is rubbish")
-    def test_only_what_was_compiled_first_is_kept(self, process_box: Sandbox) -> None:
+    def test_only_what_was_compiled_first_is_kept(self, box: Sandbox) -> None:
         mark = uuid.uuid4().hex
         source = f"{BREAK_OUT}for text in ('AAAA', '!', '', 'A' * 10**6): door.keep(text)\n'{mark}'"
-        assert [process_box.run_sync(source).result for _ in range(3)] == [mark] * 3
+        assert [box.run_sync(source).result for _ in range(3)] == [mark] * 3
 
     @attack("state", "one source as a program and as a function")
-    def test_how_a_source_is_entered_is_no_part_of_its_code(self, process_box: Sandbox) -> None:
+    def test_how_a_source_is_entered_is_no_part_of_its_code(self, box: Sandbox) -> None:
         source = f"def f(n: int = 1) -> int:\n    return n + 1\nf(10)  # {uuid.uuid4()}"
         for _ in range(2):
-            assert process_box.run_sync(source).result == 11
-            assert process_box.run_sync(source, {"n": 5}, entry="f").result == 6
+            assert box.run_sync(source).result == 11
+            assert box.run_sync(source, {"n": 5}, entry="f").result == 6
 
 
 class TestSessions:
@@ -435,14 +434,14 @@ class TestSessions:
         assert (second.stdout, second.result, second.calls) == ("", None, [])
 
     @attack("state", "files of one run, in another's hands")
-    def test_files_are_of_one_run(self, process_box: Sandbox) -> None:
+    def test_files_are_of_one_run(self, box: Sandbox) -> None:
         async def main() -> list[Run]:
             code = (
                 "import time, os\nopen('mine', 'w').write(name)\ntime.sleep(0.02)\n[sorted(os.listdir('.')), "
                 "open('given').read()]"
             )
             return await asyncio.gather(
-                *(process_box.run(code, {"name": f"{n}"}, files={"given": f"{n}".encode()}) for n in range(8))
+                *(box.run(code, {"name": f"{n}"}, files={"given": f"{n}".encode()}) for n in range(8))
             )
 
         for n, run in enumerate(asyncio.run(main())):
