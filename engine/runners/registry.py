@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
-from functools import partial
-from importlib.metadata import entry_points
+from functools import lru_cache, partial
+from importlib.metadata import EntryPoint, entry_points
 
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.runners.base.runner import Availability, Runner
@@ -37,6 +38,12 @@ def _cli(surroundings: Surroundings) -> Runner:
     return CliRunner(surroundings)
 
 
+@lru_cache(maxsize=8)
+def _brought(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What the packages on this path bring. To find it, a file of every package that is installed is read."""
+    return tuple(entry_points(group=GROUP))
+
+
 class Registry:
     """Runners by name, each made when it is first needed."""
 
@@ -47,7 +54,7 @@ class Registry:
         for name, runner in self._made.items():
             _check(name, runner)
         self._factories: dict[str, Factory] = {"claude-code": _claude, "open-code": _opencode, "cli": _cli}
-        for entry in entry_points(group=GROUP):
+        for entry in _brought(tuple(sys.path)):
             if entry.name in self._factories:
                 log.warning("the runner %s of %s is passed over: the name is taken", entry.name, entry.value)
             else:
