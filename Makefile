@@ -31,7 +31,7 @@ demo: image  ## a composed example in the sandbox: result, usage, and a refused 
 	@$(BIN)/python -m examples.demo
 
 test: image  ## the everyday suite, in four processes
-	$(PYTEST) $(SPREAD) -m "not long and not real and not more"
+	$(PYTEST) $(SPREAD) --in-memory -m "not long and not real and not more"
 
 test-more: image  ## repeats in a dearer way: the older protocol, crash points, the guides; guests compared after each run, guests made anew
 	$(PYTEST) $(SPREAD) -m "more and not long and not real"

@@ -21,6 +21,18 @@ from tests.support.skips import pytest_make_collect_report, pytest_runtest_maker
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 
 
+MEMORY = Path("/dev/shm")
+
+
+def has_room(folder: Path) -> bool:
+    """Whether tests can have their folders there: a gigabyte, and programs in it can be executed."""
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize >= 1 << 30 and not room.f_flag & os.ST_NOEXEC
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Programs that tests start obey SIGINT and SIGHUP. `make test &` and `nohup` have them ignored, which children
     inherit: each that is interrupted would be waited for until the next, stronger signal.
@@ -28,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
+    if config.getoption("--in-memory") and has_room(MEMORY):
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
     Sandbox._compare = config.getoption("--compare-memory")
     Sandbox._remade = "the tests ask for it" if config.getoption("--remake-guests") else ""
 
@@ -108,6 +122,7 @@ TOOLS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--compare-memory", action="store_true", help="compare all of a guest's memory after each run")
     parser.addoption("--remake-guests", action="store_true", help="make guests anew instead of resetting them")
+    parser.addoption("--in-memory", action="store_true", help="have the tests' folders in memory, where there is room")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
