@@ -214,7 +214,7 @@ class TestFailures:
             api.call("fails", what="compressed")
 
     async def test_an_answer_that_does_not_come(self, address: str) -> None:
-        options = SourceOptions(tools={"fails": ToolOptions(timeout_s=0.2)})  # of the call alone: not of what precedes it
+        options = SourceOptions(tools={"fails": ToolOptions(timeout_s=0.2)})  # of the call alone, not of the listing
         source = openapi_source("api", DOCUMENT, base_url=address, options=options)
         with pytest.raises(CallError, match=r"^api\.fails timed out after 0\.2 s$"):
             await source.call("api.fails", {"what": "slow"}, NOBODY)
