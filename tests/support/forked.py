@@ -7,10 +7,14 @@ Python itself starts (its path, its `PYTHON…` variables): those start `tests.s
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -168,22 +172,47 @@ def _become(request: dict[str, Any]) -> None:
     sys.stderr = os.fdopen(2, "w", encoding=encoding, buffering=1, closefd=False)
 
 
-def main() -> None:
-    import gc
-    import importlib
-    import pkgutil
-
+def warm() -> None:
+    """Have everything that a command may load: modules, and the ranks of tokens, which take longer than most commands.
+    Whoever is forked shares it.
+    """
     from go_ent import engine
+    from go_ent.engine.tokens import encoding
 
     for module in pkgutil.walk_packages(engine.__path__, f"{engine.__name__}."):
         importlib.import_module(module.name)
+    encoding()
+    gc.freeze()  # no collection of a child's looks at what is shared
+
+
+_codes: list[int] = []  # with which this process ends
+
+
+def _end() -> None:
+    """The last thing that a process does at its exit, so it is registered first. Python would free all that is shared,
+    which copies it: that takes longer than most commands.
+    """
+    if _codes:
+        with contextlib.suppress(OSError):  # Python has its own way to say so
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_codes[0])
+
+
+def main() -> None:
+    atexit.register(_end)
+    warm()
     from go_ent.engine.cli import main as go_ent
     from go_ent.engine.storage import crash_points
 
-    gc.freeze()  # no collection of a child's looks at what is shared
     _become(_until_forked(socket.socket(fileno=int(sys.argv[1]))))
     crash_points.arm(os.environ.get("GO_ENT_CRASH"))  # which is read when it is imported
-    go_ent()
+    try:
+        go_ent()
+    except SystemExit as ended:
+        if isinstance(ended.code, int):
+            _codes.append(ended.code)
+        raise
 
 
 if __name__ == "__main__":

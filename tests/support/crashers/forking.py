@@ -20,6 +20,7 @@ from typing import Any, Self
 import psutil
 
 from tests.support import ROOT
+from tests.support.forked import warm
 
 PATIENCE_S = 60.0
 
@@ -117,6 +118,7 @@ class Forker:
 def main() -> None:
     from tests.support.crashers import work  # noqa: F401
 
+    warm()
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if "wait" in request:
