@@ -5,3 +5,4 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+SMALL_SERVER = ROOT / "tests" / "support" / "servers" / "small_server.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,24 +12,12 @@ import pytest
 from go_ent.composer import Composer, StoreError
 from go_ent.composer.project.trust import is_trusted, set_trust, trusted_projects
 from tests.composer.conftest import DOUBLE, Open
-
-SERVER = """
-import sys, pathlib
-pathlib.Path("started").touch()
-from fastmcp import FastMCP
-server = FastMCP("x")
-
-@server.tool
-def one() -> int:
-    return 1
-
-server.run(show_banner=False)
-"""
+from tests.support import SMALL_SERVER
 
 
 @pytest.fixture
 def hostile(project: Path) -> Path:
-    (project / "server.py").write_text(SERVER)
+    shutil.copy(SMALL_SERVER, project / "server.py")
     config = f'[grants]\nallow = ["evil.*"]\n[servers.evil]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
     (project / ".go-ent" / "config.toml").write_text(config)
     return project
@@ -38,14 +27,14 @@ async def test_its_servers_wait_and_its_tools_run(hostile: Path, open_composer: 
     async with open_composer() as composer:
         await composer.compose(DOUBLE)
         assert await composer.call("double", n=3) == 6
-        run = await composer.code.execute("await tools.evil.one()")
+        run = await composer.code.execute("await tools.evil.size(text='a')")
         assert run.status == "error"
         assert run.error is not None
         assert (
             "nobody has trusted this folder; look at its .go-ent/config.toml, then run go-ent trust there"
             in run.error.message
         )
-        assert await composer.catalogue.search("one", composer.grants) == []
+        assert await composer.catalogue.search("size", composer.grants) == []
         assert any("go-ent trust" in problem for problem in composer.catalogue.problems.values())
     assert not (hostile / "started").exists()
 
@@ -54,7 +43,7 @@ async def test_once_trusted_they_start(hostile: Path, open_composer: Open) -> No
     set_trust(hostile, True)
 
     async with open_composer() as composer:
-        assert (await composer.code.execute("await tools.evil.one()")).result == 1
+        assert (await composer.code.execute("await tools.evil.size(text='a')")).result == "1"
     assert (hostile / "started").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from go_ent.engine.executions.store import ExecutionStore
+from tests.support import SMALL_SERVER
 from tests.support.forked import Forked
 from tests.support.shell import go_ent
 
@@ -267,15 +269,7 @@ class TestCommands:
 
     def test_code_over_the_projects_tools(self, shell: Shell) -> None:
         """`exec` in a project: its tools, its grants, its journal, approval."""
-        server = (
-            "from fastmcp import FastMCP\nmcp = FastMCP('x')\n"
-            "@mcp.tool(annotations={'readOnlyHint': True})\ndef size(text: str) -> int:\n    'The size.'\n    "
-            "return len(text)\n"
-            "@mcp.tool(annotations={'destructiveHint': True})\ndef drop(name: str) -> str:\n    'Drop.'\n    "
-            "return 'dropped ' + name\n"
-            "mcp.run(show_banner=False)\n"
-        )
-        (shell.folder / "server.py").write_text(server)
+        shutil.copy(SMALL_SERVER, shell.folder / "server.py")
         config = f'[grants]\nallow = ["mine.*"]\n[servers.mine]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(config)
         shell("trust", "--yes")
@@ -284,11 +278,11 @@ class TestCommands:
         inside = Shell(below)
         inside.environment = shell.environment
         assert inside("exec", "-c", "await tools.mine.size(text='abc')").stdout == "3\n"
-        done = shell("exec", "-c", "await tools.mine.drop(name='t')")
+        done = shell("exec", "-c", "await tools.mine.drop(text='t')")
         assert done.returncode == 10
-        assert 'waits for approval: mine.drop with {"name":"t"}: this tool says that it is destructive' in done.stderr
+        assert 'waits for approval: mine.drop with {"text":"t"}: this tool says that it is destructive' in done.stderr
         assert "--yes" in done.stderr
-        assert shell("exec", "-c", "await tools.mine.drop(name='t')", "--yes").stdout == "dropped t\n"
+        assert shell("exec", "-c", "await tools.mine.drop(text='t')", "--yes").stdout == "dropped t\n"
 
     def test_ready_made_tools_by_name(self, shell: Shell) -> None:
         done = shell("tool", "add", "rank_groups")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from go_ent.engine.engine import Engine
 from go_ent.engine.setup.doctor import Check, examine, machine, recorded, settings, shut_in
 from go_ent.sandbox import Wall
 from tests.engine.cli.test_run import Shell, shell
+from tests.support import SMALL_SERVER
 
 __all__ = ["shell"]
 
@@ -153,15 +155,13 @@ class TestTheProject:
             assert str(path) in of_record(shell)["locks"].said
 
     def test_servers_are_asked_only_in_depth(self, shell: Shell) -> None:
-        size = "@mcp.tool\ndef size(text: str) -> int:\n    return 1\n"
-        server = f"from fastmcp import FastMCP\nmcp = FastMCP('x')\n{size}mcp.run(show_banner=False)\n"
-        (shell.folder / "server.py").write_text(server)
+        shutil.copy(SMALL_SERVER, shell.folder / "server.py")
         good = f'[servers.mine]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(f'{good}[servers.gone]\ncommand = "no-such-program"\n')
         shell.text("trust", "--yes")
         assert checks(shell)["servers"]["said"] == "mine, gone: not asked; doctor --deep does"
         found = checks(shell, "--deep")
-        assert found["server mine"]["said"] == "answers, 1 tools"
+        assert found["server mine"]["said"] == "answers, 2 tools"
         assert found["server gone"]["ok"] is False
         assert "[servers.gone]" in found["server gone"]["fix"]
 
