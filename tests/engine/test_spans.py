@@ -102,6 +102,9 @@ def test_spans_nest_and_tell_no_arguments_results_or_messages(tmp_path: Path) ->
 
 
 def test_without_an_sdk_nothing_of_it_is_imported() -> None:
-    code = "import sys\nfrom go_ent import sandbox\nwith sandbox.Sandbox() as box: box.run_sync('1')\nprint('opentelemetry' in sys.modules)"
+    code = (
+        "import sys\nfrom go_ent.sandbox import Sandbox\nwith Sandbox() as box: box.run_sync('1')\n"
+        "print('opentelemetry' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "False\n", done.stderr
