@@ -90,7 +90,7 @@ def talk(
     """What *work* comes to, with a client."""
 
     async def main() -> Any:
-        async with Client(StreamableHttpTransport(served.url, auth=token), mode=mode) as client:
+        async with Client(StreamableHttpTransport(served.url, auth=token, verify=False), mode=mode) as client:  # http
             return await work(client)
 
     return asyncio.run(main())
