@@ -458,7 +458,7 @@ async def t{depth}(n: int) -> int:
                 end(run_id, reason)
 
             monkeypatch.setattr(composer.box, "end", spy)
-            run = await composer.run("four", limits={"cpu_s": 1.0})
+            run = await composer.run("four", limits={"cpu_s": 0.4})
             assert run.status in ("error", "cpu_limit")
             assert "cpu_limit" in ended
 

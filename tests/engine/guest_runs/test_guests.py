@@ -856,10 +856,11 @@ async def slow() -> str:
     return "done"
 """
 
-    def test_end_a_composed_tool_and_with_more_it_goes_on(self, project: Path, box: Sandbox) -> None:
+    @pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.more)])
+    def test_end_a_composed_tool_and_with_more_it_goes_on(self, project: Path, box: Sandbox, times: int) -> None:
         world = World()
         Store(project / ".go-ent" / "composed-tools", "project").save(toolfile.read(tool("slow", self.SLOW)))
-        for _ in range(4):  # the tool and what calls it run out of time at once: whichever is told of it first
+        for _ in range(times):  # the tool and what calls it run out of time at once: whichever is told of it first
             world.done.clear()
             run = begin(project, box, world, code="await tools.slow()", limits={"timeout_s": 0.4})
             assert run.status == "timeout"

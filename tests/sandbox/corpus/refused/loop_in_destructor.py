@@ -1,5 +1,5 @@
 # expect: cpu_limit
-# limits: {"cpu_s": 0.4}
+# limits: {"cpu_s": 0.15}
 class Sticky:
     def __del__(self):
         while True:

@@ -1,5 +1,5 @@
 # expect: cpu_limit
-# limits: {"cpu_s": 0.4}
+# limits: {"cpu_s": 0.15}
 from itertools import count
 
 sum(count(1))

@@ -1,5 +1,5 @@
 # expect: cpu_limit
-# limits: {"cpu_s": 0.4}
+# limits: {"cpu_s": 0.15}
 class Endless(dict):
     def items(self):
         while True:

@@ -1,5 +1,5 @@
 # expect: cpu_limit
-# limits: {"cpu_s": 0.8, "memory_mb": 64}
+# limits: {"cpu_s": 0.4, "memory_mb": 64}
 hoard = []
 while True:
     try:

@@ -1,4 +1,4 @@
 # expect: cpu_limit
-# limits: {"cpu_s": 0.5}
+# limits: {"cpu_s": 0.15}
 while True:
     print("all work and no play " * 50)

@@ -1,3 +1,3 @@
 # expect: cpu_limit
-# limits: {"cpu_s": 0.6}
+# limits: {"cpu_s": 0.15}
 print(10**10**10)
