@@ -12,6 +12,7 @@ from benchmarks import check, index, svg
 from benchmarks.check import BENCHES, Kept, best_of, compare, middle_of, rows_of, summary, table
 from benchmarks.measure import Better, Row, clocked
 from benchmarks.report import DOCS, Report
+from tests.support.rows import each
 
 
 def word(before: float, now: float, better: Better = "lower") -> str:
@@ -19,7 +20,7 @@ def word(before: float, now: float, better: Better = "lower") -> str:
     return verdict.word
 
 
-@pytest.mark.parametrize(
+@each(
     ("now", "better", "said"),
     [
         (1.26, "lower", "WORSE"),

@@ -29,6 +29,7 @@ from go_ent.engine.workflows.workflow import parse_workflow
 from tests.support import ROOT
 from tests.support.code import parsed
 from tests.support.pages import BLOCKS, COMMANDS, FENCE, KINDS, PAGES, READ, SNIPPETS, Block
+from tests.support.rows import each
 
 DECISIONS = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
@@ -196,7 +197,7 @@ def test_the_site_has_every_page() -> None:
     assert named == there | {"index.md"}
 
 
-@pytest.mark.parametrize("page", ["architecture.md", *(f"decisions/{name}" for name in DECISIONS)])
+@each("page", ["architecture.md", *(f"decisions/{name}" for name in DECISIONS)])
 def test_files_that_developers_are_sent_to_are_there(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     for name in re.findall(r"`([\w.]+(?:/[\w.]+)+)/?`", FENCE.sub("", text)):

@@ -6,8 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from tests.support import ROOT
 from tests.support.code import parsed
+from tests.support.rows import each
 
 # The private names of other modules that a file reaches: of go_ent, and of libraries.
 REACHED = {
@@ -96,3 +99,18 @@ def test_each_way_to_reach_one_is_seen() -> None:
     assert not reached(
         ast.parse("class A:\n    def __init__(self): self._x = os._exit\n    def f(self, b): return b._x")
     )
+
+
+def test_rows_of_one_test_are_all_run_and_the_one_that_fails_is_named() -> None:
+    seen = []
+
+    @each(("number", "word"), [(1, "one"), (2, "two"), (3, "three")])
+    def test_of_rows(number: int, word: str) -> None:
+        seen.append(word)
+        assert number != 2
+
+    with pytest.raises(AssertionError) as caught:
+        test_of_rows()
+    assert (seen, caught.value.__notes__) == (["one", "two"], ["with (2, 'two')"])
+    with pytest.raises(AssertionError):
+        each("nothing", [])(print)()

@@ -7,11 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.target import Target, targets
+from tests.support.rows import each
 
 NAMES = sorted(targets())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_takes_one_of_its_seeds_and_crashes_on_none(name: str) -> None:
     target = targets()[name]
     taken = [target(seed) for seed in target.seeds]

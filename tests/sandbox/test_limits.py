@@ -9,6 +9,7 @@ import pytest
 
 from go_ent.sandbox import LimitError, Limits, Run, Sandbox
 from go_ent.sandbox.host.limits import MIN_MEMORY_MB
+from tests.support.rows import each
 
 SPINS = {
     "loop": "while True: pass",
@@ -153,7 +154,7 @@ class TestSize:
 
 
 class TestSettings:
-    @pytest.mark.parametrize(
+    @each(
         ("values", "message"),
         [
             ({"memory_mb": 10}, "memory_mb=10: the image itself needs more; at least"),

@@ -7,6 +7,7 @@ from wasmtime import wat2wasm
 
 from go_ent.sandbox.images import ensure_image
 from go_ent.sandbox.images.proof import core_modules, globals_of, problem_of, read_module
+from tests.support.rows import each
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ class TestBrokenFacts:
         code = "i32.const 0 i32.const 1 i32.store i32.const 1 memory.grow drop"
         assert problem_of(made_of(f"(func {code}) (func $b (local i64 f32)) (func call $b)")) == ""
 
-    @pytest.mark.parametrize(
+    @each(
         "module",
         [
             "(table 1 funcref) (func i32.const 0 ref.null func table.set)",

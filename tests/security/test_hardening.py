@@ -43,6 +43,7 @@ from go_ent.sandbox.host.flight import Flight
 from tests.security.corpus import attack
 from tests.security.taken_over import ATTACKS
 from tests.support import ROOT
+from tests.support.rows import each
 
 
 def landlock_version() -> int:
@@ -475,7 +476,7 @@ class TestWhatAWorkerTells:
         walls = (Wall(LANDLOCK, True, "version 7"), Wall(SECCOMP, False, "Function not implemented"))
         assert read(tell(walls)) == walls
 
-    @pytest.mark.parametrize(
+    @each(
         "told",
         [
             b"",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from go_ent.composer.catalogue.learned import MANY_KEYS, MAX_DEPTH, MAX_KEYS, learn
 from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.catalogue.stubs import stub
+from tests.support.rows import each
 
 keys = st.sampled_from(["id", "name", "items", "$ref", "type", "properties"]) | st.text(max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -54,7 +54,7 @@ def test_it_does_not_change_what_it_sees_and_makes_a_stub(seen: list[Any]) -> No
     assert "async def get(self) -> " in stub(ToolSpec("a.get", "", {}, schema, learned=True))
 
 
-@pytest.mark.parametrize(
+@each(
     ("seen", "schema"),
     [
         ([], {}),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from go_ent.composer.catalogue.search import Index
 from go_ent.composer.catalogue.spec import ToolSpec
+from tests.support.rows import each
 
 
 def tool(name: str, description: str = "", **parameters: str) -> ToolSpec:
@@ -41,7 +42,7 @@ def names(words: str, limit: int = 10) -> list[str]:
     return [spec.name for spec in INDEX.search(words, limit)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "first"),
     [
         ("search issues", "github.search_issues"),

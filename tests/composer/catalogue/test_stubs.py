@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from go_ent.composer.catalogue.spec import ANYTHING, Hints, ToolSpec
 from go_ent.composer.catalogue.stub_names import clean
 from go_ent.composer.catalogue.stubs import MAX_BYTES, parameters, signature, stub, stubs
+from tests.support.rows import each
 
 HOSTILE = [
     '"""\nimport os\nos.system("x")\n"""',
@@ -482,7 +483,7 @@ class TestParameters:
         assert parameters(spec) == ["b", "d", "e", "a", "c"]
         assert head(spec) == "search_issues(self, b: Any, d: Any, e: Any, a: Any = ..., c: Any = ...) -> Any:"
 
-    @pytest.mark.parametrize(
+    @each(
         ("schema", "shown"),
         [
             ({"type": "string", "default": "x"}, 'str = "x"'),
@@ -529,7 +530,7 @@ class TestParameters:
 
 
 class TestTypes:
-    @pytest.mark.parametrize(
+    @each(
         ("schema", "shown"),
         [
             (True, "Any"),
@@ -622,7 +623,7 @@ class TestHostile:
         check_only_declares(text)
         assert stubs(batch) == text
 
-    @pytest.mark.parametrize("text", HOSTILE)
+    @each("text", HOSTILE)
     def test_no_text_leaves_its_line(self, text: str) -> None:
         enum = {"enum": [text], "description": text, "default": text, "title": text}
         spec = tool(takes(**{text: enum, "a": enum}), takes(**{text: enum}), f"a.{text}", description=text)

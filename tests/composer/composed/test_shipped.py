@@ -13,6 +13,7 @@ from go_ent.composer import Composer, Saved
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.shipped import shipped_tools
 from go_ent.sandbox import Run
+from tests.support.rows import each
 
 SHIPPED = shipped_tools()
 ITEMS = [{"id": number, "name": f"item {number}"} for number in range(25)]
@@ -169,7 +170,7 @@ def test_each_is_described_with_all_its_parameters(project: Project, name: str) 
     assert undescribed == []
 
 
-@pytest.mark.parametrize(("name", "path"), SHIPPED.items())
+@each(("name", "path"), SHIPPED.items())
 def test_each_file_is_as_the_store_wants_it(name: str, path: Path) -> None:
     file = toolfile.read(path.read_bytes(), name)
     assert file.metadata.version is None  # the store gives it

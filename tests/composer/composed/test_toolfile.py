@@ -12,6 +12,7 @@ from go_ent.composer import BadName, ComposeRefused
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.toolfile import Example, RecordedCall, check_name
 from tests.composer.conftest import DOUBLE
+from tests.support.rows import each
 
 
 def refusal(source: str | bytes) -> str:
@@ -36,7 +37,7 @@ class TestMetadata:
             Example(inputs={"n": None}, error="no", calls=[RecordedCall(tool="a.b")]),
         ]
 
-    @pytest.mark.parametrize(
+    @each(
         ("source", "said"),
         [
             ("x = 1", "it has no metadata"),
@@ -79,7 +80,7 @@ class TestNames:
     def test_good(self, name: str) -> None:
         assert check_name(name) == name
 
-    @pytest.mark.parametrize(
+    @each(
         "name",
         [
             "",

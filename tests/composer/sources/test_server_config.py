@@ -21,6 +21,7 @@ from go_ent.composer.sources.server_config import (
     servers_from_mcp_json,
     servers_from_table,
 )
+from tests.support.rows import each
 
 
 def written(folder: Path, document: Any) -> Path:
@@ -52,7 +53,7 @@ class TestTables:
         assert (servers["my_server"].timeout_s, servers["my_server"].start_timeout_s) == (60, 20)
         assert servers["remote"].token == "${env:TOKEN}"
 
-    @pytest.mark.parametrize(
+    @each(
         ("table", "message"),
         [
             ({}, "c.toml:7: servers.x: give either command (a program to start) or url (a server to connect to)"),
@@ -227,7 +228,7 @@ def test_rates(text: str, rate: tuple[int, float]) -> None:
     assert parse_rate(text) == rate
 
 
-@pytest.mark.parametrize("text", ["", "0/s", "-1/s", "1.5/s", "10/d", "10", "10/s ", "99999999/s"])
+@each("text", ["", "0/s", "-1/s", "1.5/s", "10/d", "10", "10/s ", "99999999/s"])
 def test_what_is_no_rate(text: str) -> None:
     with pytest.raises(ValueError, match="is not a rate"):
         parse_rate(text)

@@ -12,6 +12,7 @@ from go_ent.engine.budget import Prices
 from go_ent.engine.core.config import PriceConfig
 from go_ent.engine.core.models import Tokens
 from tests.support import ROOT
+from tests.support.rows import each
 
 MILLION = Tokens(input=1_000_000, output=1_000_000)
 
@@ -82,7 +83,7 @@ def test_an_exact_id_comes_before_its_base() -> None:
     assert prices.cost("mine-2025-02-02", MILLION) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     "model",
     [
         "nobodys-model",

@@ -14,6 +14,7 @@ import pytest
 from go_ent.engine.settings.schema import schema
 from go_ent.engine.settings.show import masked_arguments
 from tests.support import ROOT
+from tests.support.rows import each
 from tests.support.shell import Done, go_ent
 
 BROKEN = """
@@ -117,7 +118,7 @@ class TestShow:
         assert b"s3cret" not in said
         assert b"me@" not in said
 
-    @pytest.mark.parametrize(
+    @each(
         ("arguments", "shown"),
         [
             (["-H", "Authorization: Bearer s3cret"], ["-H", "(hidden)"]),

@@ -24,6 +24,7 @@ from go_ent.engine.context.shorten import summarize_context
 from go_ent.engine.prompts.cutting import Fitting, Material
 from go_ent.engine.tokens import estimate
 from tests.support import ROOT
+from tests.support.rows import each
 
 chance = random.Random(7)
 ORDINARY = {
@@ -147,7 +148,7 @@ def test_without_the_ranks_texts_are_cut_all_the_same() -> None:
     assert len(cut.text) < 2000
 
 
-@pytest.mark.parametrize("kind", ORDINARY)
+@each("kind", ORDINARY)
 def test_the_estimate_is_never_below_the_count(kind: str) -> None:
     text = ORDINARY[kind]
     assert tokens.count(text) <= estimate(text) <= 4 * len(text.encode())
@@ -231,7 +232,7 @@ def test_threads_report_to_one_counter() -> None:
     assert counter.ratio("m") == pytest.approx(1.1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "window"),
     [
         ("claude-opus-4-5", ModelWindow(200_000, "genai-prices")),

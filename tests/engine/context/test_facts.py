@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from go_ent.engine.context.facts import LONGEST_LINE, MOST, Fact, Facts, extract, missing, words
+from tests.support.rows import each
 
 
 def texts(facts: tuple[Fact, ...]) -> list[str]:
     return [fact.text for fact in facts]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "paths"),
     [
         ("It is in src/app/main.py, I think.", ["src/app/main.py"]),
@@ -30,7 +31,7 @@ def test_paths(text: str, paths: list[str]) -> None:
     assert texts(extract(text).paths) == paths
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "identifiers"),
     [
         ("CartStore calls parse_line and userName", ["CartStore", "parse_line", "userName"]),
@@ -49,7 +50,7 @@ def test_identifiers(text: str, identifiers: list[str]) -> None:
     assert texts(extract(text).identifiers) == identifiers
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "numbers"),
     [
         ("it took 412 ms, not 3.5 s", ["412 ms", "3.5 s"]),
@@ -100,7 +101,7 @@ def test_the_last_line_of_a_traceback_is_an_error_whatever_it_is_called() -> Non
     assert extract(text).errors == (Fact("mypkg.Gone: it went", 4),)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "text", "there"),
     [
         ("api/user", "see api/user.", True),

@@ -30,6 +30,7 @@ from go_ent.engine.executions.totals import calls_from, records_from
 from go_ent.engine.storage.marks import Mark
 from tests.engine.executions.test_executions import fresh
 from tests.support import ROOT
+from tests.support.rows import each
 
 
 def made(store: ExecutionStore, **changes: Any) -> str:
@@ -103,7 +104,7 @@ class TestLooking:
         index.put(ran_by("e" * 64, status="interrupted", unresumable="its session is gone"))
         assert index.needs_image() == {"a" * 64, "d" * 64}
 
-    @pytest.mark.parametrize(
+    @each(
         ("filters", "how"),
         [
             ({}, "SCAN executions"),  # from its end, and no further than fifty rows

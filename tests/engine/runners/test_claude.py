@@ -25,6 +25,7 @@ from go_ent.engine.runners.claude.runner import ClaudeRunner, way
 from go_ent.engine.runners.claude.stream import MAX_OUTPUT, ClaudeTranscript, api_failure, relative
 from go_ent.engine.runners.claude.verdict import verdict
 from tests.support import ROOT
+from tests.support.rows import each
 
 HERE = ROOT / "tests" / "support"
 RECORDINGS = HERE / "recordings" / "claude"
@@ -279,7 +280,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "fields"), WAYS)
+@each(("expected", "fields"), WAYS)
 def test_the_way_is_chosen_by_what_the_task_needs(expected: str, fields: dict[str, Any]) -> None:
     assert way(ask(**fields)) == expected
     assert way(ask(**fields), own_flags=True) == "headless"
@@ -663,7 +664,7 @@ def test_a_server_is_dead_by_its_status_until_it_was_used() -> None:
     assert said.dead_server is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "word", "text", "failure"),
     [
         (403, "", "", "auth"),

@@ -21,6 +21,7 @@ from go_ent.engine.core.models import RunRequest, RunResult, Tokens
 from go_ent.engine.processes.environment import child_environment, scrub, secrets_of
 from go_ent.engine.runners.base.runner import Progress
 from go_ent.engine.runners.cli.commands import MAX_ARGUMENT, MAX_TEXT, fill, pick, run_command
+from tests.support.rows import each
 
 HOST = {"PATH": os.environ["PATH"], "HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "do-not-pass-on"}
 ECHO = "import sys; print(sys.argv[1:])"
@@ -104,7 +105,7 @@ class TestTemplate:
         assert result.model == "own"
         assert result.adjustments == (f"{sys.executable} takes no model: asked was not used",)
 
-    @pytest.mark.parametrize(
+    @each(
         ("argv", "fields", "message"),
         [
             (("llm", "{model}"), {}, "llm needs a model, and none is known: set model for the command, or in the task"),

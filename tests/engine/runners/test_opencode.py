@@ -26,6 +26,7 @@ from go_ent.engine.runners.opencode.events import OpencodeTranscript, last_json,
 from go_ent.engine.runners.opencode.request import CONTENT, OFFLINE, model_for, version_of, way_for
 from go_ent.engine.runners.opencode.runner import OpenCodeRunner
 from tests.support import ROOT
+from tests.support.rows import each
 
 HERE = ROOT / "tests" / "support"
 RECORDINGS = HERE / "recordings" / "opencode"
@@ -228,7 +229,7 @@ class TestEvents:
         said, _ = replay("serve_bad_model")
         assert verdict(said, ended(), ask(), "")[2] == "opencode failed: Model not found: fake/nope."
 
-    @pytest.mark.parametrize(
+    @each(
         ("error", "kind"),
         [
             ({"name": "APIError", "data": {"message": "no", "statusCode": 403}}, "auth"),
@@ -391,7 +392,7 @@ class TestJson:
 
 
 class TestWay:
-    @pytest.mark.parametrize(
+    @each(
         ("version", "access", "tools", "own_flags", "way"),
         [
             ("0.0.55", "edit", False, False, "old"),

@@ -30,6 +30,7 @@ from go_ent.engine.server.calls.callers import REMOTE
 from go_ent.engine.server.http.serve import parse_address
 from go_ent.engine.server.http.tokens import read_tokens
 from tests.engine.server.test_changes import connected
+from tests.support.rows import each
 from tests.support.serving import ERAS, MODES, Mode, Served, ask, say, serving, talk
 from tests.support.shell import go_ent
 
@@ -170,7 +171,7 @@ class TestServing:
         with urllib.request.urlopen(served.url.replace("/mcp", "/healthz")) as answer:
             assert json.load(answer).keys() == {"ok", "version"}
 
-    @pytest.mark.parametrize(
+    @each(
         ("text", "host", "port", "loopback"),
         [
             ("127.0.0.1:8000", "127.0.0.1", 8000, True),

@@ -33,6 +33,7 @@ from go_ent.engine.core.config import SECTIONS, EngineConfig, read_engine_config
 from go_ent.engine.settings.schema import is_model, named, schema, whole
 from go_ent.engine.settings.template import first_config
 from tests.support import ROOT
+from tests.support.rows import each
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -365,7 +366,7 @@ class TestEnvironment:
         assert dict(layers.variables) == {path: name}
         assert layers.where(path) == name
 
-    @pytest.mark.parametrize(
+    @each(
         ("text", "value"),
         [
             ("5", 5),

@@ -15,6 +15,7 @@ from go_ent.engine.core.step import Step
 from go_ent.engine.strategies import Plan, PlanTask, parallel, parse_plan
 from go_ent.engine.strategies.graph import Graph, GraphNode, build, topological
 from go_ent.engine.strategies.hazards import path_parts
+from tests.support.rows import each
 
 
 def plan(*tasks: dict[str, Any]) -> Plan:
@@ -306,7 +307,7 @@ class TestStopping:
 
 
 class TestHazards:
-    @pytest.mark.parametrize(
+    @each(
         ("one", "other", "apart"),
         [
             ({"writes": ["a.py"]}, {"reads": ["a.py"]}, True),

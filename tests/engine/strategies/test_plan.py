@@ -18,6 +18,7 @@ from go_ent.engine.strategies import Plan, PlanTask, parse_plan, read_plan
 from go_ent.engine.strategies.plan import MAX_BYTES
 from go_ent.engine.strategies.references import filled, references
 from tests.support import ROOT
+from tests.support.rows import each
 
 GUIDE = ROOT / "docs" / "guides" / "plans.md"
 EXAMPLE = """
@@ -198,7 +199,7 @@ def text(template: str) -> str:
 
 
 class TestReferences:
-    @pytest.mark.parametrize(
+    @each(
         ("template", "expected"),
         [
             ("${text.output}", "plain text"),

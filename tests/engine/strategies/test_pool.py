@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from go_ent.engine.strategies import Callbacks, run_with_concurrency
+from tests.support.rows import each
 
 
 async def double(task: int) -> int:
@@ -49,7 +50,7 @@ def nobody_else_runs() -> bool:
     return asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.parametrize("concurrency", [0, -1, float("nan"), 1.0, 1.5, True, "2", None])
+@each("concurrency", [0, -1, float("nan"), 1.0, 1.5, True, "2", None])
 def test_a_concurrency_below_1_or_no_whole_number_is_refused_before_anything_runs(concurrency: Any) -> None:
     pulled = []
 

@@ -26,6 +26,7 @@ from go_ent.engine.strategies import (
 from go_ent.engine.strategies.auto import HANDOFF, LARGE, SMALL
 from go_ent.engine.strategies.multi import CHAINS
 from tests.support import ROOT
+from tests.support.rows import each
 
 GUIDE = ROOT / "docs" / "guides" / "plans.md"
 
@@ -137,7 +138,7 @@ class TestMulti:
         with pytest.raises(BadTask, match="a command, a tool or code has none"):
             self.run(Task(command=("true",)), Host())
 
-    @pytest.mark.parametrize(
+    @each(
         ("type_", "level", "chain"),
         [
             ("feature", "low", "developer reviewer"),
@@ -163,7 +164,7 @@ class TestMulti:
 
 
 class TestAuto:
-    @pytest.mark.parametrize(
+    @each(
         ("task", "level"),
         [
             ({"description": "Fix a typo", "type": "bugfix"}, "low"),
@@ -186,7 +187,7 @@ class TestAuto:
     def test_complexity_comes_from_type_files_words_and_length(self, task: dict[str, Any], level: Complexity) -> None:
         assert complexity(Task.model_validate(task)) == level
 
-    @pytest.mark.parametrize(
+    @each(
         ("task", "preferred", "strategy", "reason"),
         [
             ({"description": "x", "strategy": "multi"}, "single", "multi", "the task asks for it"),
@@ -269,7 +270,7 @@ class TestAuto:
         with pytest.raises(BadTask, match="there is no strategy fastest; there are: auto, single, multi, parallel"):
             choose(Task(description="x"), unknown)
 
-    @pytest.mark.parametrize("type_", CHAINS)
+    @each("type_", CHAINS)
     def test_the_guide_says_the_same(self, type_: TaskType) -> None:
         said = []
         for level, chain in CHAINS[type_].items():
@@ -282,7 +283,7 @@ class TestAuto:
 
 
 class TestAnswer:
-    @pytest.mark.parametrize(
+    @each(
         ("results", "status"),
         [
             ([result("a"), result("b")], "COMPLETE"),

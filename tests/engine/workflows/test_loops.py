@@ -59,6 +59,7 @@ from go_ent.engine.workflows.loop_checks import (
 )
 from tests.engine.workflows.test_workflows import Executions
 from tests.support import ROOT
+from tests.support.rows import each
 
 T = TypeVar("T")
 TASK = Task(description="Make it pass.")
@@ -761,7 +762,7 @@ class TestCommandCheck:
     def test_is_split_like_a_shell_would(self, text: str, argv: list[str]) -> None:
         assert CommandCheck.parse(text).argv == tuple(argv)
 
-    @pytest.mark.parametrize(
+    @each(
         ("text", "operator"),
         [
             ("a | b", "|"),
@@ -874,7 +875,7 @@ class TestModelCheck:
 
 
 class TestSameFailure:
-    @pytest.mark.parametrize(
+    @each(
         ("one", "other"),
         [
             ("FAILED in 0.12s", "FAILED in 10.4s"),

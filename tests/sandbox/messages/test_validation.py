@@ -12,6 +12,7 @@ from go_ent.sandbox.messages.near_names import alike, did_you_mean, near
 from go_ent.sandbox.messages.validation import explain, misfits, problems
 from tests.support import ROOT
 from tests.support.code import parsed
+from tests.support.rows import each
 
 PHRASES = "sandbox/messages/validation.py"
 NAMES = "sandbox/messages/near_names.py"
@@ -40,7 +41,7 @@ class Whole(BaseModel):
     part: Part
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "expected"),
     [
         ({}, "part: it is required"),

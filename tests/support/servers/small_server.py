@@ -5,6 +5,7 @@ file where it starts.
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 TOOLS = [
@@ -15,6 +16,7 @@ INFO = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverI
 
 Path("started").touch()
 for line in sys.stdin:
+    result: dict[str, Any]
     message = json.loads(line)
     if message["method"] == "initialize":
         result = INFO
