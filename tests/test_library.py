@@ -4,7 +4,6 @@ runs already.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from types import ModuleType
@@ -65,19 +64,16 @@ def test_without_awaiting(project: Path) -> None:
         assert tools.remove("double") == "project"
 
 
-def test_where_a_loop_runs_already(project: Path) -> None:
+async def test_where_a_loop_runs_already(project: Path) -> None:
     """A notebook's cell, or a handler of a web framework: sync code inside a running loop."""
 
-    async def cell() -> tuple[object, object, object]:
-        with Sandbox() as box:
-            plain = box.run_sync("1 + 1").result
-        with BlockingComposer(project, workers=1) as tools:
-            code = tools.execute("2 + 2").result
-        with BlockingEngine(project) as works:
-            run = works.run(GuestOrder(code="3 + 3")).result
-        return plain, code, run
-
-    assert asyncio.run(cell()) == (2, 4, 6)
+    with Sandbox() as box:
+        plain = box.run_sync("1 + 1").result
+    with BlockingComposer(project, workers=1) as tools:
+        code = tools.execute("2 + 2").result
+    with BlockingEngine(project) as works:
+        run = works.run(GuestOrder(code="3 + 3")).result
+    assert (plain, code, run) == (2, 4, 6)
 
 
 def test_a_web_application_s_handlers_share_one_sandbox() -> None:

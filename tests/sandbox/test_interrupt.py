@@ -53,40 +53,30 @@ async def started(box: Sandbox, code: str, name: str) -> asyncio.Task[Run]:
 
 class TestInterrupt:
     @pytest.mark.parametrize("place", PLACES)
-    def test_ends_the_run(self, box: Sandbox, place: str) -> None:
-        async def main() -> Run:
-            task = await started(box, PLACES[place], f"interrupt {place}")
-            box.interrupt(f"interrupt {place}")
-            return await task
-
-        run = asyncio.run(main())
+    async def test_ends_the_run(self, box: Sandbox, place: str) -> None:
+        task = await started(box, PLACES[place], f"interrupt {place}")
+        box.interrupt(f"interrupt {place}")
+        run = await task
         assert run.status == "interrupted"
         assert run.error is not None
         assert run.error.message == "the run was interrupted"
 
     @pytest.mark.parametrize("place", ["loop", "sum", "regex", "catch-all", "tasks"])
-    def test_cpu_use_really_stops(self, box: Sandbox, place: str) -> None:
-        async def main() -> None:
-            task = await started(box, PLACES[place], f"stop {place}")
-            box.interrupt(f"stop {place}")
-            assert (await task).status == "interrupted"
-            await quiet()
+    async def test_cpu_use_really_stops(self, box: Sandbox, place: str) -> None:
+        task = await started(box, PLACES[place], f"stop {place}")
+        box.interrupt(f"stop {place}")
+        assert (await task).status == "interrupted"
+        await quiet()
 
-        asyncio.run(main())
-
-    def test_others_go_on(self, box: Sandbox) -> None:
-        async def main() -> list[Run]:
-            tasks = [
-                asyncio.create_task(box.run(f"x = 0\nfor i in range(10**6): x += {n}\nx", run_id=f"sibling {n}"))
-                for n in range(3)
-            ]
-            victim = await started(box, "while True: pass", "victim")
-            box.interrupt("victim")
-            return [await victim, *[await task for task in tasks]]
-
-        victim, *others = asyncio.run(main())
-        assert victim.status == "interrupted"
-        assert [run.result for run in others] == [0, 10**6, 2 * 10**6]
+    async def test_others_go_on(self, box: Sandbox) -> None:
+        tasks = [
+            asyncio.create_task(box.run(f"x = 0\nfor i in range(10**6): x += {n}\nx", run_id=f"sibling {n}"))
+            for n in range(3)
+        ]
+        victim = await started(box, "while True: pass", "victim")
+        box.interrupt("victim")
+        assert (await victim).status == "interrupted"
+        assert [(await task).result for task in tasks] == [0, 10**6, 2 * 10**6]
 
     async def test_while_waiting_for_a_worker(self) -> None:
         async with Sandbox(workers=1) as box:
@@ -111,19 +101,16 @@ class TestInterrupt:
 
 class TestCancel:
     @pytest.mark.parametrize("place", ["loop", "sleep", "tool", "gather", "sum"])
-    def test_cancelling_the_task_ends_the_run(self, box: Sandbox, place: str) -> None:
-        async def main() -> None:
-            task = await started(box, PLACES[place], f"cancel {place}")
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert f"cancel {place}" not in box.running
-            assert (await box.run("1")).result == 1
-            await quiet()
+    async def test_cancelling_the_task_ends_the_run(self, box: Sandbox, place: str) -> None:
+        task = await started(box, PLACES[place], f"cancel {place}")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert f"cancel {place}" not in box.running
+        assert (await box.run("1")).result == 1
+        await quiet()
 
-        asyncio.run(main())
-
-    def test_tools_under_way_are_cancelled(self) -> None:
+    async def test_tools_under_way_are_cancelled(self) -> None:
         ended = []
 
         async def forever() -> None:
@@ -132,12 +119,9 @@ class TestCancel:
             finally:
                 ended.append(os.getpid())
 
-        async def main() -> None:
-            async with Sandbox([forever]) as box:
-                run = await box.run("await tools.forever()", limits={"timeout_s": 2})
-                assert run.status == "timeout"
-                assert [call.error for call in run.calls] == ["unfinished when the run ended"]
-                await asyncio.sleep(0)
-
-        asyncio.run(main())
+        async with Sandbox([forever]) as box:
+            run = await box.run("await tools.forever()", limits={"timeout_s": 0.5})
+            assert run.status == "timeout"
+            assert [call.error for call in run.calls] == ["unfinished when the run ended"]
+            await asyncio.sleep(0)
         assert ended == [os.getpid()]

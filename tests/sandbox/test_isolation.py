@@ -41,20 +41,17 @@ class TestConcurrent:
                 assert run.error is not None
                 assert run.error.message == str(n)
 
-    def test_a_hog_starves_nobody(self) -> None:
-        async def main() -> list[Run]:
-            async with Sandbox(workers=8) as box:
-                hogs = [
-                    asyncio.create_task(box.run("while True: pass", limits={"timeout_s": 20}, run_id=f"hog {n}"))
-                    for n in range(4)
-                ]
-                await asyncio.sleep(0.2)
-                runs = await asyncio.gather(*(box.run("n", {"n": n}) for n in range(20)))
-                for n in range(4):
-                    box.interrupt(f"hog {n}")
-                return [*runs, *await asyncio.gather(*hogs)]
-
-        runs = asyncio.run(main())
+    async def test_a_hog_starves_nobody(self) -> None:
+        async with Sandbox(workers=8) as box:
+            hogs = [
+                asyncio.create_task(box.run("while True: pass", limits={"timeout_s": 20}, run_id=f"hog {n}"))
+                for n in range(4)
+            ]
+            await asyncio.sleep(0.2)
+            runs = await asyncio.gather(*(box.run("n", {"n": n}) for n in range(20)))
+            for n in range(4):
+                box.interrupt(f"hog {n}")
+            runs = [*runs, *await asyncio.gather(*hogs)]
         assert [run.result for run in runs[:20]] == list(range(20))
         assert [run.status for run in runs[20:]] == ["interrupted"] * 4
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from go_ent.sandbox import LimitError, Limits, Run, Sandbox
+from go_ent.sandbox import LimitError, Limits, Sandbox
 from go_ent.sandbox.host.limits import MIN_MEMORY_MB
 from tests.support.rows import each
 
@@ -55,13 +55,11 @@ class TestTime:
         assert time.monotonic() - started > 0.2
         assert box.run_sync("1").result == 1
 
-    def test_cpu_time_is_the_guests_own(self, box: Sandbox) -> None:
+    async def test_cpu_time_is_the_guests_own(self, box: Sandbox) -> None:
         """Five spinning guests on fewer cores: each gets its full share before it is stopped."""
 
-        async def main() -> list[Run]:
-            return await asyncio.gather(*(box.run("while True: pass", limits={"cpu_s": 0.2}) for _ in range(5)))
-
-        for run in asyncio.run(main()):
+        result = await asyncio.gather(*(box.run("while True: pass", limits={"cpu_s": 0.2}) for _ in range(5)))
+        for run in result:
             assert run.status == "cpu_limit"
             assert run.usage.cpu_ms > 190
 

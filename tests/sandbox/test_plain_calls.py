@@ -49,17 +49,15 @@ class Gate:
 QUICK = "for _ in range(100): await tools.pass_through()\n"
 
 
-def test_calls_are_answered_while_the_event_loop_is_busy() -> None:
+async def test_calls_are_answered_while_the_event_loop_is_busy() -> None:
     gate = Gate()
 
-    async def main() -> str:
-        async with gate.sandbox() as box:
-            running = asyncio.create_task(box.run(f"{QUICK}await tools.open()"))
-            await asyncio.to_thread(gate.called.wait, 20)
-            assert gate.opened.wait(20), "no call is answered"  # the loop stands still for as long
-            return (await running).status
-
-    assert asyncio.run(main()) == "completed"
+    async with gate.sandbox() as box:
+        running = asyncio.create_task(box.run(f"{QUICK}await tools.open()"))
+        await asyncio.to_thread(gate.called.wait, 20)
+        assert gate.opened.wait(20), "no call is answered"  # the loop stands still for as long
+        result = (await running).status
+    assert result == "completed"
     assert len(gate.threads) == 1
     assert threading.get_ident() not in gate.threads
 
@@ -76,65 +74,55 @@ def test_a_quick_tool_that_waits_for_once_holds_up_none_of_its_own_runs_calls() 
     assert len(run.calls) == 105
 
 
-def test_a_quick_tool_that_waits_for_once_holds_up_no_other_run() -> None:
+async def test_a_quick_tool_that_waits_for_once_holds_up_no_other_run() -> None:
     gate = Gate()
 
-    async def main() -> None:
-        async with gate.sandbox() as box:
-            waiting = asyncio.create_task(box.run(f"{QUICK}await tools.pass_through(True)"))
-            await asyncio.to_thread(gate.entered.wait, 20)
-            others = await asyncio.gather(*(box.run(f"{QUICK}await tools.later()") for _ in range(5)))
-            assert [run.result for run in others] == ["later"] * 5
-            gate.opened.set()
-            assert (await waiting).result == "through"
-
-    asyncio.run(main())
+    async with gate.sandbox() as box:
+        waiting = asyncio.create_task(box.run(f"{QUICK}await tools.pass_through(True)"))
+        await asyncio.to_thread(gate.entered.wait, 20)
+        others = await asyncio.gather(*(box.run(f"{QUICK}await tools.later()") for _ in range(5)))
+        assert [run.result for run in others] == ["later"] * 5
+        gate.opened.set()
+        assert (await waiting).result == "through"
 
 
 @pytest.mark.parametrize("how", ["interrupted", "timeout", "cancelled"])
-def test_a_run_ends_while_its_tool_does_not(how: str) -> None:
+async def test_a_run_ends_while_its_tool_does_not(how: str) -> None:
     gate = Gate()
 
-    async def main() -> None:
-        async with gate.sandbox() as box:
-            limits = {"timeout_s": 1} if how == "timeout" else {}
-            code = f"{QUICK}await tools.pass_through(True)"
-            running = asyncio.create_task(box.run(code, run_id="one", limits=limits))
-            await asyncio.to_thread(gate.entered.wait, 20)
-            if how == "cancelled":
-                running.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await running
-            else:
-                if how == "interrupted":
-                    box.interrupt("one")
-                run = await running
-                assert run.status == how
-                assert run.calls[-1].error == "unfinished when the run ended"
-            gate.opened.set()
-            assert [(await box.run(f"{QUICK}1")).result for _ in range(3)] == [1, 1, 1]
-
-    asyncio.run(main())
+    async with gate.sandbox() as box:
+        limits = {"timeout_s": 1} if how == "timeout" else {}
+        code = f"{QUICK}await tools.pass_through(True)"
+        running = asyncio.create_task(box.run(code, run_id="one", limits=limits))
+        await asyncio.to_thread(gate.entered.wait, 20)
+        if how == "cancelled":
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        else:
+            if how == "interrupted":
+                box.interrupt("one")
+            run = await running
+            assert run.status == how
+            assert run.calls[-1].error == "unfinished when the run ended"
+        gate.opened.set()
+        assert [(await box.run(f"{QUICK}1")).result for _ in range(3)] == [1, 1, 1]
 
 
-def test_a_run_that_is_cancelled_while_its_guest_computes_leaves_no_descriptor() -> None:
+async def test_a_run_that_is_cancelled_while_its_guest_computes_leaves_no_descriptor() -> None:
     gate = Gate()
 
-    async def main() -> list[int]:
-        counts = []
-        async with gate.sandbox() as box:
-            for _ in range(4):
-                gate.called.clear()
-                running = asyncio.create_task(box.run(f"{QUICK}\nwhile True: pass"))
-                await asyncio.to_thread(gate.called.wait, 20)
-                await asyncio.sleep(0.05)
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-                assert (await box.run("1")).result == 1
-                counts.append(await settled())
-        return counts
-
-    counts = asyncio.run(main())
+    counts = []
+    async with gate.sandbox() as box:
+        for _ in range(4):
+            gate.called.clear()
+            running = asyncio.create_task(box.run(f"{QUICK}\nwhile True: pass"))
+            await asyncio.to_thread(gate.called.wait, 20)
+            await asyncio.sleep(0.05)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            assert (await box.run("1")).result == 1
+            counts.append(await settled())
     assert max(counts[1:]) <= counts[0] + 6, counts  # a worker has three
 
 

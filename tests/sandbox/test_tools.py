@@ -220,13 +220,11 @@ class TestLimits:
         assert run.error is not None
         assert run.error.hint == "available: none"
 
-    def test_a_run_with_fewer_tools(self, box: Sandbox) -> None:
-        async def main() -> list[str]:
-            none = await box.run("await tools.add(1, 2)", tools=Toolset())
-            one = await box.run("await tools.add(1, 2)", tools=Toolset([add]))
-            return [none.status, one.status]
-
-        assert asyncio.run(main()) == ["error", "completed"]
+    async def test_a_run_with_fewer_tools(self, box: Sandbox) -> None:
+        none = await box.run("await tools.add(1, 2)", tools=Toolset())
+        one = await box.run("await tools.add(1, 2)", tools=Toolset([add]))
+        result = [none.status, one.status]
+        assert result == ["error", "completed"]
 
     def test_approval_pauses(self, box: Sandbox) -> None:
         run = box.run_sync("a = await tools.guarded(amount=5)\nb = await tools.guarded(amount=50)\na + b")

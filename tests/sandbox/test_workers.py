@@ -159,22 +159,19 @@ class TestPool:
             results = list(threads.map(lambda n: asyncio.run(some(box, n)), range(20)))
         assert results == [list(range(n, n + 5)) for n in range(20)]
 
-    def test_a_berth_that_comes_free_in_the_moment_of_asking(self) -> None:
+    async def test_a_berth_that_comes_free_in_the_moment_of_asking(self) -> None:
         """With one worker, each run starts in the very tick in which the one before it lands."""
 
-        async def main() -> list[object]:
-            async with Sandbox(workers=1) as box:
-                results: list[object] = []
+        async with Sandbox(workers=1) as box:
+            results: list[object] = []
 
-                async def chain(n: int) -> None:
-                    results.append((await box.run("n", {"n": n})).result)
-                    if n < 30:
-                        await asyncio.gather(chain(n + 10), box.run("0"))
+            async def chain(n: int) -> None:
+                results.append((await box.run("n", {"n": n})).result)
+                if n < 30:
+                    await asyncio.gather(chain(n + 10), box.run("0"))
 
-                await asyncio.wait_for(asyncio.gather(*(chain(n) for n in range(3))), 60)
-                return results
-
-        assert len(asyncio.run(main())) == 12
+            await asyncio.wait_for(asyncio.gather(*(chain(n) for n in range(3))), 60)
+        assert len(results) == 12
 
     def test_limits_hold_in_a_forked_child(self, box: Sandbox) -> None:
         box.run_sync("while True: pass", limits={"cpu_s": 0.1})  # the watchdog's thread is running now

@@ -246,12 +246,10 @@ class TestCache:
 
 class TestHost:
     @attack("bridge", "answers of runs beside it")
-    def test_late_and_foreign_completions(self, box: Sandbox) -> None:
-        async def main() -> list[Run]:
-            jobs = [box.run(f"[await tools.echo('{n}', delay=0.01 * {n % 5}) for _ in range(5)]") for n in range(20)]
-            return await asyncio.gather(*jobs)
-
-        for n, run in enumerate(asyncio.run(main())):
+    async def test_late_and_foreign_completions(self, box: Sandbox) -> None:
+        jobs = [box.run(f"[await tools.echo('{n}', delay=0.01 * {n % 5}) for _ in range(5)]") for n in range(20)]
+        result = await asyncio.gather(*jobs)
+        for n, run in enumerate(result):
             assert run.result == [str(n)] * 5
 
     @attack("resources", "results that nobody reads")

@@ -135,7 +135,7 @@ def test_a_hard_budget_is_not_talked_over_by_huge_figures(tmp_path: Path) -> Non
 @attack("grants", "a caller who declares that a command costs next to nothing")
 @pytest.mark.parametrize("declared", [{"max_cost_usd": 0}, {"max_cost_usd": 1e-9}, {"budget": {"usd": 1e-9}}])
 @pytest.mark.parametrize("configured", [{"max_cost_usd": 0.2}, {}])
-def test_a_caller_does_not_say_what_the_programs_of_others_cost(
+async def test_a_caller_does_not_say_what_the_programs_of_others_cost(
     tmp_path: Path, declared: dict[str, Any], configured: dict[str, Any]
 ) -> None:
     """An unknown cost counts as what was held: whoever could set that would never run out of it."""
@@ -148,15 +148,12 @@ def test_a_caller_does_not_say_what_the_programs_of_others_cost(
         }
     )
 
-    async def main() -> float:
-        async with Engine(tmp_path, config=config, trusted=True, mode="mcp") as engine:
-            for _ in range(5):
-                await engine.execute(
-                    Task.model_validate({"command": "ask", "description": "x", **declared}), may_start=False
-                )
-            return (await engine.budget()).day.spent_usd
-
-    spent = asyncio.run(main())
+    async with Engine(tmp_path, config=config, trusted=True, mode="mcp") as engine:
+        for _ in range(5):
+            await engine.execute(
+                Task.model_validate({"command": "ask", "description": "x", **declared}), may_start=False
+            )
+        spent = (await engine.budget()).day.spent_usd
     runs = len(ran.read_text().split()) if ran.exists() else 0
     assert runs <= (2 if configured else 0)
     assert spent == pytest.approx(0.2 * runs), "each run that nobody knows the cost of counts as the project's own word"

@@ -108,7 +108,7 @@ class TestGrants:
         assert REACHED == []
 
     @attack("grants", "a file that requires everything")
-    def test_requires_in_a_hostile_file_widen_nothing(self, project: Path, box: Sandbox) -> None:
+    async def test_requires_in_a_hostile_file_widen_nothing(self, project: Path, box: Sandbox) -> None:
         REACHED.clear()
         folder = project / ".go-ent" / "composed-tools"
         folder.mkdir()
@@ -117,11 +117,9 @@ class TestGrants:
             head + 'async def leak() -> str:\n    """L."""\n    return await tools.vault.secret()\n'
         )
 
-        async def main() -> str:
-            async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
-                return (await composer.run("leak")).status
-
-        assert asyncio.run(main()) == "error"
+        async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
+            result = (await composer.run("leak")).status
+        assert result == "error"
         assert REACHED == []
 
 
@@ -362,16 +360,14 @@ class TestMetadata:
             toolfile.read(f'# /// tool\n# name = "a"\n# ///\n# /// examples\n# {line}\n# ///\nx = 1\n')
 
     @attack("grants", "limits that a tool gives itself")
-    def test_a_tool_can_not_lift_the_projects_limits(self, project: Path, box: Sandbox) -> None:
+    async def test_a_tool_can_not_lift_the_projects_limits(self, project: Path, box: Sandbox) -> None:
         head = '# /// tool\n# name = "spin"\n# limits = { cpu_s = 9999, timeout_s = 9999, memory_mb = 4000 }\n# ///\n'
         source = head + 'def spin() -> int:\n    """S."""\n    while True:\n        pass\n'
 
-        async def main() -> str:
-            async with Composer(project, box=box) as composer:
-                await composer.compose(source)
-                return (await composer.run("spin", limits={"cpu_s": 0.2})).status
-
-        assert asyncio.run(main()) == "cpu_limit"
+        async with Composer(project, box=box) as composer:
+            await composer.compose(source)
+            result = (await composer.run("spin", limits={"cpu_s": 0.2})).status
+        assert result == "cpu_limit"
 
 
 class Hostile:
@@ -462,16 +458,14 @@ async def liar() -> str:
 
 
 @attack("records", "a list of runs that is not ours")
-def test_a_list_of_runs_that_is_not_ours_breaks_nothing(project: Path, box: Sandbox) -> None:
+async def test_a_list_of_runs_that_is_not_ours_breaks_nothing(project: Path, box: Sandbox) -> None:
     folder = project / ".go-ent" / "journal"
     folder.mkdir()
     lines = [b"nope", b"\xff\xff", b"{}", b"[" * 1000, b'{"id": 5}', b"x" * 600_000]
     good = {"id": "1", "at": 1.0, "kind": "code", "status": "completed", "source": "len('a')", "inputs": {}}
     (folder / "runs.jsonl").write_bytes(b"\n".join([*lines, json.dumps(good).encode(), b'{"half']) + b"")
 
-    async def main() -> int:
-        async with Composer(project, box=box) as composer:
-            composer.past_runs = partial(past_runs, ExecutionStore(project))
-            return len(await composer.suggest(least=1))
-
-    assert asyncio.run(main()) == 1
+    async with Composer(project, box=box) as composer:
+        composer.past_runs = partial(past_runs, ExecutionStore(project))
+        result = len(await composer.suggest(least=1))
+    assert result == 1

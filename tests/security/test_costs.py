@@ -71,7 +71,7 @@ class TestMessages:
         assert spent < 2.0, "the host spent more on the run than the run was allowed"
 
     @attack("resources", "a long message read where everybody waits")
-    def test_a_long_message_is_not_read_on_the_loop(self) -> None:
+    async def test_a_long_message_is_not_read_on_the_loop(self) -> None:
         where: list[tuple[int, threading.Thread]] = []
 
         class Noting(Toolset):
@@ -79,12 +79,9 @@ class TestMessages:
                 where.append((call_id, threading.current_thread()))
                 return super().find(name, call_id)
 
-        async def main() -> Run:
-            async with Sandbox(limits=Limits(timeout_s=20)) as box:
-                code = "[len(await tools.echo('short')), len(await tools.echo(text)), len(await tools.echo(text))]"
-                return await box.run(code, {"text": "x," * 500_000}, tools=Noting({"echo": TOOLS["echo"]}))
-
-        run = asyncio.run(main())
+        async with Sandbox(limits=Limits(timeout_s=20)) as box:
+            code = "[len(await tools.echo('short')), len(await tools.echo(text)), len(await tools.echo(text))]"
+            run = await box.run(code, {"text": "x," * 500_000}, tools=Noting({"echo": TOOLS["echo"]}))
         assert (run.status, run.result) == ("completed", [5, 1_000_000, 1_000_000]), run.error
         loop = threading.main_thread()
         assert [(call_id, thread is loop) for call_id, thread in where] == [(1, True), (2, False), (3, False)]
@@ -98,19 +95,16 @@ class TestMessages:
             assert [(call.name, call.argument_bytes) for call in run.calls] == [("echo", 3_000_025)]
 
     @attack("bridge", "a call that nobody waits for, and the end of the run, in one piece")
-    def test_a_run_that_ends_without_waiting_for_its_call_ends(self) -> None:
-        async def main() -> None:
-            async with Sandbox([add], Limits(timeout_s=10)) as box:
-                for n in range(3):
-                    code = "door.exchange('0\\n[[[1,\"add\",[1,2],{}]],[]]')\n'went on'"
-                    running = asyncio.create_task(box.run(f"{BREAK_OUT}{n}\n{code}"))
-                    await asyncio.sleep(0)  # it is on its way
-                    threading.Event().wait(0.3)  # and the loop stands still: both are read at once
-                    run = await running
-                    assert (run.status, run.result) == ("completed", "went on"), run.error
-                    assert [call.name for call in run.calls] == ["add"]
-
-        asyncio.run(main())
+    async def test_a_run_that_ends_without_waiting_for_its_call_ends(self) -> None:
+        async with Sandbox([add], Limits(timeout_s=10)) as box:
+            for n in range(3):
+                code = "door.exchange('0\\n[[[1,\"add\",[1,2],{}]],[]]')\n'went on'"
+                running = asyncio.create_task(box.run(f"{BREAK_OUT}{n}\n{code}"))
+                await asyncio.sleep(0)  # it is on its way
+                threading.Event().wait(0.3)  # and the loop stands still: both are read at once
+                run = await running
+                assert (run.status, run.result) == ("completed", "went on"), run.error
+                assert [call.name for call in run.calls] == ["add"]
 
     @attack("worker", "a message of megabytes, in pieces and with others around it")
     @pytest.mark.parametrize("piece", [1000, wire.RECEIVE, 10_000_000])
@@ -139,7 +133,7 @@ class TestMessages:
 
 class TestAnswers:
     @attack("resources", "a long answer read where everybody waits")
-    def test_a_long_answer_is_not_read_on_the_loop(self) -> None:
+    async def test_a_long_answer_is_not_read_on_the_loop(self) -> None:
         where: list[threading.Thread] = []
 
         class Files(dict[str, bytes]):
@@ -147,13 +141,9 @@ class TestAnswers:
                 where.append(threading.current_thread())
                 return super().__getitem__(name)
 
-        async def main() -> tuple[Run, Run]:
-            async with Sandbox() as box:
-                return await box.run("1", files=Files(a=b"kept")), await box.run(
-                    "'x' * 500_000", files=Files(a=b"kept")
-                )
-
-        for run in asyncio.run(main()):
+        async with Sandbox() as box:
+            result = await box.run("1", files=Files(a=b"kept")), await box.run("'x' * 500_000", files=Files(a=b"kept"))
+        for run in result:
             assert (run.status, run.files) == ("completed", {"a": b"kept"})
         assert [thread is threading.main_thread() for thread in where] == [True, False]
 

@@ -26,7 +26,7 @@ from go_ent.composer import Composer
 from go_ent.composer.catalogue.schemas import Checker
 from go_ent.engine import Engine
 from go_ent.engine.server import make_server
-from go_ent.sandbox import Limits, Run, Sandbox, Wall
+from go_ent.sandbox import Limits, Sandbox, Wall
 from go_ent.sandbox.hardening import landlock, seccomp
 from go_ent.sandbox.hardening.syscalls import AUDIT, NEWEST, NUMBERS, number
 from go_ent.sandbox.hardening.wall import (
@@ -504,7 +504,7 @@ def strike(pid: int, number: signal.Signals) -> None:
 
 class TestAWorkerThatDies:
     @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGSYS, signal.SIGABRT, signal.SIGBUS])
-    def test_costs_its_run_and_no_other(self, number: signal.Signals) -> None:
+    async def test_costs_its_run_and_no_other(self, number: signal.Signals) -> None:
         """Three runs are under way, each in a tool; the worker of one is ended as the kernel ends them."""
         there: dict[str, asyncio.Event] = {}
         go_on = asyncio.Event()
@@ -514,23 +514,20 @@ class TestAWorkerThatDies:
             await go_on.wait()
             return who
 
-        async def main() -> tuple[list[Run], list[Run], int]:
-            async with Sandbox([arrive], Limits(timeout_s=30), workers=3) as box:
-                there.update({who: asyncio.Event() for who in ("a", "victim", "b")})
-                code = "print('here')\nawait tools.arrive(who=who)"
-                runs = [asyncio.create_task(box.run(code, {"who": who}, run_id=who)) for who in there]
-                await asyncio.gather(*(event.wait() for event in there.values()))
-                flight = box._flights["victim"]
-                assert isinstance(flight, Flight)
-                assert flight.worker.pid is not None
-                strike(flight.worker.pid, number)
-                lost = await runs[1]
-                go_on.set()
-                others = [await runs[0], await runs[2]]
-                after = await asyncio.gather(*(box.run("n", {"n": n}) for n in range(9)))
-                return [lost, *others], after, box.started
-
-        (lost, *others), after, workers = asyncio.run(main())
+        async with Sandbox([arrive], Limits(timeout_s=30), workers=3) as box:
+            there.update({who: asyncio.Event() for who in ("a", "victim", "b")})
+            code = "print('here')\nawait tools.arrive(who=who)"
+            runs = [asyncio.create_task(box.run(code, {"who": who}, run_id=who)) for who in there]
+            await asyncio.gather(*(event.wait() for event in there.values()))
+            flight = box._flights["victim"]
+            assert isinstance(flight, Flight)
+            assert flight.worker.pid is not None
+            strike(flight.worker.pid, number)
+            lost = await runs[1]
+            go_on.set()
+            others = [await runs[0], await runs[2]]
+            after = await asyncio.gather(*(box.run("n", {"n": n}) for n in range(9)))
+            workers = box.started
         assert lost.status == "crashed"
         assert lost.stdout == "here\n"
         assert lost.error is not None

@@ -112,14 +112,14 @@ class TestPackages:
         (inner / ".go-ent").mkdir(parents=True)
         assert project_packages(inner) == ()
 
-    def test_what_is_left_out_is_told_by_the_library(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_what_is_left_out_is_told_by_the_library(
+        self, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         write(folder, PACKAGES)
 
-        async def main() -> list[str]:
-            async with Composer.open(folder) as composer:
-                return list(composer.box.image.packages)
-
-        assert asyncio.run(main()) == []
+        async with Composer.open(folder) as composer:
+            result = list(composer.box.image.packages)
+        assert result == []
         assert "go-ent trust" in caplog.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -478,17 +479,14 @@ def test_a_project_is_found_from_below(project: Path, shared_box: Sandbox) -> No
     assert Composer.open(below, box=shared_box).project == project
 
 
-def test_nothing_is_made_before_it_is_needed(
+async def test_nothing_is_made_before_it_is_needed(
     tmp_path: Path, shared_box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
 
-    async def main() -> Any:
-        async with Composer(tmp_path, box=shared_box) as composer:
-            return await composer.tools()
-
-    assert asyncio.run(main()) == []
-    assert list(tmp_path.iterdir()) == []
+    async with Composer(tmp_path, box=shared_box) as composer:
+        assert await composer.tools() == []
+    assert os.listdir(tmp_path) == []
 
 
 def test_limits_of_the_project(project: Path) -> None:

@@ -234,16 +234,14 @@ time.sleep(60)
         ended, lines = run(READY.format(setup="signal.signal(2, signal.SIG_IGN)"), stop_at=b"ready", grace_s=0.05)
         assert (ended.by, ended.code, lines) == ("interrupted", -signal.SIGTERM, [b"ready"])
 
-    def test_what_was_stopped_before_is_not_started(self, tmp_path: Path) -> None:
-        async def main() -> Ended:
-            stop = asyncio.Event()
-            stop.set()
-            return await run_child(
-                Command(("touch", "made"), tmp_path, ENV), print, limits=ChildLimits(), stop=stop, tag=fresh()
-            )
-
-        assert asyncio.run(main()) == Ended("interrupted", None, "", 0)
-        assert list(tmp_path.iterdir()) == []
+    async def test_what_was_stopped_before_is_not_started(self, tmp_path: Path) -> None:
+        stop = asyncio.Event()
+        stop.set()
+        result = await run_child(
+            Command(("touch", "made"), tmp_path, ENV), print, limits=ChildLimits(), stop=stop, tag=fresh()
+        )
+        assert result == Ended("interrupted", None, "", 0)
+        assert os.listdir(tmp_path) == []
 
     @pytest.mark.parametrize(("timeout_s", "silence_s", "by"), [(0.2, 60, "timeout"), (60, 0.2, "silence")])
     def test_a_limit_of_time_ends_it_like_an_interrupt(self, timeout_s: float, silence_s: float, by: str) -> None:

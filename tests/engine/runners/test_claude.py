@@ -238,14 +238,11 @@ def test_it_is_a_runner(scene: Scene) -> None:
     assert (runner.name, runner.family) == ("claude-code", "mcp")
 
 
-def test_its_version_is_asked_for_once(scene: Scene) -> None:
-    async def main() -> None:
-        runner = scene.runner()
-        assert [
-            (found.ok, found.version) for found in await asyncio.gather(*(runner.available() for _ in range(3)))
-        ] == 3 * [(True, "2.1.325")]
-
-    asyncio.run(main())
+async def test_its_version_is_asked_for_once(scene: Scene) -> None:
+    runner = scene.runner()
+    assert [
+        (found.ok, found.version) for found in await asyncio.gather(*(runner.available() for _ in range(3)))
+    ] == 3 * [(True, "2.1.325")]
     assert len(scene.log("version")) == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 import sqlite3
@@ -189,9 +188,7 @@ def test_a_fix_is_shown_under_its_problem(shell: Shell) -> None:
     assert done.stderr.decode() == "1 problem to mend: configuration\n"
 
 
-def test_a_program_may_ask_too(tmp_path: Path) -> None:
-    async def look() -> list[Check]:
-        async with Engine(tmp_path) as engine:
-            return await examine(engine)
-
-    assert {"project", "budget", "cli"} <= {check.name for check in asyncio.run(look())}
+async def test_a_program_may_ask_too(tmp_path: Path) -> None:
+    async with Engine(tmp_path) as engine:
+        result = await examine(engine)
+    assert {"project", "budget", "cli"} <= {check.name for check in result}
