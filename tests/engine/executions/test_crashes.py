@@ -38,12 +38,6 @@ def box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="module")
-def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    with Forker(tmp_path_factory.mktemp("children")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, box: Sandbox) -> Path:
     return work.make_project(tmp_path_factory.mktemp("template") / "project", box)
 

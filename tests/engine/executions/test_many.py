@@ -30,12 +30,6 @@ def box() -> Iterator[Sandbox]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    with Forker(tmp_path_factory.mktemp("children")) as made:
-        yield made
-
-
 def effects(project: Path) -> Counter[str]:
     return Counter((project / work.EFFECTS).read_text().splitlines())
 

@@ -118,16 +118,16 @@ async def test_a_server_knows_whose_it_is(tmp_path: Path, box: Sandbox) -> None:
     assert told.read_text().strip() == own_identity()
 
 
-def test_what_a_killed_process_has_started_is_ended_before_its_execution_goes_on(tmp_path: Path, box: Sandbox) -> None:
+def test_what_a_killed_process_has_started_is_ended_before_its_execution_goes_on(
+    tmp_path: Path, box: Sandbox, forker: Forker
+) -> None:
     world = World(work.make_project(tmp_path / "project", box))
-    (tmp_path / "children").mkdir()
-    with Forker(tmp_path / "children") as forker:
-        child = forker.start(world.project, "guest", "await tools.w.gate()\nawait tools.w.look(n=3)")
-        until = time.monotonic() + 60
-        while not world.rows():  # it has only looked so far, and is on disk when it has run for a while
-            assert time.monotonic() < until, child.stderr
-            time.sleep(0.005)
-        child.kill()
+    child = forker.start(world.project, "guest", "await tools.w.gate()\nawait tools.w.look(n=3)")
+    until = time.monotonic() + 60
+    while not world.rows():  # it has only looked so far, and is on disk when it has run for a while
+        assert time.monotonic() < until, child.stderr
+        time.sleep(0.005)
+    child.kill()
     (row,) = world.rows()
     name = (world.project / ".go-ent" / "executions" / row.id / LOCK_FILE).read_text()
     assert is_dead(name)
