@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ def go_ent(
     }
     code: object = 0
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_log_kept())
         stack.enter_context(contextlib.chdir(cwd or Path.cwd()))
         stack.enter_context(patch.dict(os.environ, env or {}))
         stack.enter_context(patch.multiple(sys, **streams))
@@ -50,3 +53,14 @@ def go_ent(
             code = error.code
     assert isinstance(code, int)
     return Done(code, out.getvalue(), b"" if merged else err.getvalue())
+
+
+@contextlib.contextmanager
+def _log_kept() -> Iterator[None]:
+    """A command logs to its own stderr, which is gone with it."""
+    handlers, level = [*logging.root.handlers], logging.root.level
+    try:
+        yield
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)

@@ -268,7 +268,7 @@ async def test_it_looks_only_while_somebody_listens_and_leaves_nothing_behind(
                 threads = threading.active_count()
                 for _ in range(20):
                     await watch.look()
-                assert threading.active_count() <= threads + 1
+                assert threading.active_count() < threads + 10  # a pool may grow; not one for each
             await until(lambda: not watch.watching)  # the server hears of the end a moment later
         assert asyncio.all_tasks() == tasks
 
