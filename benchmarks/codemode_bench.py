@@ -139,8 +139,8 @@ def composing_table(all_found: Sequence[Found]) -> str:
 
 INTRO = """\
 The same tasks done in four ways: by **direct** calls of an upstream server's tools, one a turn; **direct, in parallel**, where all
-calls that don't need each other are made in one turn; in **code mode**, through this server's `tool_search`, `tool_schema` and
-`code_execute`; and by calling a **composed** tool that was saved before. What is counted is all that a model reads and writes until
+calls that don't need each other are made in one turn; in **code mode**, with this server's
+`code_execute`, which describes ten tools itself, and finds more with `tool_search`; and by calling a **composed** tool that was saved before. What is counted is all that a model reads and writes until
 it can answer. Made by `make bench`; the tasks are in `benchmarks/codemode/scenarios.py`."""
 
 READING = """\

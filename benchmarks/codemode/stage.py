@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from fastmcp import Client
 
-from benchmarks.codemode.scenarios import Scenario, Script, Wrong, by_composed, in_code
+from benchmarks.codemode.scenarios import DEFINED, Scenario, Script, Wrong, by_composed, in_code
 from benchmarks.codemode.talk import Call, Talk, definitions
 from benchmarks.codemode.world import World, make_upstream
 from go_ent.composer import Composer, Config
@@ -46,6 +46,7 @@ class Place:
     prefix: int
     tools: int
     definitions: int
+    told: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Stage:
     async def play(self, scenario: Scenario, way: Way, mark: str = "") -> Played:
         """Do the task that way. Raises `Wrong` if the answer, or what was sent, is not as it should be."""
         place = self.places[way]
+        DEFINED[0] = place.told
         self.world.sent.clear()
         talk = Talk(place.prefix)
         talk.add(scenario.task)
@@ -157,11 +159,12 @@ async def _ours(
         Composer(folder, config=Config(allow=("desk.*",)), sources=[source], box=box, trusted=True)
     )
     engine = await stack.enter_async_context(Engine(folder, composer=composer, trusted=True))
-    client = await stack.enter_async_context(Client(make_server(composer, engine)))
+    client = await stack.enter_async_context(Client(make_server(composer, engine, profile="code")))
     sources = {scenario.composed: scenario.tool for scenario in played}
     saved = {name: await _asked(client, Call("tool_compose", {"source": source})) for name, source in sources.items()}
     listed = await client.list_tools()
     if missing := set(saved) - {tool.name for tool in listed}:
         raise Wrong(f"{', '.join(sorted(missing))} are not listed")
-    told = count(definitions(listed))
-    return Place(client, told + count(INSTRUCTIONS), len(listed), told), saved
+    told = definitions(listed)
+    size = count(told)
+    return Place(client, size + count(INSTRUCTIONS), len(listed), size, told), saved

@@ -32,7 +32,7 @@ from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.messages.near_names import alike, did_you_mean
 
 log = logging.getLogger("go_ent.composer")
-Detail = Literal["brief", "stubs", "full"]
+Detail = Literal["brief", "compact", "stubs", "full"]
 CallOutcome = Literal["ok", "error", "cancelled", "not_granted", "waits"]
 PATIENCE_S = 3.0
 NEEDS_APPROVAL = "calls of this tool need approval"
@@ -56,6 +56,7 @@ class Catalogue:
         self.project_grants: Grants | None = (
             None  # those of the project's configuration, if these are a project's tools
         )
+        self.version = 0  # goes up whenever tools with a namespace are others than before
         self._listed: dict[int, list[ToolSpec]] = {}
         self._specs: dict[str, tuple[ToolSpec, Source]] = {}
         self._index: Index | None = None
@@ -158,7 +159,9 @@ class Catalogue:
             while above := above.rpartition(".")[0]:
                 if above in merged:
                     self._refuse(Collision(above, merged[above][0].origin, f"{spec.origin}, where it is a namespace"))
+        before = [spec for spec, _ in self._specs.values() if spec.namespace]
         self._specs = {name: found for name, found in merged.items() if name not in self._collisions}
+        self.version += before != [spec for spec, _ in self._specs.values() if spec.namespace]
         self._index = None
         self._checkers.clear()
 
@@ -178,6 +181,14 @@ class Catalogue:
         return [
             spec for name, (spec, _) in sorted(self._specs.items()) if grants.allows(name) and _within(name, namespace)
         ]
+
+    async def namespaced(self, grants: Grants, patience_s: float) -> list[ToolSpec]:
+        """The granted tools that have a namespace: all but composed ones. A server that takes longer goes on, and its
+        tools are there later.
+        """
+        reached = (source for source in self.sources if source.namespace and grants.may_reach(source.namespace))
+        await self.load(reached, patience_s=patience_s)
+        return [spec for name, (spec, _) in sorted(self._specs.items()) if spec.namespace and grants.allows(name)]
 
     async def _look(self, grants: Grants) -> None:
         """Whoever can be reached soon is asked: a server that hangs keeps nobody from finding the others' tools."""
@@ -420,6 +431,8 @@ def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:
 def _shown(specs: list[ToolSpec], detail: Detail) -> str:
     if detail == "brief":
         return "\n".join(stubs.signature(spec) for spec in specs)
+    if detail == "compact":
+        return stubs.compact(specs)
     text = stubs.stubs(specs)
     if detail == "stubs":
         return text

@@ -37,8 +37,11 @@ class Bounds:
 class Types:
     """The types of one tool, made from its schemas. What it took can be undone, for another try with tighter bounds."""
 
-    def __init__(self, names: Names, bounds: Bounds, words: Mapping[str, str], brief: bool = False) -> None:
-        self.names, self.bounds, self.brief = names, bounds, brief
+    def __init__(
+        self, names: Names, bounds: Bounds, words: Mapping[str, str], *, brief: bool = False, inline: bool = False
+    ) -> None:
+        """*brief* types are for a person or a model to read; *inline*, with the members of objects written out."""
+        self.names, self.bounds, self.brief, self.inline = names, bounds, brief, inline
         self.made: list[str] = []
         self.cut = False  # whether a bound was met
         self.used: set[str] = set()
@@ -173,6 +176,8 @@ class Types:
             self.cut = True
             return [self._dict({}, root, hint, depth)]
         self._types_left -= 1
+        if self.inline:
+            return [self._members(schema, root, depth)]
         name = self.names.take(hint)
         self._named[key] = name
         self._taken.append(name)
@@ -196,6 +201,20 @@ class Types:
             return [self._dict({}, root, hint, depth)]
         self._named[key] = self._typed_dict(name, hint, fields, start)
         return [self._named[key]]
+
+    def _members(self, schema: Schema, root: Schema, depth: int) -> str:
+        """An object as `{id: str, note?: str}`."""
+        fields = [field for field in fields_of(schema, self.bounds.properties) if quotable(field[0], MAX_KEY)]
+        shown = [
+            f"{field if plain(field) else quoted(field)}{'' if required else '?'}: "
+            f"{self.show(self.parts(inner, root, camel(field), depth - 1))}"
+            for field, inner, required in fields
+        ]
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and len(properties) > len(fields):
+            self.cut = True
+            shown.append("…")
+        return f"{{{', '.join(shown)}}}"
 
     def arguments(self, shown: list[tuple[str, Any, bool, Parts]], hint: str) -> str:
         """Parameters whose names can't stand in a signature: a TypedDict to unpack."""

@@ -15,6 +15,7 @@ bound is `Any`. The text is read and type-checked, never run here.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -36,6 +37,9 @@ LEVELS = (
     Bounds(depth=3, nodes=100, types=0, properties=25, members=4, text=400, note=0),
     Bounds(depth=1, nodes=2, types=0, properties=0, members=0, text=200, note=0),
 )
+INLINE = Bounds(depth=5, nodes=120, types=12, properties=16, members=8, text=160, note=60)
+SHAPE = re.compile(r"\{[^{}\n]*\}")  # an object without one inside it
+SHORT_SHAPE = 24
 BRIEF = Bounds(depth=6, nodes=100, types=40, properties=12, members=6, text=140, note=0)
 
 
@@ -68,6 +72,38 @@ def stubs(specs: Iterable[ToolSpec]) -> str:
         text.append(f"class {label}(Protocol):  # await tools.{path}{next(iter(block))}(...)\n" + "\n".join(methods))
         names.used.add("Protocol")
     return "\n\n".join([*names.imports(), *text]) + "\n" if text else ""
+
+
+def compact(specs: Iterable[ToolSpec]) -> str:
+    """Tools for a model that is to call them, in as few words as that takes: a line each, with the members of what they
+    return, and an object that several return said once.
+    """
+    lines = [_compact_line(spec) for spec in specs]
+    text = "\n".join(lines)
+    named: list[str] = []
+    for shape, times in Counter(SHAPE.findall(text)).most_common():
+        if times > 1 and len(shape) > SHORT_SHAPE:
+            name = f"T{len(named) + 1}"
+            text = text.replace(shape, name)
+            named.append(f"{name} = {shape}")
+    return "\n".join([*named, text])
+
+
+def _compact_line(spec: ToolSpec) -> str:
+    types = Types(Names(), INLINE, {}, brief=True, inline=True)
+    shown, notes = [], []
+    for name, schema, required in fields_of(arguments_of(spec), MAX_PARAMETERS)[: INLINE.properties]:
+        parts = types.parts(schema, spec.input_schema, camel(name), INLINE.depth)
+        default = "" if required else f" = {default_text(schema, parts) or '…'}"
+        label = name if plain(name) else repr(clean(name, 40))
+        shown.append(f"{label}: {cut(types.show(parts), 200)}{cut(default, 30)}")
+        if note := _note(schema, INLINE.note):
+            notes.append(f"{label}: {note}")
+    result = ANY if spec.output_schema is None else types.show(_result(spec, types))
+    said = [clean(spec.description, INLINE.text), "Needs approval." if spec.hints.destructive else "", "; ".join(notes)]
+    line = f"{clean(spec.name, 130)}({', '.join(shown)}) -> {cut(result, 300)}"
+    about = " ".join(part for part in said if part)
+    return cut(f"{line}  # {about}" if about else line, 2 * MAX_LINE)
 
 
 def signature(spec: ToolSpec) -> str:

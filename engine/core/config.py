@@ -259,9 +259,18 @@ class ClientConfig(Model):
         return allow
 
 
-class ServeConfig(Model):
-    """The MCP server: `[serve]`. All settings but `listed` are for `go-ent serve --http`."""
+Profile = Literal["code", "engine", "full"]
 
+
+class ServeConfig(Model):
+    """The MCP server: `[serve]`. All settings but the first three are for `go-ent serve --http`."""
+
+    profile: Profile = Field(
+        default="full", description="the tools that clients find listed: code, engine or full; others can be called"
+    )
+    inline_tokens: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=1500, description="list the tools that code may call with code_execute, if they take no more tokens"
+    )
     listed: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=30, description="how many composed tools to list by name; search finds the others"
     )

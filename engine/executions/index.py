@@ -116,9 +116,11 @@ class Index:
             if works:
                 self._tell(lambda database: [work(database) for work in works])
 
-    def put(self, state: ExecutionState) -> None:
-        """Tell it of an execution's state. Never fails: what it could not be told, it looks up itself later."""
-        self._tell(lambda database: database.execute(PUT, _values(state)))
+    def put(self, state: ExecutionState, place: Place | None = None) -> None:
+        """Tell it of an execution's state, and of its *place* if it is packed. Never fails: what it could not be told,
+        it looks up itself later.
+        """
+        self._tell(lambda database: database.execute(PUT, _values(state, place)))
 
     def note(self, execution_id: str, records: Iterable[ExecutionRecord], calls: Mapping[str, CallTotals]) -> None:
         """Tell it what an execution came to so far, instead of what it was told before. Never fails."""

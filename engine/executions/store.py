@@ -272,8 +272,8 @@ class ExecutionStore:
                 return row
             state = self.load(row.id)
             ended = state.status not in ("interrupted", *ALIVE)
-            if ended and not row.packed:  # and its process was killed before the index was told
-                self.index.put(state)
+            if ended:  # and its process was killed before the index was told
+                self.index.put(state, self.index.place(row.id) if row.packed else None)
             return row.model_copy(update={"status": state.status})
         except Unborn:
             self._forget_unborn(row)

@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from fastmcp import FastMCP
 
     from go_ent.composer import Composer
+    from go_ent.engine.core.config import Profile
     from go_ent.engine.engine import Engine
 
 load_fastmcp()  # before a module of this package does
 
 
-def make_server(composer: Composer, engine: Engine) -> FastMCP:
-    """A server over one project's composer and engine. Whoever makes it closes both."""
+def make_server(composer: Composer, engine: Engine, *, profile: Profile | None = None) -> FastMCP:
+    """A server over one project's composer and engine. Whoever makes it closes both. *profile* is what it lists, if not
+    what the project's configuration says.
+    """
     from fastmcp import FastMCP
 
     from go_ent.engine.adapters.fastmcp_adapter import keep_no_state
@@ -26,29 +29,34 @@ def make_server(composer: Composer, engine: Engine) -> FastMCP:
     from go_ent.engine.server.calls.slim_schemas import Lean
     from go_ent.engine.server.calls.unknown_tools import Unknown
     from go_ent.engine.server.http.admission import Working
-    from go_ent.engine.server.tools import authoring_prompt, changes, code, composed, context, named, resources
+    from go_ent.engine.server.tools import authoring_prompt, changes, code, composed, context, named, offer, resources
     from go_ent.engine.server.tools import engine as engine_tools
 
     offer_summaries(engine, composer)
-    server: FastMCP = FastMCP("go-ent", instructions=INSTRUCTIONS, version=version("go-ent"))
+    config = engine.config.serve
+    profile = profile or config.profile
+    said = INSTRUCTIONS if profile == "code" else INSTRUCTIONS + OF_THE_ENGINE
+    server: FastMCP = FastMCP("go-ent", instructions=said, version=version("go-ent"))
     keep_no_state(server)
     server.add_middleware(Working())
     server.add_middleware(Arguments())
     server.add_middleware(Unknown(composer))
     server.add_middleware(Lean())
+    offered = offer.add(server, composer, config, profile)
     code.add(server, composer, engine)
     composed.add(server, composer, engine)
     engine_tools.add(server, engine, composer)
     context.add(server, engine)
     resources.add(server, composer, engine)
     authoring_prompt.add(server, composer)
-    changes.add(server, named.add(server, composer, engine))
+    changes.add(server, named.add(server, composer, engine), offered)
     return server
 
 
-INSTRUCTIONS = """\
-Write Python over the granted tools instead of calling them one by one. tool_search finds tools, tool_schema shows their
-typed stubs, code_execute runs code that calls them as `await tools.namespace.name(...)`: whole Python and its standard
-library, in a sandbox without network or files. The value of the last expression is the result. Code that worked can be
-saved with tool_compose, and is a tool from then on. engine_execute has another agent, a command or a graph of both do work,
-within the project's budget."""  # noqa: E501
+INSTRUCTIONS = (
+    "Write Python over the granted tools with code_execute instead of calling them one by one: "
+    "`await tools.namespace.name(...)`, whole Python and its standard library, in a sandbox without network or files. "
+    "The value of the last expression is the result. tool_search finds tools. Code that worked can be saved with "
+    "tool_compose, and is a tool from then on."
+)
+OF_THE_ENGINE = " engine_execute has another agent, a command or a graph of both do work, within the project's budget."

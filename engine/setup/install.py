@@ -114,7 +114,7 @@ def entry_for(client: Client, program: Path, project: Path) -> Json:
             raise CannotInstall(
                 f"clients would replace a part of {path}: move it to a folder without $, {{ or % in its name"
             )
-    arguments = ["serve", "--project", str(project)]
+    arguments = ["serve", "--profile", "code", "--project", str(project)]
     if client == "opencode":
         return {"type": "local", "command": [str(program), *arguments]}
     return {"type": "stdio", "command": str(program), "args": arguments}

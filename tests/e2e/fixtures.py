@@ -14,6 +14,7 @@ from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.types import Audio, Image
 
 from go_ent.composer import Composer
+from go_ent.engine.core.config import Profile
 from go_ent.engine.engine import Engine
 
 DOT = base64.b64decode(
@@ -194,8 +195,8 @@ def main() -> None:
 
     plain = server.make_server
 
-    def make_server(composer: Composer, engine: Engine) -> FastMCP:
-        server = plain(composer, engine)
+    def make_server(composer: Composer, engine: Engine, *, profile: Profile | None = None) -> FastMCP:
+        server = plain(composer, engine, profile=profile)
         add(server)
         return server
 

@@ -279,9 +279,8 @@ class TestWhatIsKept:
         assert HIDDEN.encode() in kept
         assert not leaks(kept)
 
-    @attack("secrets", "a key in the journal of runs, and what is suggested from it")
-    def test_the_journal_of_runs_holds_none_and_no_example_has_one(self, scene: Scene) -> None:
-        assert not leaks(scene.kept("journal"))
+    @attack("secrets", "a key in what is suggested from past runs")
+    def test_no_suggestion_has_one(self, scene: Scene) -> None:
         assert not leaks(scene.told["tool suggest --json"])
 
     @attack("secrets", "a key in a learned schema, or anywhere in the state")

@@ -20,6 +20,7 @@ from go_ent.composer import Composer
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.terminal.output import say
 from go_ent.engine.cli.terminal.signals import on_signals
+from go_ent.engine.core.config import Profile
 from go_ent.engine.core.logs import take_over
 from go_ent.sandbox import SandboxError
 from go_ent.waiting import first_of
@@ -42,6 +43,10 @@ def serve_command(
     project: Annotated[
         Path | None, Parameter(help="The project's folder, if the client starts go-ent elsewhere.")
     ] = None,
+    profile: Annotated[
+        Profile | None,
+        Parameter(help="The tools that clients find listed: for code, the engine's, or all. Others can be called."),
+    ] = None,
 ) -> int:
     """Serve this project to an MCP client over stdin and stdout, or over HTTP. Logs go to stderr.
 
@@ -52,16 +57,17 @@ def serve_command(
         raise UsageError("--token-env is for --http: over stdin and stdout there is nobody else")
     if project is not None:
         os.chdir(project)  # so that all is as if it was started there
-    return asyncio.run(_serve(partial(_over_http, http, token_env) if http is not None else _over_stdio))
+    over = partial(_over_http, (http, token_env)) if http is not None else _over_stdio
+    return asyncio.run(_serve(partial(over, profile=profile)))
 
 
 Serve = Callable[[Composer, "Engine", asyncio.Event], Awaitable[None]]
 
 
-async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -> None:
+async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event, *, profile: Profile | None) -> None:
     from go_ent.engine.server.calls.long_calls import end_calls
 
-    server = _server(composer, engine)
+    server = _server(composer, engine, profile)
     _settle()
     serving = asyncio.create_task(server.run_async("stdio", show_banner=False))
     try:
@@ -76,10 +82,12 @@ async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event) -
 
 
 async def _over_http(
-    address: str, token_env: str | None, composer: Composer, engine: Engine, stop: asyncio.Event
+    where: tuple[str, str | None], composer: Composer, engine: Engine, stop: asyncio.Event, *, profile: Profile | None
 ) -> None:
+    """*where* is the address, and the environment variable with the token."""
     from go_ent.engine.server.http.serve import listen, parse_address, read_rules, serve, url_of, who
 
+    address, token_env = where
     found = await asyncio.to_thread(parse_address, address)
     rules = await asyncio.to_thread(
         read_rules, engine.config.serve, found, engine, version("go-ent"), os.environ, token_env
@@ -95,16 +103,16 @@ async def _over_http(
             if not found.is_loopback:
                 say("tokens and answers travel as they are: have something in front of this that speaks TLS", err=True)
 
-        await serve(_server(composer, engine), composer, engine, made, rules, stop, started)
+        await serve(_server(composer, engine, profile), composer, engine, made, rules, stop, started)
 
 
-def _server(composer: Composer, engine: Engine) -> FastMCP:
+def _server(composer: Composer, engine: Engine, profile: Profile | None) -> FastMCP:
     """The server, with all that its libraries log in the one log: they quote their clients, and have handlers of
     their own.
     """
     from go_ent.engine.server import make_server
 
-    server = make_server(composer, engine)
+    server = make_server(composer, engine, profile=profile)
     take_over("fastmcp", "mcp", "uvicorn", "uvicorn.error", "uvicorn.access")
     return server
 

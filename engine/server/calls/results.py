@@ -79,6 +79,7 @@ RUN = shape(
     hint=STRING,
     help=STRING,
     pending=ARRAY,
+    warning=STRING,
     usage=OBJECT,
 )
 _STATE: dict[str, Any] = {
@@ -244,7 +245,10 @@ def of_run(run: CodeRun) -> ToolResult:
         made.setdefault("hint", "engine_resume goes on")
     if run.help:
         made["help"] = run.help
-    made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
+    if run.warning:
+        made["warning"] = cut(run.warning)
+    if run.usage.tool_calls:
+        made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
     return ToolResult(structured_content=made, is_error=OUTCOMES[run.status].is_error)
 
 

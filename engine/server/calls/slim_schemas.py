@@ -23,7 +23,12 @@ class Lean(Middleware):
 
 
 def lean(schema: dict[str, Any]) -> dict[str, Any]:
-    return {**schema, "properties": {name: _open(_optional(one)) for name, one in schema.get("properties", {}).items()}}
+    """What a call may say; what it may not say besides, the server tells."""
+    properties = {name: _open(_optional(one)) for name, one in schema.get("properties", {}).items()}
+    return {
+        **{key: value for key, value in schema.items() if key != "additionalProperties"},
+        "properties": properties,
+    }
 
 
 def _open(schema: Any) -> Any:

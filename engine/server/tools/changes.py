@@ -36,6 +36,7 @@ from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
 from go_ent.engine.adapters.mcp_adapter import connection_of
 from go_ent.engine.server.calls.callers import Caller, current
 from go_ent.engine.server.tools.named import NamedTools, stamps_of
+from go_ent.engine.server.tools.offer import Offer
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -52,9 +53,9 @@ Context = ServerRequestContext[Any, Any]
 Tell = Callable[[], None]
 
 
-def add(server: FastMCP, tools: NamedTools) -> None:
+def add(server: FastMCP, tools: NamedTools, offer: Offer) -> None:
     """Advertise that the list changes, and say so when it does, for as long as *server* runs."""
-    changes = Changes(tools)
+    changes = Changes(tools, offer)
     server.add_provider(changes)
     server.add_middleware(_AtOnce(changes))
     lowlevel = lowlevel_of(server)
@@ -65,9 +66,9 @@ def add(server: FastMCP, tools: NamedTools) -> None:
 class Changes(Provider):
     """Watches what is listed. It provides nothing itself: as a provider it lives exactly as long as the server."""
 
-    def __init__(self, tools: NamedTools) -> None:
+    def __init__(self, tools: NamedTools, offer: Offer) -> None:
         super().__init__()
-        self._tools = tools
+        self._tools, self._offer = tools, offer
         self._audience: dict[object, tuple[Caller, Tell]] = {}
         self.told = 0  # times that somebody was told
         self._somebody = asyncio.Event()
@@ -161,7 +162,7 @@ class Changes(Provider):
                 self._stamps = stamps
 
     async def _scan(self) -> object:
-        late = self._tools.late
+        late = self._tools.late, self._tools.composer.catalogue.version
 
         def scan() -> object:
             started = time.thread_time()
@@ -214,6 +215,7 @@ class Changes(Provider):
         digest = hashlib.sha256()
         for tool in await self._tools.listing(caller):
             digest.update(tool.to_mcp_tool().model_dump_json().encode() + b"\n")
+        digest.update((await self._offer.tools(caller)).encode())
         return digest.digest()
 
     async def _watch(self) -> None:

@@ -37,8 +37,9 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     async def tool_search(
         words: Annotated[str, Field(description="What the tool should do; empty lists all.")] = "",
         detail: Annotated[
-            Literal["brief", "stubs", "full"], Field(description="A line each, typed stubs, or schemas too.")
-        ] = "brief",
+            Literal["brief", "compact", "stubs", "full"],
+            Field(description="Names; with what they return; typed stubs; or schemas too."),
+        ] = "compact",
         namespace: Annotated[str | None, Field(description="Only this namespace.")] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10,
     ) -> ToolResult:

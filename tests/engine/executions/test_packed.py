@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -96,6 +98,15 @@ class TestKept:
         assert len(files(store)) > 2
         assert {row.id for row in store.rows()} == set(ids)
         assert all(store.load(one).status == "completed" for one in ids)
+
+    def test_an_index_that_says_something_else_is_put_right(self, store: ExecutionStore) -> None:
+        one = made(store)
+        store.close()
+        with contextlib.closing(sqlite3.connect(store.folder / "index.db")) as database, database:
+            database.execute("UPDATE executions SET status = 'running'")
+        assert [row.status for row in store.rows()] == ["completed"]
+        assert [row.id for row in store.rows(status="completed")] == [one]
+        assert store.load(one).status == "completed"
 
 
 class TestRemoved:

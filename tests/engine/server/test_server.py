@@ -63,7 +63,7 @@ async def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto",
         } <= set(listed)
         assert all(tool.description and tool.output_schema and tool.annotations for tool in listed.values())
         failed, said = await say(client, "tool_search", words="find")
-        assert (failed, said["text"]) == (False, "search(q: str, top: int = 3) -> list[str] — Find texts.")
+        assert (failed, said["text"]) == (False, "search(q: str, top: int = 3) -> list[str]  # Find texts.")
         failed, said = await say(client, "tool_schema", names=["search"])
         assert "async def search(self, q: str, top: int = 3) -> list[str]:" in said["text"]
         failed, said = await say(client, "code_execute", code="len(await tools.search(q=topic))", inputs={"topic": "x"})

@@ -48,7 +48,7 @@ class Desk:
         return go_ent("install", client, *arguments, cwd=self.project, env=self.environment)
 
     def entry(self, client: str = "claude") -> dict[str, Any]:
-        arguments = ["serve", "--project", str(self.project)]
+        arguments = ["serve", "--profile", "code", "--project", str(self.project)]
         if client == "opencode":
             return {"type": "local", "command": [str(PROGRAM), *arguments]}
         return {"type": "stdio", "command": str(PROGRAM), "args": arguments}
@@ -129,7 +129,7 @@ class TestAsking:
     def test_a_dry_run_shows_and_writes_nothing(self, desk: Desk) -> None:
         done = desk.install("--dry-run", "--yes")
         assert (done.returncode, done.stderr) == (0, b"")
-        assert done.stdout.decode().splitlines()[:3] == ["--- /dev/null", f"+++ {desk.file}", "@@ -0,0 +1,13 @@"]
+        assert done.stdout.decode().splitlines()[:3] == ["--- /dev/null", f"+++ {desk.file}", "@@ -0,0 +1,15 @@"]
         assert not desk.file.exists()
 
     @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"n\n", 1), (b"\x04", 1)])
