@@ -46,7 +46,8 @@ def source_key(packages: str = "") -> str:
     for path in sorted(GUEST.rglob("*")):
         if path.suffix in (".py", ".wit"):
             state.update(f"{path.relative_to(GUEST)}\0".encode() + path.read_bytes() + b"\0")
-    state.update((Path(__file__).parent / "proof.py").read_bytes())  # what is proved of it is on record with it
+    for module in ("immortal.py", "proof.py"):  # what is proved of it is on record with it
+        state.update((Path(__file__).parent / module).read_bytes())
     state.update(
         f"{installed_version('componentize-py')}\0{installed_version('RestrictedPython')}\0{installed_version('tzdata')}\0{packages}".encode()
     )

@@ -2,6 +2,7 @@
 
 CPython takes an object whose reference count is very high for immortal and neither counts nor frees it. The guest lists
 the addresses of its objects (`sandbox.guest.census`); here their counts are set in the data segments of the component.
+Code that has loaded a constant while it was mortal would go on to count it, so its instruction is replaced as well.
 Nothing of the guest's is run or believed: an address counts only if what lies there looks like an object.
 """
 
@@ -15,13 +16,16 @@ from typing import NamedTuple
 from go_ent.sandbox.errors import ImageError
 from go_ent.sandbox.images.wasm_binary import COMPONENT, CORE_MODULE, DATA, number, sections
 
-# These two as in the guest, where the mark is spelt backwards.
+# These as in the guest, where the mark is spelt backwards.
 MARK = b"census of the snapshot: here is everyone"
 WORDS = 12 << 20
+HEAD = struct.Struct("<IHHBBB256s")
 # CPython 3.14 on a 32-bit machine: Include/refcount.h.
 IMMORTAL = 5 << 28
 # More than any count, less than any address of the heap: what is free holds the address of the next free block here.
 LARGEST_COUNT = 100_000
+SIZE, CONSTANTS = 8, 12  # where code has the number of its units, and its tuple of constants
+LARGEST_CODE = 1 << 20
 
 I32_CONST = 0x41
 
@@ -32,6 +36,18 @@ class Segment(NamedTuple):
     address: int
     size: int
     place: int
+
+
+class Layout(NamedTuple):
+    """What the guest says of its code: see `HEAD` there."""
+
+    code_type: int
+    instructions: int
+    items: int
+    mortal: int
+    immortal: int
+    extended: int
+    caches: bytes
 
 
 class Snapshot:
@@ -58,6 +74,23 @@ class Snapshot:
         place = self.place(address)
         assert place is not None
         struct.pack_into("<I", self._bytes, place, value)
+
+    def read(self, address: int, size: int) -> bytearray:
+        """The bytes there; what no segment holds is zero."""
+        found = bytearray(size)
+        at = max(0, bisect_right(self._starts, address) - 1)
+        for start, length, place in self._segments[at:]:
+            if start >= address + size:
+                break
+            first, last = max(start, address), min(start + length, address + size)
+            if first < last:
+                found[first - address : last - address] = self._bytes[place + first - start : place + last - start]
+        return found
+
+    def set_byte(self, address: int, value: int) -> None:
+        """Set a byte that is not zero now."""
+        start, _, place = self._segments[bisect_right(self._starts, address) - 1]
+        self._bytes[place + address - start] = value
 
     def marked(self, address: int, size: int) -> Iterator[int]:
         """The addresses whose bits are set in the bitmap of that many bytes there."""
@@ -96,7 +129,8 @@ def make_immortal(component: bytearray) -> int:
     """Set the counts of the objects in its census; how many there were. The census is wiped."""
     snapshot = Snapshot(component)
     start = snapshot.find(MARK)
-    known = set(snapshot.marked(start + len(MARK), WORDS // 8))
+    bits = start + len(MARK) + HEAD.size
+    known = set(snapshot.marked(bits, WORDS // 8))
     made = 0
     for address in known:
         kind = snapshot.word(address + 4)
@@ -104,8 +138,28 @@ def make_immortal(component: bytearray) -> int:
         if kind in known and snapshot.word(kind + 4) in known and 0 < snapshot.word(address) < LARGEST_COUNT:
             snapshot.set_word(address, IMMORTAL)
             made += 1
-    snapshot.wipe(start, len(MARK) + WORDS // 8)
+    layout = Layout(*HEAD.unpack(snapshot.read(start + len(MARK), HEAD.size)))
+    for address in known:
+        if snapshot.word(address + 4) == layout.code_type:
+            _load_immortals(snapshot, address, layout)
+    snapshot.wipe(start, bits - start + WORDS // 8)
     return made
+
+
+def _load_immortals(snapshot: Snapshot, code: int, layout: Layout) -> None:
+    """Have the code load its immortal constants without counting them."""
+    size = snapshot.word(code + SIZE)
+    if size > LARGEST_CODE:
+        return
+    start, constants = code + layout.instructions, snapshot.word(code + CONSTANTS) + layout.items
+    units = snapshot.read(start, 2 * size)
+    at = wide = 0
+    while at < len(units):
+        opcode, argument = units[at], units[at + 1] | wide
+        wide = argument << 8 if opcode == layout.extended else 0
+        if opcode == layout.mortal and snapshot.word(snapshot.word(constants + 4 * argument)) == IMMORTAL:
+            snapshot.set_byte(start + at, layout.immortal)
+        at += 2 + 2 * layout.caches[opcode]
 
 
 def _segments(data: bytearray, start: int, end: int) -> Iterator[Segment]:

@@ -18,7 +18,7 @@ from go_ent.composer.project.image import project_packages
 from go_ent.sandbox import Image, ImageError, LimitError, Limits, PackageError, Sandbox
 from go_ent.sandbox.host.limits import MIN_MEMORY_MB
 from go_ent.sandbox.images import cache_folder, ensure_image, list_images, prune_images
-from go_ent.sandbox.images.immortal import IMMORTAL, MARK, WORDS, make_immortal
+from go_ent.sandbox.images.immortal import HEAD, IMMORTAL, MARK, WORDS, make_immortal
 from go_ent.sandbox.images.packages import check_requirements, inspect_wheel
 from go_ent.sandbox.images.seals import seal, sealed
 
@@ -54,13 +54,36 @@ class TestSnapshot:
         marks = bytearray(WORDS // 8)
         for address in (100, 200, 300, 400):  # not 500
             marks[address // 4 // 8] |= 1 << (address // 4 % 8)
-        component = _component({0: bytes(memory), 4096: MARK + bytes(marks)})
+        component = _component({0: bytes(memory), 4096: MARK + bytes(HEAD.size) + bytes(marks)})
         assert make_immortal(component) == 2
         made = bytearray(component)
         for address, word in ((100, IMMORTAL), (200, IMMORTAL), (300, 5_000_000), (400, 1), (500, 1)):
             at = made.find(bytes(memory[:100])) + address
             assert int.from_bytes(made[at : at + 4], "little") == word, address
         assert MARK not in made
+
+    def test_code_does_not_count_the_constants_that_are_immortal(self) -> None:
+        """Of code with three constants, the last of which is no object: each is loaded, one of them in an instruction
+        that is extended, and once there is something else in a cache that looks like loading one.
+        """
+        mortal, immortal, extended, cached = 83, 82, 69, 44
+        code_type, code, constants, first, second, units = 100, 200, 400, 500, 600, 128
+        head = HEAD.pack(code_type, units, 16, mortal, immortal, extended, bytes(44) + b"\1" + bytes(211))
+        program = bytes([mortal, 0, cached, 0, mortal, 0, extended, 1, mortal, 0, mortal, 2, mortal, 1])
+        words = {100: 3, 104: 100, 200: 1, 204: code_type, 208: len(program) // 2, 212: constants, 500: 1, 504: 100}
+        words |= {600: 1, 604: 100, 416: first, 420: second, 424: 700, 416 + 4 * 256: second}
+        memory = bytearray(4096)
+        for address, word in words.items():
+            memory[address : address + 4] = word.to_bytes(4, "little")
+        memory[code + units : code + units + len(program)] = program
+        marks = bytearray(WORDS // 8)
+        for address in (code_type, code, first, second):
+            marks[address // 4 // 8] |= 1 << (address // 4 % 8)
+        component = _component({0: bytes(memory), 4096: MARK + head + bytes(marks)})
+        assert make_immortal(component) == 4
+        at = component.find(bytes(memory[:100])) + code + units
+        expected = bytes([immortal, 0, cached, 0, mortal, 0, extended, 1, immortal, 0, mortal, 2, immortal, 1])
+        assert component[at : at + len(program)] == expected
 
 
 def _component(memory: dict[int, bytes]) -> bytearray:
