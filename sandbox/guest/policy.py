@@ -403,3 +403,46 @@ def _bound_by(target: ast.expr) -> Iterator[str]:
 def check(tree: ast.Module) -> None:
     """Raise `Refused` if the policy refuses the code."""
     Policy(tree).check(tree)
+
+
+# Each name in a source, with the dot before it if it is an attribute; those in texts and comments too.
+_WORDS = re.compile(r"\.?[A-Za-z_]\w*", re.ASCII)
+_MODULE = r"\w+(?:\.\w+)*"
+_NAMED = rf"{_MODULE}(?: as \w+)?"
+_IMPORTS = re.compile(
+    rf"^[ \t]*(?:from ({_MODULE}) import(?= )|import ({_NAMED}(?:, *{_NAMED})*)[ \t]*(?:#.*)?$)",
+    re.ASCII | re.MULTILINE,
+)
+
+
+@functools.cache
+def _suspects() -> frozenset[str]:
+    """Words without which no rule above can refuse anything, but for imports of other modules."""
+    names = {*surface.REFUSED_NAMES, *DYNAMIC_ACCESS, "open"}
+    both = {"format", "format_map", "__dict__", "__self__", "__getattribute__", *surface.PARTIAL_MODULES}
+    both |= surface.INTERNAL_ATTRIBUTES | surface.INTERPRETER_DUNDERS | surface.MODULE_ATTRIBUTES
+    held = [pair for module in list(sys.modules.values()) for pair in getattr(module, "__dict__", {}).items()]
+    both |= {name for name, value in held if value.__class__ is _Module and _is_refused(value.__name__)}
+    return frozenset((*names, *both, *(f".{name}" for name in both), ".import"))
+
+
+def _is_refused(module: str) -> bool:
+    return module in surface.PARTIAL_MODULES or surface.refused_module(module) is not None
+
+
+@functools.lru_cache(1000)
+def _may_import(module: str) -> bool:
+    return why_not_import(module) is None
+
+
+def is_harmless(source: str) -> bool:
+    """Whether `check` would surely accept the code, told by its words alone. It need not say so of all such code.
+
+    A name that is not written in ASCII may be another way to write one that is.
+    """
+    words = _WORDS.findall(source)
+    if not source.isascii() or not _suspects().isdisjoint(words):
+        return False
+    imports = _IMPORTS.findall(source)
+    modules = [name.split()[0] for one, several in imports for name in (one or several).split(",")]
+    return words.count("import") == len(imports) and all(map(_may_import, modules))

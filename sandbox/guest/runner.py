@@ -148,7 +148,8 @@ def _wrap(tree: ast.Module) -> ast.Module:
 def prepare(source: str) -> types.CodeType:
     """The policy's verdict and the compiled code of *source*."""
     tree: Any = compile(source, report.FILE, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
-    policy.check(tree)
+    if not policy.is_harmless(source):
+        policy.check(tree)
     body = tree.body
     if body:
         last = body[-1]

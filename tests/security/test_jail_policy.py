@@ -9,6 +9,7 @@ import pytest
 from go_ent.sandbox import Sandbox
 from tests.security.corpus import attack
 
+NETWORK = "there is no network in the sandbox; call a tool instead"
 INTERNALS = "it belongs to the interpreter's internals; use the object's ordinary methods"
 
 
@@ -112,6 +113,28 @@ def case(mechanism: str, code: str, refusal: Refusal) -> object:
             "the loader of the main module",
             "__loader__.load_module('posix')",
             name("__loader__", hint="use an import statement"),
+        ),
+        case("an import behind another on its line", "import json; import socket", module("socket", hint=NETWORK)),
+        case("an import behind a carriage return", "import json\rimport socket", module("socket", 2, NETWORK)),
+        case(
+            "an import from where a line goes on",
+            "from json import loads; from \\\nsocket import x",
+            module("socket", hint=NETWORK),
+        ),
+        case("one of several modules", "import json, socket as s, re", module("socket", hint=NETWORK)),
+        case(
+            "an import from the package around it",
+            "from .import x",
+            Refusal("relative imports are not available in the sandbox"),
+        ),
+        case("an attribute in letters that are read as others", "(lambda: 0).__ｇlobals__", attribute("__globals__")),
+        case("an attribute behind a blank", "(lambda: 0) . __globals__", attribute("__globals__")),
+        case("a template in two pieces", "'{0.__glo' 'bals__}' . format(print)", attribute("__globals__")),
+        case("a builtin behind a number", "x = 1if compile else 2", name("compile")),
+        case(
+            "a module of a module's module",
+            "import logging.handlers as h\nh . socket",
+            module("socket", 2, NETWORK),
         ),
         case("the module that a builtin is of", "len.__self__.eval('1')", attribute("__self__")),
         case(
