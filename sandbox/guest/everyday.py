@@ -13,7 +13,6 @@ import fractions
 import io
 import numbers
 import os
-import sys
 
 # What nearly every program does, and little more: each page that it writes to is memory of every guest in the pool.
 TOUCH = """
@@ -22,6 +21,8 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
 class Base:
     size: int = 0
     def __init__(self, name: str) -> None:
@@ -54,16 +55,19 @@ class Item:
     name: str
     tags: list[str] = field(default_factory=list)
 Item("x")
+class Kind(Enum):
+    A = "a"
+    B = "b"
+class Row(NamedTuple):
+    kind: Kind
+    at: int = 0
+re.purge()
+pattern = re.compile(r"(?P<name>[a-z_]+)=(?P<number>\\d+)|(?P<sign>[-+*/])|\\s*$")
+Row(Kind("b"), pattern.match("x=1").end())
 datetime(2024, 1, 2).strftime("%Y-%m-%d")
 counts = Counter(len(x) for x in groups.values())
-f"{1.5:.2f} {Derived('x')} {counts.most_common(1)}"
+f"{1.5:.2f} {Derived('x')} {len(counts)}"
 json.loads(json.dumps([work([1, 2, 3]), dict(counts)]))
-"""
-
-COMPILED = """
-def f(x: int) -> list[int]:
-    return [x]
-f(1)
 """
 
 # The library, more widely. It forgets the patterns that it has compiled: compiling is what is to be fast.
@@ -170,7 +174,12 @@ rows = list(csv.DictReader(io.StringIO("name,n\\nx,1\\ny,2\\n")))
 target = io.StringIO()
 csv.writer(target).writerows([[1, "a,b"], [2, "c"]])
 out.append([rows, target.getvalue(), heapq.nsmallest(2, [3, 1, 2])])
-out.append([[list(g) for _, g in itertools.groupby("aab")], list(itertools.chain([1], [2]))])
+out.append([[list(g) for _, g in itertools.groupby("aab", key=str.upper)], list(itertools.chain([1], [2]))])
+out.append([list(itertools.islice(itertools.count(1, 2), 3)), list(itertools.product("ab", repeat=2))])
+out.append([list(itertools.combinations("abc", 2)), list(itertools.accumulate([1, 2], operator.add, initial=0))])
+out.append([list(zip("ab", [1, 2], strict=True)), list(enumerate("ab", start=1)), sum([1.5], start=1), int("ff", base=16)])
+out.append([max([], default=0), min(items, key=operator.attrgetter("name")).name, sorted("ba", reverse=True), round(2.675, 2)])
+out.append(["a,b".split(",", maxsplit=1), "a b".encode("utf-8").decode(errors="replace"), "x".replace("x", "y", 1), pow(2, 5, 7)])
 out.append([str(Derived()), len(Derived()), list(Derived()), isinstance(Derived(), Base)])
 out.append([{**{"a": 1}, "b": 2}, [*range(3)], {x % 3 for x in range(9)}])
 out.append([hashlib.sha256(b"x").hexdigest(), textwrap.dedent("  a").strip(), string.ascii_letters[:3]])
@@ -253,5 +262,3 @@ def settle_classes() -> None:
     for kind in (*asked, os.PathLike):
         for other in known:
             issubclass(other, kind)
-    # What it holds is names that importing left all over the heap.
-    sys._clear_type_cache()

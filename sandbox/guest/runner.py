@@ -30,6 +30,7 @@ _scan = _decoder.scan_once  # json.loads without its regular expressions
 NO_ROOM = '{"status":"memory_limit"}\0\0'
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CO_COROUTINE = 0x80
+_cancel_all_tasks: Any = asyncio.runners._cancel_all_tasks  # type: ignore[attr-defined]
 
 output = Output()
 keep_files = False
@@ -196,14 +197,35 @@ class InputError(ValueError):
     """Raised when the inputs can't be made into what the function's types say."""
 
 
+# Made before the snapshot is taken: making them takes longer than a short run does.
+_loops: list[GuestLoop] = []
+_inputs: list[io.TextIOWrapper] = []
+
+
+def stock() -> None:
+    """Have a loop and a standard input ready for the next run."""
+    _loops.append(GuestLoop())
+    _inputs.append(_standard_input())
+
+
+def _standard_input() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), "utf-8")
+
+
 def _in_loop(coroutine: Any) -> Any:
-    loop = GuestLoop()
+    """What `asyncio.run` does, without the signals and the executor that a guest does not have."""
+    loop: Any = _loops.pop() if _loops else GuestLoop()
+    asyncio.events._set_running_loop(None)
     try:
-        asyncio.events._set_running_loop(None)
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            return runner.run(coroutine)
+        return loop.run_until_complete(coroutine)
     finally:
-        asyncio.events._set_running_loop(None)
+        try:
+            _cancel_all_tasks(loop)
+            if loop._asyncgens:
+                loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+            asyncio.events._set_running_loop(None)
 
 
 def _execute(code: types.CodeType, entry: str | None, inputs: dict[str, Any]) -> Any:
@@ -308,7 +330,7 @@ def start(request: dict[str, Any]) -> None:
     output.reset(request["stdout"])
     sys.stdout = sys.stderr = output
     sys.argv = [report.FILE]
-    sys.stdin = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    sys.stdin = _inputs.pop() if _inputs else _standard_input()
     bridge.reset(request["tools"], request["call_bytes"], request["call_values"])
     linecache.cache[report.FILE] = 0, None, request["source"].splitlines(True), report.FILE
     if request["fresh"]:

@@ -119,24 +119,30 @@ class Guest:
         function = instance.get_func(self.store, "run")
         assert function is not None, "the image has no `run`"
         self._run = TextFunction(self.store, function)
-        self.touch()
+        self._requests = self._settle()
         self.meter = MemoryMeter(machine.artefact)
 
     def _arm(self) -> None:
         if self.machine.fuel:
             self.store.set_fuel(TOUCH_FUEL)
 
-    def touch(self) -> list[bytes]:
-        """Take the page faults of a first run now; the requests that did it. Runs only the image's own code."""
+    def _settle(self) -> list[bytes]:
+        """Have the guest fill the holes in its heap; the requests that write to the pages that most runs write to."""
         self.machine.port, self.machine.seam = None, self.seam
         self._arm()
         return self._run(b"").split(b"\n")
 
+    def touch(self) -> None:
+        """Write to the pages that most runs write to. Runs only the image's own code."""
+        self.machine.port, self.machine.seam = None, self.seam
+        self._arm()
+        for request in self._requests:
+            self._run(request)
+
     def take_snapshot(self) -> None:
         """Have the guest go back to where it is now after each run. Raises `Unsupported`."""
         self.snapshot = Snapshot(self.meter)
-        for request in self.touch():  # once more, as runs have them
-            self._run(request)
+        self.touch()
         self.snapshot.learn()
 
     def run(self, request: bytes, port: Port, *, memory_bytes: int | None, fuel: int | None = None) -> End:
