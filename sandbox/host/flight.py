@@ -219,8 +219,8 @@ class Flight:
             self.kept = self.kept or bytes(payload)
         elif kind == wire.DONE:
             end, cpu, memory, fuel, again = wire.decode_done(payload)
-            self.worker.stuck = self.worker.stuck or not again
-            self._is_ready = again and not self.worker.zygote.remade  # by the time that it reads the next run
+            self.worker.stuck = self.worker.stuck or again == wire.NO_MORE
+            self._is_ready = again == wire.AT_ONCE  # by the time that it reads the next run
             used = self._cpu_ns()
             if used - cpu < NEXT_GUEST_NS:  # else it is not telling the truth
                 used = cpu + self._served_ns

@@ -73,7 +73,8 @@ def split_exchange(message: bytes, room: int = MAX_FRAME) -> tuple[float | None,
 
 MAX_REASON = 1000
 # how it ended, CPU nanoseconds, memory, fuel, whether the worker can run another
-DONE_HEAD = struct.Struct(">BQQQ?")
+DONE_HEAD = struct.Struct(">BQQQB")
+NO_MORE, SOON, AT_ONCE = range(3)  # soon: it says READY when it can
 
 
 @lru_cache(256)
@@ -116,13 +117,13 @@ def split_heard(payload: bytes | bytearray) -> tuple[bytes, bytes | bytearray]:
     return bytes(heard), body
 
 
-def encode_done(end: End, cpu: int, memory: int, fuel: int, again: bool) -> bytes:
+def encode_done(end: End, cpu: int, memory: int, fuel: int, again: int) -> bytes:
     kind = 1 if end.reason is not None else 2 if end.trap is not None else 0
     said = end.answer if end.answer is not None else (end.reason or end.trap or "").encode()
     return DONE_HEAD.pack(kind, cpu, memory, fuel, again) + said
 
 
-def decode_done(payload: bytes | bytearray) -> tuple[End, int, int, int, bool]:
+def decode_done(payload: bytes | bytearray) -> tuple[End, int, int, int, int]:
     """How a run ended. A large payload becomes the answer itself, without a copy."""
     kind, cpu, memory, fuel, again = DONE_HEAD.unpack_from(payload)
     if isinstance(payload, bytearray):

@@ -127,7 +127,8 @@ class Worker:
         assert message is not None
         return message
 
-    def _run(self, payload: bytes) -> None:
+    def _begin(self, payload: bytes) -> tuple[Guest, dict[str, Any], bytes]:
+        """The guest of a run, what it may use, and what it is asked."""
         seed, size = payload[:SEED_BYTES], SEED_BYTES + 4 + int.from_bytes(payload[SEED_BYTES : SEED_BYTES + 4], "big")
         order = wire.decode_order(payload[SEED_BYTES + 4 : size])
         if order["again"] != (self.kept is not None):
@@ -139,9 +140,13 @@ class Worker:
             guest.seam = TapedSeam(seed, taped)
         elif not order["again"]:
             guest.seam = Seam(seed)
+        return guest, order, payload[size:]
+
+    def _run(self, payload: bytes) -> None:
+        guest, order, request = self._begin(payload)
         port = SocketPort(self.channel, guest, self.output, order)
         faults_before, started = faults(), time.thread_time_ns()
-        end = guest.run(payload[size:], port, memory_bytes=order["memory"], fuel=order["fuel"])
+        end = guest.run(request, port, memory_bytes=order["memory"], fuel=order["fuel"])
         cpu, unmoved = time.thread_time_ns() - started, faults() == faults_before
         memory = guest.meter.size()
         fuel = 0 if order["fuel"] is None else order["fuel"] - guest.fuel_left()
@@ -149,7 +154,7 @@ class Worker:
         if end.answer is not None and len(end.answer) > order["answer_room"]:
             end = End(reason="protocol")
         keeps = order["session"] and answered
-        again = keeps or guest.snapshot is None or (answered and guest.snapshot.size == memory)
+        again = _again(guest, keeps=keeps, answered=answered, memory=memory, unmoved=unmoved)
         if self.comparison is not None and again and not keeps and guest.snapshot is not None:
             guest.snapshot.restore(unmoved=unmoved)
             if difference := self.comparison.difference():
@@ -162,5 +167,20 @@ class Worker:
         elif again:
             guest.snapshot.restore(unmoved=unmoved)
             self.ready = guest
+            if again == wire.SOON:
+                self.channel.send(wire.READY)
         else:
             raise wire.Closed("this guest was the last")
+
+
+def _again(guest: Guest, *, keeps: bool, answered: bool, memory: int, unmoved: bool) -> int:
+    """Whether the worker can run another, and if it has to be waited for. A guest whose run took no page fault is reset
+    before the next run can come; a session's needs no reset.
+    """
+    if keeps:
+        return wire.AT_ONCE
+    if guest.snapshot is None:
+        return wire.SOON
+    if not answered or guest.snapshot.size != memory:
+        return wire.NO_MORE
+    return wire.AT_ONCE if unmoved else wire.SOON

@@ -127,7 +127,7 @@ class TestMessages:
     @attack("worker", "an end with a reason of megabytes")
     @pytest.mark.parametrize("kind", [1, 2])
     def test_a_reason_is_cut_before_it_is_read(self, kind: int) -> None:
-        end, *_ = wire.decode_done(bytearray(wire.DONE_HEAD.pack(kind, 0, 0, 0, True) + b"\xff" * 20_000_000))
+        end, *_ = wire.decode_done(bytearray(wire.DONE_HEAD.pack(kind, 0, 0, 0, wire.AT_ONCE) + b"\xff" * 20_000_000))
         assert len(end.reason or end.trap or "") == wire.MAX_REASON
 
 

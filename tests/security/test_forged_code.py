@@ -28,7 +28,7 @@ while True:
     kind, payload = channel.receive()
     if kind == wire.RUN:
         channel.send(wire.KEEP, sys.argv[3].encode())
-        channel.send(wire.DONE, wire.DONE_HEAD.pack(0, 0, 0, 0, True) + b'{"status":"completed"}\\x00"from a broken worker"\\x00')
+        channel.send(wire.DONE, wire.DONE_HEAD.pack(0, 0, 0, 0, wire.AT_ONCE) + b'{"status":"completed"}\\x00"from a broken worker"\\x00')
         channel.send(wire.READY)
 """  # noqa: E501
 
