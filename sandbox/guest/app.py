@@ -119,13 +119,10 @@ def touch() -> str:
 
 
 def settle() -> str:
-    """What a new guest does first: `touch`, and fill the holes in its heap. What the first touch leaves behind lies
-    everywhere, what the second does in one place.
-    """
-    for _ in range(2):
-        requests = touch()
-        runner.stock()
-        _plug_holes()
+    """What a new guest does first: `touch`, and fill the holes that it has left in the heap."""
+    requests = touch()
+    runner.stock()
+    _plug_holes(1 << 12)
     gc.freeze()
     return requests
 
@@ -178,25 +175,24 @@ HEAD_ROOM = 8 << 20  # of heap that is free in the snapshot: memory that a run g
 
 
 NUMBERS = 200  # more than CPython keeps of those that it has no use for
-MOST_PLUGS = 1 << 18
 plugs: list[object] = []
 
 
-def _plug_holes() -> None:
-    """Fill the free blocks that are scattered over the heap.
+def _plug_holes(most: int) -> None:
+    """Fill the free blocks that are scattered over the heap, up to a number of them.
 
     A run then allocates from fresh, adjacent memory: it writes to a third fewer pages of the snapshot, each of which
     costs a copy in every guest. The allocator goes behind all that is in use only where no hole is large enough: what
     it gives from there is let go of again, and holes of that size are no more.
     """
     gc.collect()
-    kept: list[object] = [None] * MOST_PLUGS
+    kept: list[object] = [None] * most
     kept[:NUMBERS] = [1 << 20 | number for number in range(NUMBERS)]
     plugs.append(kept)
     header, behind, count = sys.getsizeof(b""), id(bytes(1 << 20)), NUMBERS
     for step in [*range(71, 64, -1), *range(64, 0, -1)]:  # small numbers, which take no memory
         size = 1024 << step - 64 if step > 64 else 16 * step
-        while count < MOST_PLUGS:
+        while count < most:
             plug = bytes(size - header) if size > header else object()
             if id(plug) >= behind:
                 break
@@ -210,6 +206,6 @@ _warm_up()
 sys._clear_type_cache()  # what it holds is names that lie all over the heap
 gc.collect()
 census.take()
-_plug_holes()
+_plug_holes(1 << 18)
 gc.freeze()
 bytearray(HEAD_ROOM)  # let go of at once: the allocator keeps it

@@ -121,15 +121,16 @@ class Snapshot:
         return self._pagemap
 
     def learn(self) -> None:
-        """Take the pages that are private now for those that most runs write to, and go back to the snapshot. If there
-        are too many, the last are left out: they are the end of the heap, which only long programs come to.
-        """
-        left = MOST_HOT * PAGE
-        for start, end in self._scan() or []:
-            if left:
-                self._hot.append((start, min(end, start + left)))
-                left -= self._hot[-1][1] - start
-        self.give_back()
+        """Take the pages that are private now for those that most runs write to, as far as there is room for more."""
+        known = {page for start, end in self._hot for page in range(start, end, PAGE)}
+        private = {page for start, end in self._scan() or [] for page in range(start, end, PAGE)}
+        pages = sorted(known | set(sorted(private - known)[: MOST_HOT - len(known)]))
+        self._hot = []
+        for page in pages:
+            if self._hot and self._hot[-1][1] == page:
+                self._hot[-1] = self._hot[-1][0], page + PAGE
+            else:
+                self._hot.append((page, page + PAGE))
 
     def warm_up(self) -> None:
         """Have the pages that most runs write to made private before a run, which then takes no faults for them."""

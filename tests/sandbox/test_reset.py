@@ -274,12 +274,17 @@ def tamper() -> None:
     assert comparison.difference() == ""
     one.snapshot.warm_up()
     hot, far = one.snapshot._scan(), ctypes.c_char.from_address(one.meter.end - 1)
+    assert hot is not None
+    near = ctypes.c_char.from_address(hot[0][0])
     for _ in range(3):
         one.touch()
         assert "memory at" in comparison.difference()
+        one.snapshot.restore(unmoved=False)
+        assert comparison.difference() == ""
+        near.value = bytes([near.value[0] ^ 1])
+        assert "memory at" in comparison.difference()
         one.snapshot.restore(unmoved=True)
         assert comparison.difference() == ""
-        one.touch()
         far.value = b"x"
         one.snapshot.restore(unmoved=True)  # a lie: a page was written to that most runs leave alone
         assert "memory at" in comparison.difference()

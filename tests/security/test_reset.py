@@ -100,16 +100,19 @@ def fresh(box: Sandbox) -> str:
         ),
         case(
             "every other page, in more regions than can be listed",
-            "for page in range(2, 11000, 2):\n    memory[page * PAGE] = memory[page * PAGE]",
+            "for page in range(2, HIGH // PAGE, 2):\n    memory[page * PAGE] = memory[page * PAGE]",
         ),
-        case("every page of its memory", "for page in range(1, 11000):\n    memory[page * PAGE] = memory[page * PAGE]"),
+        case(
+            "every page of its memory",
+            "for page in range(1, HIGH // PAGE):\n    memory[page * PAGE] = memory[page * PAGE]",
+        ),
         case("the free part of its stack", "for at in range(70000, 400000, 512):\n    memory[at] = 0xEE"),
         case("the bytes at address zero", "for at in range(0, 60):\n    memory[at] = 0xEE"),
         case("the last bytes of its memory", "for at in range(HIGH - 4096, HIGH - 8):\n    memory[at] = 0xEE"),
         case(
             "one byte of a page that nothing uses",
-            "page = next(page for page in range(9000, 11000) if not any(memory[page * PAGE:page * PAGE + 4000]))\n"
-            "memory[page * PAGE] = 0xEE",
+            "pages = (n * PAGE for n in range(8000, HIGH // PAGE))\n"
+            "memory[next(page for page in pages if not any(memory[page:page + 4000]))] = 0xEE",
         ),
         case(
             "a page, written and put back",
