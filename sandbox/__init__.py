@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from go_ent.sandbox.host.run import Pending, Run, RunError, Status, ToolCall, Usage
     from go_ent.sandbox.host.session import Session
     from go_ent.sandbox.host.tools import Tool, Toolset
+    from go_ent.sandbox.host.zygote import warm
     from go_ent.sandbox.images import Image
     from go_ent.sandbox.worker.tape import Start, Tape
 
@@ -60,6 +61,7 @@ __all__ = [
     "Toolset",
     "Usage",
     "Wall",
+    "warm",
 ]
 
 HOMES = {
@@ -83,6 +85,7 @@ HOMES = {
     "host.run": ("Pending", "Run", "RunError", "Status", "ToolCall", "Usage"),
     "worker.tape": ("Start", "Tape"),
     "host.tools": ("Tool", "Toolset"),
+    "host.zygote": ("warm",),
 }
 if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
     __getattr__, __dir__ = lazily(__name__, HOMES)

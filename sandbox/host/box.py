@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -10,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -31,11 +31,10 @@ from go_ent.sandbox.host.session import Session
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.tools import Granted, Tool, Toolset
-from go_ent.sandbox.host.zygote import Zygote, zygotes
+from go_ent.sandbox.host.zygote import Zygote, orders_for, zygotes
 from go_ent.sandbox.images import Image, ensure_image
 from go_ent.sandbox.images.proof import globals_of
 from go_ent.sandbox.worker.end import End
-from go_ent.sandbox.worker.orders import Orders
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from go_ent.sandbox.worker.tape import Start, Tape, Taped
 from go_ent.sandbox.worker.wire import MAX_TAPE
@@ -124,6 +123,16 @@ class Sandbox:
         self._pool_for(self.limits).prepare()
         return self
 
+    def warm(self) -> Sandbox:
+        """`open`, in the background: returns at once. If something is wrong, the first run says so."""
+        self._check_process()
+        self._threads.start(self._open_quietly)
+        return self
+
+    def _open_quietly(self) -> None:
+        with contextlib.suppress(Exception):
+            self.open()
+
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it."""
@@ -146,9 +155,9 @@ class Sandbox:
         with self._opening:
             if (kind, depth) in self._pools:
                 return self._pools[kind, depth]
-            remade = self._remade or self.image.remade
-            compare = globals_of(self.image.component.read_bytes()) if self._compare else ()
-            orders = Orders(str(self.image.artefact(kind)), kind == "fuel", tuple(self._walls), remade, compare)
+            orders = orders_for(self.image, kind, self._walls, self._remade)
+            if self._compare:
+                orders = dataclasses.replace(orders, compare=globals_of(self.image.component.read_bytes()))
             with self._lock:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
@@ -181,18 +190,14 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         return self.open()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Sandbox:
         await asyncio.to_thread(self.open)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     # -- running

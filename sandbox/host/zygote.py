@@ -11,10 +11,13 @@ import os
 import socket
 import subprocess
 import threading
+from collections.abc import Collection
+from typing import Literal
 
 from go_ent.sandbox.children.python import start_python
 from go_ent.sandbox.errors import SandboxClosed
-from go_ent.sandbox.hardening.wall import Wall
+from go_ent.sandbox.hardening.wall import WALLS, Wall
+from go_ent.sandbox.images.cache import Image
 from go_ent.sandbox.worker import wire
 from go_ent.sandbox.worker.orders import Orders
 from go_ent.sandbox.worker.paths import worker_path
@@ -83,9 +86,9 @@ class Zygote:
                     self._process.wait()
 
     def problem(self) -> str:
-        """What it said when it could not start, if that is why it is gone."""
+        """What it said when it could not start, if that is why it is gone, or about to be."""
         with self._lock:
-            if self._control is None or self._process is None or self._process.poll() is None:
+            if self._control is None:
                 return ""
             frames = wire.Frames()
             with contextlib.suppress(OSError, wire.Closed):
@@ -113,10 +116,6 @@ class Zygote:
             self._process.wait()
             self._process = None
 
-    @property
-    def is_used(self) -> bool:
-        return self._users > 0
-
     def join(self) -> bool:
         """Share it; False if it has just been closed by the last who did."""
         with self._lock:
@@ -135,16 +134,45 @@ class Zygotes:
 
     def __init__(self) -> None:
         self._zygotes: dict[Orders, Zygote] = {}
+        self._ahead: dict[Orders, Zygote] = {}  # started for whoever comes first, and nobody's until then
         self._lock = threading.Lock()
 
     def share(self, orders: Orders) -> Zygote:
         """The one there is, or a new one. Whoever gets it closes it."""
         with self._lock:
-            self._zygotes = {orders: zygote for orders, zygote in self._zygotes.items() if zygote.is_used}
+            if (ahead := self._ahead.pop(orders, None)) is not None:
+                return ahead
             zygote = self._zygotes.get(orders)
             if zygote is None or not zygote.join():
                 zygote = self._zygotes[orders] = Zygote(orders)
             return zygote
+
+    def start_ahead(self, orders: Orders) -> None:
+        """Start one for the first who shares it, if there is none. If nobody does, it ends with this process."""
+        with self._lock:
+            zygote = self._zygotes.get(orders)
+            if zygote is not None and zygote.join():
+                zygote.close()  # others use it: it runs already
+                return
+            zygote = self._zygotes[orders] = self._ahead[orders] = Zygote(orders)
+            with contextlib.suppress(OSError):  # the first run tries again, and tells
+                zygote.start()
+
+
+def orders_for(image: Image, kind: str, walls: Collection[str] = WALLS, remade: str = "") -> Orders:
+    """What a zygote has to know of an image. The first use of a *kind* on a machine compiles it."""
+    return Orders(str(image.artefact(kind)), kind == "fuel", tuple(walls), remade or image.remade)
+
+
+def warm(image: Image, kind: Literal["plain", "fuel"] = "plain") -> None:
+    """Start what makes workers for *image*, before there is a sandbox: for programs that have much to import first.
+
+    It is started in the background, and taken over by the first sandbox of that image; if there is none it ends with
+    this process. If it can't be started, the first run says why. Runs with a limit on `fuel` need the *kind* "fuel". An
+    image that has yet to be compiled is left to the sandbox.
+    """
+    if image.is_compiled(kind):
+        zygotes.start_ahead(orders_for(image, kind))
 
 
 zygotes = Zygotes()

@@ -84,9 +84,8 @@ class Image:
         """The compiled form, made now if it is not there: `plain`, or `fuel`, which counts instructions."""
         from go_ent.sandbox.images.ensure import compile_component
 
-        folder = private_folder(self.folder.parent.parent / "compiled") / self.digest
-        path = folder / f"{kind}-{target()}.cwasm"
-        extra = {"image": self.digest, "kind": kind, "target": target()}
+        path, extra = self._compiled(kind)
+        folder = path.parent
         if problem := foreign(folder):
             log.warning("%s is not to be trusted (%s): it is made again", folder, problem)
             fresh_folder(folder)
@@ -97,6 +96,17 @@ class Image:
                 compile_component(self.component, path, kind, progress)
                 seal(path, extra)
         return path
+
+    def is_compiled(self, kind: str) -> bool:
+        """Whether that form is there, so that nobody has to wait for it."""
+        path, extra = self._compiled(kind)
+        return path.exists() and not foreign(path.parent) and sealed(path, extra)
+
+    def _compiled(self, kind: str) -> tuple[Path, dict[str, str]]:
+        """Where the compiled form is, and what its seal says of it."""
+        folder = private_folder(self.folder.parent.parent / "compiled") / self.digest
+        extra = {"image": self.digest, "kind": kind, "target": target()}
+        return folder / f"{kind}-{extra['target']}.cwasm", extra
 
     @classmethod
     def load(cls, folder: Path) -> Image | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +17,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from go_ent.sandbox import Limits, Sandbox
+from go_ent.sandbox import Image, ImageError, Limits, Sandbox, SandboxClosed, warm
 from go_ent.sandbox.host import pool as pool_module
 from go_ent.sandbox.host.pool import Pool
 from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.threads import Threads
-from go_ent.sandbox.images import list_images, prune_images
-from go_ent.sandbox.images.cache import images_folder
+from go_ent.sandbox.images import ensure_image, list_images, prune_images
+from go_ent.sandbox.images.cache import BuildProgress, images_folder
 from go_ent.sandbox.images.seals import private_folder
+from tests.support import ROOT
 
 
 def until(what: Callable[[], bool]) -> None:
@@ -247,3 +251,80 @@ class TestTheImageCache:
         (images_folder() / ("4" * 32)).symlink_to(os.devnull)
         assert list_images() == []
         assert prune_images(set())[0] == ["3" * 32]
+
+
+def test_a_worker_that_has_much_to_put_back_says_when_it_can_run_the_next() -> None:
+    with Sandbox(workers=1) as box:
+        assert box.run_sync("len(bytearray(2 << 20))").ok
+        (worker,) = box._pools["plain", 0]._all
+        assert not worker.ready
+
+        def is_ready() -> bool:
+            worker.poll()
+            return worker.ready
+
+        until(is_ready)
+        if not box.remade:  # a new process takes page faults of its own in its first runs
+            until(lambda: box.run_sync("1 + 1").ok and worker.ready)
+
+
+class TestWarming:
+    def test_a_zygote_that_was_started_ahead_is_the_first_sandboxs(self, box: Sandbox) -> None:
+        """In a process of its own, where there is no other."""
+        code = (
+            "from go_ent.sandbox import Sandbox, warm\n"
+            "from go_ent.sandbox.host.zygote import zygotes\n"
+            "from go_ent.sandbox.images import ensure_image\n"
+            "warm(ensure_image()); warm(ensure_image())\n"
+            "(ahead,) = zygotes._ahead.values()\n"
+            "first = ahead.pid\n"
+            "with Sandbox() as box, Sandbox() as other:\n"
+            "    assert box.run_sync('1 + 1').result == other.run_sync('2').result == 2\n"
+            "    assert box._zygotes['plain'].pid == other._zygotes['plain'].pid == first\n"
+            "    warm(ensure_image())  # there is one\n"
+            "assert not zygotes._ahead and ahead.pid is None, 'it ends with those who use it'\n"
+            "warm(ensure_image())\n"  # nobody comes: it ends with this process
+        )
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+
+    def test_a_zygote_that_can_not_start_is_the_first_runs_problem(self) -> None:
+        image = ensure_image()
+        broken = _Uncompiled(**{field.name: getattr(image, field.name) for field in dataclasses.fields(image)})
+        warm(broken)
+        with Sandbox(image=broken) as box:
+            run = box.run_sync("1")
+        assert run.status == "crashed"
+        assert run.error is not None
+        assert "its worker could not start" in run.error.message
+
+    def test_warm_returns_before_anything_is_made_and_tells_of_no_problem(self) -> None:
+        found, asked = threading.Event(), threading.Event()
+
+        def late() -> Image:
+            asked.set()
+            assert found.wait(30)
+            return ensure_image()
+
+        with contextlib.closing(Sandbox(image=late).warm()) as box:
+            assert asked.wait(30)
+            assert box.started == 0
+            found.set()
+            assert box.run_sync("1 + 1").result == 2
+        with contextlib.closing(Sandbox(image=_none).warm()) as box, pytest.raises(ImageError, match="no image"):
+            box.run_sync("1")
+        with pytest.raises(SandboxClosed):
+            box.run_sync("1")
+
+
+class _Uncompiled(Image):
+    """An image whose compiled form is taken for there, and is not."""
+
+    def is_compiled(self, kind: str) -> bool:
+        return True
+
+    def artefact(self, kind: str = "plain", progress: BuildProgress | None = None) -> Path:
+        return Path("/nowhere/at-all.cwasm")
+
+
+def _none() -> Image:
+    raise ImageError("no image")
