@@ -7,12 +7,16 @@ import os
 import sys
 from typing import Any, TextIO
 
-from cyclopts import App, CycloptsError, Parameter
+from go_ent.engine.cli.ahead import start_workers
 
-from go_ent.engine.cli.command_table import register
-from go_ent.engine.cli.terminal.output import aside, is_rich, not_strict, say
-from go_ent.engine.cli.terminal.signals import all_are_interrupts
-from go_ent.engine.core.logs import keep_plain
+start_workers(sys.argv[1:])  # before the imports that it is to overlap with
+
+from cyclopts import App, CycloptsError, Parameter  # noqa: E402
+
+from go_ent.engine.cli.command_table import register  # noqa: E402
+from go_ent.engine.cli.terminal.output import aside, is_rich, not_strict, say  # noqa: E402
+from go_ent.engine.cli.terminal.signals import all_are_interrupts  # noqa: E402
+from go_ent.engine.core.logs import keep_plain  # noqa: E402
 
 # Beside the codes of a run's statuses, which are in engine.outcomes.
 USAGE_ERROR = 2
