@@ -255,7 +255,8 @@ class Flight:
         self._reader = threading.get_ident()
         try:
             while self._make_call():
-                self.worker.take_in(None)  # what came with the call
+                if self.worker.frames:  # something came with the call
+                    self.worker.take_in(None)
                 if self.listens:
                     data = self.worker.wait()
                     if not self.over:  # else it was abandoned

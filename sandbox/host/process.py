@@ -172,16 +172,20 @@ class WorkerProcess:
         worker is gone; one that sends what is not our language is ended.
         """
         before, flight = time.thread_time_ns(), self.flight
-        if data:
-            self.frames.feed(data)
-        if not self._act_on_frames(flight) or data == b"":
+        if not self._act_on_frames(flight, data) or data == b"":
             self.lose()
         elif flight is not None:
             flight.charge(time.thread_time_ns() - before)
 
-    def _act_on_frames(self, flight: Flight | None) -> bool:
+    def _act_on_frames(self, flight: Flight | None, data: bytes | None) -> bool:
         """Act on what has arrived, as far as the run can take it now; False for what is not our language."""
         try:
+            if data and (flight is None or flight.listens):
+                if (only := self.frames.only(data, self._room)) is not None:
+                    self._act(*only)
+                    return True
+            elif data:
+                self.frames.feed(data)
             while (flight is None or flight.listens) and (found := self.frames.next(self._room)) is not None:
                 self._act(*found)
             return True

@@ -171,6 +171,17 @@ class Frames:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
+    def only(self, data: bytes, room: Callable[[int], int] = lambda kind: MAX_FRAME) -> tuple[int, bytes] | None:
+        """The frame that *data* is, if it is a whole one and nothing waits before it, as most are; else keep it."""
+        if not self._buffer and len(data) >= HEAD.size:
+            size, kind = HEAD.unpack_from(data)
+            if len(data) == HEAD.size + size:
+                if size > room(kind):
+                    raise Closed(f"a frame of kind {kind} with {size} bytes")
+                return kind, data[HEAD.size :]
+        self._buffer += data
+        return None
+
     @property
     def large(self) -> bool:
         """Whether the next frame is a large one, of which a part has arrived."""
@@ -227,5 +238,6 @@ class Channel:
                 raise Closed from error
             if not data:
                 raise Closed
-            self.frames.feed(data)
+            if (only := self.frames.only(data)) is not None:
+                return only
         return found[0], bytes(found[1])
