@@ -421,7 +421,9 @@ def _suspects() -> frozenset[str]:
     names = {*surface.REFUSED_NAMES, *DYNAMIC_ACCESS, "open"}
     both = {"format", "format_map", "__dict__", "__self__", "__getattribute__", *surface.PARTIAL_MODULES}
     both |= surface.INTERNAL_ATTRIBUTES | surface.INTERPRETER_DUNDERS | surface.MODULE_ATTRIBUTES
-    held = [pair for module in list(sys.modules.values()) for pair in getattr(module, "__dict__", {}).items()]
+    # Of modules that are refused themselves, nothing is reached.
+    holders = [module for name, module in list(sys.modules.items()) if not _is_refused(name)]
+    held = [pair for module in holders for pair in getattr(module, "__dict__", {}).items()]
     both |= {name for name, value in held if value.__class__ is _Module and _is_refused(value.__name__)}
     return frozenset((*names, *both, *(f".{name}" for name in both), ".import"))
 

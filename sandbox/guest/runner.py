@@ -11,6 +11,7 @@ import json
 import linecache
 import marshal
 import random
+import re
 import sys
 import types
 import warnings
@@ -146,10 +147,41 @@ def _wrap(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def prepare(source: str) -> types.CodeType:
+Codes = tuple[types.CodeType, ...]  # of statements; and of the expression that ends them, if that is apart
+
+
+def _in_two(source: str) -> Codes | None:
+    """The code of what comes before the last expression, and of the expression; None if it is not seen at a glance.
+
+    Without a syntax tree, which takes a fifth of the time. Where both parts compile they are what the whole is: each
+    ends where its own text does, and nothing that begins without indentation goes on with what stands before it, but
+    for words that no expression begins with.
+    """
+    lines = source.split("\n")
+    last = next((at for at in range(len(lines) - 1, -1, -1) if lines[at][:1].strip(" \t\f\r#)]}")), None)
+    if last is None or _STATEMENT.match(lines[last]):
+        return None
+    try:
+        value = compile("\n" * last + "\n".join(lines[last:]), report.FILE, "eval", FLAGS, dont_inherit=True)
+        return compile("\n".join(lines[:last]), report.FILE, "exec", FLAGS, dont_inherit=True), value
+    except (SyntaxError, ValueError):
+        return None
+
+
+# A line that is no expression: it begins with a word of the language, or assigns.
+_STATEMENT = re.compile(
+    r"(?:def|class|if|for|while|with|try|else|elif|except|finally|return|import|from|async|del|pass|raise|assert|global"
+    r"|match|type)\b|@|[\w.\[\]'\", ]+ *(?::[^=]*)?[-+*/%&|]?=[^=]"
+)
+
+
+def prepare(source: str) -> Codes:
     """The policy's verdict and the compiled code of *source*."""
+    harmless = policy.is_harmless(source)
+    if harmless and (codes := _in_two(source)) is not None:
+        return codes
     tree: Any = compile(source, report.FILE, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
-    if not policy.is_harmless(source):
+    if not harmless:
         policy.check(tree)
     body = tree.body
     if body:
@@ -168,13 +200,12 @@ def prepare(source: str) -> types.CodeType:
                 body[-1] = ast.Assign([ast.Name(RESULT, ast.Store(), **where)], last.value, **where)
         if wrap:
             tree = _wrap(tree)
-    code: types.CodeType = compile(tree, report.FILE, "exec", FLAGS, dont_inherit=True)
-    return code
+    return (compile(tree, report.FILE, "exec", FLAGS, dont_inherit=True),)
 
 
-def _keep(code: types.CodeType) -> None:
+def _keep(codes: Codes) -> None:
     """Hand the compiled code to the host, for guests that run the same source later."""
-    wit_world.keep(base64.b64encode(marshal.dumps(code)).decode())
+    wit_world.keep(base64.b64encode(marshal.dumps(codes)).decode())
 
 
 def _unawaited(coroutine: Any) -> None:
@@ -228,22 +259,30 @@ def _in_loop(coroutine: Any) -> Any:
             asyncio.events._set_running_loop(None)
 
 
-def _execute(code: types.CodeType, entry: str | None, inputs: dict[str, Any]) -> Any:
+def _execute(codes: Codes, entry: str | None, inputs: dict[str, Any]) -> Any:
     """Run the code; the result is the value it left, or that of its function *entry*, called with the inputs."""
     scope.pop(RESULT, None)
-    if code.co_flags & CO_COROUTINE:
-        return _in_loop(_drive(code, entry, inputs))
-    exec(code, scope)
+    value = None
+    for code in codes:
+        if code.co_flags & CO_COROUTINE:
+            return _in_loop(_drive(codes, entry, inputs))
+    for code in codes:
+        value = eval(code, scope)
     if entry is None:
-        return scope.pop(RESULT, None)
+        return scope.pop(RESULT, value)
     value = _call(entry, inputs)
     return _in_loop(_wait(value)) if value.__class__ is types.CoroutineType else value
 
 
-async def _drive(code: types.CodeType, entry: str | None, inputs: dict[str, Any]) -> Any:
-    await eval(code, scope)
+async def _drive(codes: Codes, entry: str | None, inputs: dict[str, Any]) -> Any:
+    """All of it in the loop, also what comes before the first `await`: it may make tasks."""
+    value = None
+    for code in codes:
+        value = eval(code, scope)
+        if code.co_flags & CO_COROUTINE:
+            value = await value
     if entry is None:
-        return scope.pop(RESULT, None)
+        return scope.pop(RESULT, value)
     value = _call(entry, inputs)
     return await value if value.__class__ is types.CoroutineType else value
 
@@ -386,10 +425,10 @@ def _run(request: dict[str, Any]) -> str:
             if request["examine"]:
                 return _finish("completed", source, encode.dumps(_examine(source, request["examine"], request)))
             if request["code"]:
-                code: types.CodeType = marshal.loads(base64.b64decode(request["code"]))
+                codes: Codes = marshal.loads(base64.b64decode(request["code"]))
             else:
-                code = prepare(source)
-            result = _result(_execute(code, request["entry"], request["inputs"]))
+                codes = prepare(source)
+            result = _result(_execute(codes, request["entry"], request["inputs"]))
             if atexit._ncallbacks():
                 atexit._run_exitfuncs()
         except SystemExit as error:

@@ -284,3 +284,47 @@ class TestError:
 class TestImage:
     def test_run_names_its_image(self, box: Sandbox) -> None:
         assert box.run_sync("1").image == box.image.digest
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
+        ("x = 1\nx + 1", 2),
+        ("x = [\n1,\n2]\nx", [1, 2]),
+        ("{\n    'a': 1,\n}", {"a": 1}),
+        ("print(\n)\n[\n1\n]", [1]),
+        ("x = '''\nabc\n'''\nx", "\nabc\n"),
+        ("x = '''\n1\n'''", None),
+        ("x = (\n2\n)", None),
+        ("x = 1 + \\\n2", None),
+        ("x = 1\nx == 1", True),
+        ("'''a\nb'''", "a\nb"),
+        ("f'''\n{12}'''", "\n12"),
+        ("x = 1; x", 1),
+        ("x = 3\nx  # end\n# more\n\n", 3),
+        ("x = 8\r\nx\r\n", 8),
+        ("if True:\n    x = 5\nelse:\n    x = 6\nx", 5),
+        ("if False:\n    x = 5\nelse:\n    6", None),
+        ("[y := 9]\ny", 9),
+        ("\n\n10", 10),
+        ("(lambda: 7)(\n)", 7),
+        ("11 if\\\nTrue else 0", 11),
+        ("x = 1\nx = 2 if x else 3", None),
+        ("def f():\n    return 4\n\nf(\n)\n", 4),
+        ("import asyncio\nasync def f(): return 4\nt = asyncio.create_task(f())\nawait t", 4),
+        ("import asyncio\nasync def f(): return 4\nx = await f()\nasyncio.get_running_loop() and x", 4),
+        ("from __future__ import annotations\nx: int = 3\nx", 3),
+    ],
+)
+def test_the_result_is_the_last_expression_wherever_it_begins(box: Sandbox, code: str, result: object) -> None:
+    for _ in range(3):  # by then its code comes compiled
+        run = box.run_sync(code)
+        assert run.status == "completed", run.error
+        assert run.result == result
+
+
+def test_an_error_in_the_last_expression_is_told_with_its_line(box: Sandbox) -> None:
+    error = box.run_sync("def f(x):\n    return 1 / x\n\n\nf(\n    0\n)").error
+    assert error is not None
+    assert (error.kind, error.line) == ("ZeroDivisionError", 2)
+    assert "line 5, in <module>\n    f(" in (error.traceback or "")
