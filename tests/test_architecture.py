@@ -70,6 +70,52 @@ def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
             assert not (isinstance(node, ast.Attribute) and node.attr in DIGIT_METHODS), f"{name}:{node.lineno}"
 
 
+# Tasks that are made by hand, and why no group of tasks would do. All else is in a TaskGroup, or awaited where it is.
+HAND_MADE = {
+    "composer/catalogue/catalogue.py": "a source that is asked goes on when who asked has lost patience",
+    "composer/sources/mcp.py": "a server starts, and is closed, for whoever needs it next",
+    "composer/sources/mcp_link.py": "a connection outlives the call that opened it; a request is cancelled by its link",
+    "composer/sources/mcp_transports.py": "three pipes that end together, whichever ends first",
+    "engine/cli/commands/pipeline.py": "lines are emitted in order, whichever ends first",
+    "engine/cli/commands/serve.py": "the server, or a signal, whichever comes first",
+    "engine/cli/terminal/ask.py": "a question that nobody answers is given up",
+    "engine/context/keeper.py": "all of them, with the first error after the last has ended",
+    "engine/core/concurrency.py": "work that goes on when its caller is cancelled",
+    "engine/core/stoppable_run.py": "the request to stop, made from a callback",
+    "engine/dispatch/dispatcher.py": "what an agent says of its session, from a callback",
+    "engine/dispatch/execution_context.py": "one writer for all steps of an execution",
+    "engine/engine.py": "an execution outlives the call that started it",
+    "engine/executions/running.py": "one look for all executions, while there are some",
+    "engine/executions/tape.py": "one sync for all who wait for one",
+    "engine/guest_runs/batch.py": "an execution that is carried while others bring its lines",
+    "engine/processes/child.py": "a child that is stopped, or ends",
+    "engine/runners/claude/mcp.py": "a question that is cancelled with its process",
+    "engine/runners/opencode/runner.py": "a server that several runs share",
+    "engine/runners/opencode/serve.py": "its child, and conversations that end by themselves",
+    "engine/server/calls/long_calls.py": "a call that goes on to its end when its client has gone",
+    "engine/server/calls/sampling.py": "a question to a client, which its connection may end",
+    "engine/server/http/gate.py": "a client that goes away while it is answered",
+    "engine/server/http/serve.py": "the server, or a signal, whichever comes first",
+    "engine/server/tools/changes.py": "a watch as long as the server lives",
+    "engine/server/tools/named.py": "an image that is made while lists are answered without it",
+    "engine/strategies/parallel.py": "a watch for the stop of a graph",
+    "engine/workflows/workflow.py": "an execution, or a request to pause, whichever comes first",
+    "sandbox/host/background.py": "the loop's own end",
+    "sandbox/host/broker.py": "calls of a guest, which it may give up one by one",
+}
+
+
+def test_tasks_that_are_made_by_hand_say_why() -> None:
+    made = re.compile(r"(?<!group\.)(?<!running\.)(?<!watched\.)\b(?:create_task|ensure_future)\(")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for package in MAY_IMPORT
+        for path in (ROOT / package).rglob("*.py")
+        if "guest" not in path.relative_to(ROOT).parts[:-1] and made.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set(HAND_MADE)
+
+
 def test_processes_are_read_of_in_one_place() -> None:
     """What `/proc/<pid>` says of a process, and who it is, is in `sandbox.children.proc` alone."""
     reads = re.compile(r"/proc/\{[^}]*\}/(?:stat|environ|task)\b")
