@@ -39,16 +39,16 @@ def test_the_smallest_task_is_done_in_every_way(box: Sandbox) -> None:
     assert {way: (len(each.talk.turns), each.calls) for way, each in played.items()} == {
         "direct": (2, 1),
         "direct, parallel": (2, 1),
-        "code mode": (4, 3),
+        "code mode": (2, 1),
         "composed": (2, 1),
     }
-    assert played["direct"].talk.tokens < played["composed"].talk.tokens < played["code mode"].talk.tokens
+    assert played["direct"].talk.tokens < min(played["composed"].talk.tokens, played["code mode"].talk.tokens)
     rows = rows_of(Found(SMALL, played, {way: each.seconds for way, each in played.items()}, 0))
     ratios = {row.key: row.ratio for row in rows if row.ratio is not None}
     assert set(ratios) == {
         f"one small call: {what} ({way})" for what in ("tokens", "turns") for way in ("code mode", "composed")
     }
-    assert ratios["one small call: turns (code mode)"] == 2
+    assert ratios["one small call: turns (code mode)"] == 1
 
 
 async def test_a_way_that_errs_fails_the_benchmark(box: Sandbox) -> None:

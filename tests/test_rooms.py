@@ -54,7 +54,7 @@ engine/setup            : engine budget core executions prompts runners/base set
 engine/server/calls     : engine core executions guest_runs processes strategies
 engine/server/tools     : engine adapters context core executions guest_runs processes prompts server/calls strategies
 engine/server/http      : engine adapters budget core executions server/calls server/tools
-engine/server           : engine adapters guest_runs server/calls server/http server/tools
+engine/server           : engine adapters core guest_runs server/calls server/http server/tools
 engine/cli/terminal     :
 engine/cli              : cli/terminal core
 engine/cli/commands     : engine cli cli/terminal context core executions guest_runs prompts
