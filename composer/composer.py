@@ -24,13 +24,13 @@ from go_ent.composer.catalogue.scope import Allowance, Approver, Scope
 from go_ent.composer.catalogue.spec import Source, check_namespace
 from go_ent.composer.codemode.codemode import CodeMode
 from go_ent.composer.codemode.guest_tools import GuestTools
-from go_ent.composer.codemode.past_runs import Listener, PastRuns, RunEnded, tell
+from go_ent.composer.codemode.past_runs import Listener, PastRun, PastRuns, RunEnded, tell
 from go_ent.composer.composed import checks, toolfile
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
 from go_ent.composer.composed.source import Broken, Composed, ComposedTools
 from go_ent.composer.composed.store import Store, StoreScope, Version, already_there, composed_stores
-from go_ent.composer.composed.suggest import Suggestion, suggest
+from go_ent.composer.composed.suggest import Suggestion, suggest, tool_of
 from go_ent.composer.composed.toolfile import Example, ToolFile
 from go_ent.composer.composed.usage import UsageStore, Used
 from go_ent.composer.config import Config, read_config
@@ -478,6 +478,10 @@ class Composer:
         await self.composed.load()
         taken = frozenset(self.composed.found)
         return await suggest(self.past_runs, self.box, self.catalogue, least=least, taken=taken)
+
+    async def tool_of(self, run: PastRun, name: str, about: str) -> str:
+        """The source of a tool that does what a past run of code did, for `compose`; *about* says what it is for."""
+        return await tool_of(run, name, about, self.box, self.catalogue)
 
     # -- looking after the store
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from go_ent.sandbox import Sandbox
 MOST_RUNS = 2000
 MOST_BYTES = 4 << 20
 MOST_EXAMPLES = 3
+MADE_FROM_ONE = "Made from 1 runs of the same code: say here what it is for."
 LIMITS: dict[str, Any] = {"timeout_s": 30, "cpu_s": 20}
 
 
@@ -58,23 +60,49 @@ async def suggest(
     past_runs = await asyncio.to_thread(_newest, past)
     if len(past_runs) < least:
         return []
+    suggestions = []
+    names = set(taken)
+    for proposal in await _proposals(past_runs, box, least):
+        made = _one(proposal, past_runs, names, catalogue)
+        if made is not None:
+            names.add(made.name)
+            suggestions.append(made)
+    return suggestions
+
+
+async def tool_of(run: PastRun, name: str, about: str, box: Sandbox, catalogue: Catalogue) -> str:
+    """The source of a tool that does what a run did: its inputs are parameters, its calls and its result an example.
+
+    Raises `StoreError` if none can be made of it.
+    """
+    proposals = await _proposals([run], box, 1) if run.source is not None else []
+    if not proposals:
+        raise StoreError("no tool can be made of that run: it is code that completed, and calls something, that can")
+    body = proposals[0].source.replace(MADE_FROM_ONE, about.replace("\\", "").replace('"', "'"), 1)
+    renamed = proposals[0].model_copy(
+        update={"name": name, "source": body.replace(f"async def {proposals[0].name}(", f"async def {name}(", 1)}
+    )
+    made = _one(renamed, [run], set(), catalogue)
+    if made is None:
+        raise StoreError(f"{name[:80]!r} is no name for a tool: lower-case letters, digits and _, the first a letter")
+    return made.source
+
+
+async def _proposals(past_runs: list[PastRun], box: Sandbox, least: int) -> list[_Proposal]:
+    """What a guest makes of runs of code; what is not as it should be is passed over."""
     runs = [{"source": run.source, "inputs": run.inputs} for run in past_runs]
     answer = await box.suggest(runs, least, limits=box.limits.tightened(LIMITS))
     if answer.status != "completed" or not isinstance(answer.result, list):
         raise StoreError(
             f"the past runs can't be compared: {answer.error.message if answer.error is not None else answer.status}"
         )
-    suggestions = []
-    names = set(taken)
+    proposals = []
     for item in answer.result[:50]:
-        try:
-            made = _one(_Proposal.model_validate(item), past_runs, names, catalogue)
-        except (ValidationError, ValueError, IndexError):
-            continue
-        if made is not None:
-            names.add(made.name)
-            suggestions.append(made)
-    return suggestions
+        with contextlib.suppress(ValidationError, ValueError):
+            proposal = _Proposal.model_validate(item)
+            if all(0 <= example.run < len(past_runs) for example in proposal.examples):
+                proposals.append(proposal)
+    return proposals
 
 
 def _newest(past: PastRuns) -> list[PastRun]:

@@ -60,6 +60,7 @@ COMMANDS = (
     ("tool rm", "tool", "Remove a tool; its versions stay in the history."),
     ("tool export", "tool_files", "Write tools to stdout as one JSON document."),
     ("tool import", "tool_files", "Add tools from an export, or from JSON files of the older form."),
+    ("tool save", "tool_files", "Make the code of an execution a composed tool."),
     ("tool suggest", "tool_files", "Propose tools from code that was run repeatedly."),
     ("tool learn", "tool", "Learn a tool's output schema from past results."),
     ("tool search", "tool", "Search the tools this project grants."),

@@ -20,7 +20,7 @@ from go_ent.composer.catalogue.scope import CallRecord, small
 from go_ent.composer.codemode.past_runs import PastRun
 from go_ent.composer.project.files import check_folder, open_ordinary
 from go_ent.composer.project.items import apart
-from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.errors import BadTask, ExecutionConflict
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.strategies.references import filled
@@ -52,6 +52,18 @@ def past_runs(store: ExecutionStore) -> Iterator[PastRun]:
                 known.add(row.id)
         yield from runs
     yield from _old_runs(store.folder.parent / "journal", known)
+
+
+def past_run(store: ExecutionStore, execution_id: str) -> PastRun:
+    """The run of code of an execution that completed; `ExecutionConflict` if it was none. Blocks."""
+    state = store.load(store.find(execution_id), compare=False)
+    calls, _ = _calls(store, state, MOST_OF_ONE)
+    for run in _runs(state, calls):
+        if run.source is not None:
+            return run
+    raise ExecutionConflict(
+        f"execution {state.id} is no code that completed outside of a session: it is a {state.kind}, {state.status}"
+    )
 
 
 def _calls(store: ExecutionStore, state: ExecutionState, most: int) -> tuple[Calls, int]:

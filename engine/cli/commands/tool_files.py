@@ -19,6 +19,8 @@ from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.completion_values import ToolName
 from go_ent.engine.cli.terminal.output import say, show, show_json
 from go_ent.engine.cli.terminal.usage_errors import unknown_option
+from go_ent.engine.executions.past_runs import past_run
+from go_ent.engine.executions.store import ExecutionStore
 
 T = TypeVar("T")
 
@@ -224,6 +226,34 @@ def import_command(
         return code
 
     return with_composer(work, progress="importing", quiet=json_)
+
+
+def save_command(
+    execution: Annotated[str, Parameter(help="The id of an execution, or the start of it.")],
+    /,
+    *,
+    name: Annotated[str, Parameter(help="What the tool is to be called.")],
+    about: Annotated[str, Parameter(help="What it is for, in a sentence.")] = "",
+    global_: GlobalFlag = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Make the code of an execution a composed tool: its inputs become parameters, its calls and its result an example.
+
+    Example: go-ent tool save 01a1e4e4-5976 --name newest_order --about "The newest order of a customer."
+    """
+
+    async def work(composer: Composer) -> int:
+        run = await asyncio.to_thread(past_run, ExecutionStore(composer.project), execution)
+        await composer.catalogue.load()
+        source = await composer.tool_of(run, name, about or f"Made from execution {execution}.")
+        saved = await composer.compose(source, scope="global" if global_ else "project")
+        if json_:
+            show_json(_saved("", saved) | {"source": source})
+        else:
+            say(f"{saved.name}: version {saved.version}, {saved.examples} example passed ({saved.scope})")
+        return 0
+
+    return with_composer(work, progress="checking, and running its example", quiet=json_)
 
 
 def suggest_command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastmcp.tools.base import ToolResult
@@ -9,9 +10,10 @@ from pydantic import Field
 
 from go_ent.composer import Broken, Composer
 from go_ent.composer.composed import toolfile
-from go_ent.composer.errors import NotGranted
+from go_ent.composer.errors import ComposeRefused, NotGranted
 from go_ent.engine.core.errors import NotAllowed
 from go_ent.engine.engine import Engine
+from go_ent.engine.executions.past_runs import past_run
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.long_calls import run_guest
@@ -54,9 +56,15 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
 
     @server.tool(annotations=KEEPS, output_schema=SAVED)
     @answering("compose")
-    async def tool_compose(source: Annotated[str, Field(description=FORMAT)]) -> ToolResult:
+    async def tool_compose(
+        source: Annotated[str | None, Field(description=FORMAT)] = None,
+        from_execution: Annotated[str | None, Field(description="Instead: the code of this execution.")] = None,
+        name: Annotated[str | None, Field(description="Its name, then.")] = None,
+        about: Annotated[str | None, Field(description="And what it is for.")] = None,
+    ) -> ToolResult:
         """Save a composed tool: checked, its examples run, versioned. Nothing is saved if anything is wrong."""
         caller = current()
+        source = await _source(composer, engine, source, from_execution, name, about)
         if caller.allow is not None:
             _granted(
                 composer, toolfile.read(source).name
@@ -104,6 +112,20 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         return said(tool.file.source, name=tool.name, version=tool.version, scope=tool.scope, source=tool.file.source)
 
     _add_keeping(server, composer)
+
+
+async def _source(
+    composer: Composer, engine: Engine, source: str | None, execution: str | None, *named: str | None
+) -> str:
+    """What is to be saved: what was given, or what an execution of the caller's ran."""
+    name, about = named
+    if source is not None and execution is None and name is None:
+        return source
+    if source is not None or execution is None or name is None:
+        raise ComposeRefused("the tool", ["give its source, or from_execution and a name"])
+    state = await current().find(engine, execution)
+    run = await asyncio.to_thread(past_run, engine.store, state.id)
+    return await composer.tool_of(run, name, about or f"Made from execution {state.id}.")
 
 
 def _granted(composer: Composer, name: str) -> None:

@@ -175,9 +175,10 @@ def test_every_tool_says_what_it_does_to_the_world(project: Path, box: Sandbox, 
             assert one.description
             assert one.output_schema is not None
             assert one.output_schema["type"] == "object"
-            assert all("execution" not in name or name == "execution_id" for name in one.input_schema["properties"]), (
-                one.name
-            )
+            assert all(
+                "execution" not in name or name in ("execution_id", "from_execution")
+                for name in one.input_schema["properties"]
+            ), one.name
 
     serve(project, box, work, mode=mode)
 

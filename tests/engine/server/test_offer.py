@@ -16,7 +16,7 @@ from go_ent.composer.config import Config
 from go_ent.composer.sources.functions import FunctionSource
 from go_ent.engine import Engine
 from go_ent.engine.core.config import EngineConfig, Profile, ServeConfig
-from go_ent.engine.server import INSTRUCTIONS, make_server
+from go_ent.engine.server import make_server
 from go_ent.engine.tokens import count
 from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
@@ -60,7 +60,7 @@ class TestProfiles:
             told = [
                 {"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in listed
             ]
-            assert count(json.dumps(told)) + count(INSTRUCTIONS) <= 600
+            assert count(json.dumps(told)) <= 600
             await composer.compose(DOUBLE)
             assert "double" in {one.name for one in await client.list_tools()}
 

@@ -1,0 +1,84 @@
+"""A run becomes a tool in one step: by its execution, over MCP and at the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fastmcp import Client
+
+from go_ent.composer import Composer
+from go_ent.composer.config import Config
+from go_ent.composer.sources.functions import FunctionSource
+from go_ent.engine import Engine
+from go_ent.engine.server import make_server
+from go_ent.sandbox import Sandbox
+from tests.engine.server.test_server import say
+from tests.support.shell import go_ent
+
+CODE = "orders = await tools.desk.orders(customer=who)\nmax(orders)"
+
+
+def orders(customer: str) -> list[int]:
+    """The orders of a customer."""
+    return [len(customer), 1]
+
+
+async def test_over_mcp(project: Path, box: Sandbox) -> None:
+    composer = Composer(
+        project, config=Config(allow=("desk.*",)), sources=[FunctionSource([orders], "desk")], box=box, trusted=True
+    )
+    async with (
+        composer,
+        Engine(project, composer=composer, trusted=True) as engine,
+        Client(make_server(composer, engine, profile="code")) as client,
+    ):
+        _, ran = await say(client, "code_execute", code=CODE, inputs={"who": "anna"})
+        assert ran["result"] == 4
+        failed, saved = await say(
+            client, "tool_compose", from_execution=ran["execution_id"], name="newest", about="The newest order."
+        )
+        assert (failed, saved["name"], saved["examples"]) == (False, "newest", 1)
+        tool = await composer.composed.get("newest")
+        assert tool.interface.description == "The newest order."
+        assert tool.interface.requires == ("desk.orders",)
+        assert list(tool.interface.input_schema["properties"]) == ["who"]
+        (example,) = tool.file.metadata.examples
+        assert (example.inputs, example.result) == ({"who": "anna"}, 4)
+        assert [(call.tool, call.arguments) for call in example.calls] == [("desk.orders", {"customer": "anna"})]
+        assert (await client.call_tool("newest", {"who": "jo"})).data == 2
+
+
+async def test_what_can_not_be_saved_is_told(project: Path, box: Sandbox) -> None:
+    async with (
+        Composer(project, box=box, trusted=True) as composer,
+        Engine(project, composer=composer, trusted=True) as engine,
+        Client(make_server(composer, engine)) as client,
+    ):
+        _, ran = await say(client, "code_execute", code="1 / 0")
+        for arguments, words in (
+            ({}, "give its source, or from_execution and a name"),
+            ({"from_execution": ran["execution_id"]}, "give its source, or from_execution and a name"),
+            ({"from_execution": ran["execution_id"], "name": "x"}, "is no code that completed"),
+            ({"from_execution": "0199aaaa-bbbb-7ccc-8ddd-000000000000", "name": "x"}, "there is no execution"),
+        ):
+            answer = await client.call_tool("tool_compose", arguments, raise_on_error=False)
+            assert answer.is_error
+            assert words in str(answer.content), arguments
+        _, plain = await say(client, "code_execute", code="len('abc')")
+        answer = await client.call_tool(
+            "tool_compose", {"from_execution": plain["execution_id"], "name": "Not A Name"}, raise_on_error=False
+        )
+        assert "is no name for a tool" in str(answer.content)
+
+
+def test_at_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / ".go-ent").mkdir()
+    inputs = json.dumps({"words": ["a", "ccc", "bb"], "n": 2})
+    assert go_ent("exec", "-c", "sorted(words, key=len)[-n:]", "--input", inputs, cwd=tmp_path).returncode == 0
+    (row,) = json.loads(go_ent("ps", "--json", cwd=tmp_path).stdout)
+    done = go_ent("tool", "save", row["id"], "--name", "longest", "--about", 'The "longest" words.', cwd=tmp_path)
+    assert done.stdout == b"longest: version 1, 1 example passed (project)\n", done.stderr
+    ran = go_ent("tool", "run", "longest", "--input", json.dumps({"words": ["x", "yy"], "n": 1}), cwd=tmp_path)
+    assert ran.stdout == b'["yy"]\n', ran.stderr
+    assert go_ent("tool", "save", "0199", "--name", "x", cwd=tmp_path).returncode == 2
