@@ -295,7 +295,7 @@ class Composer:
             return await self.catalogue.check_recorded(name, arguments, lambda: recordings.answer(name, arguments))
 
         # Whatever it requires is granted: nothing it calls is reached.
-        root = Scope(Grants(["*"]), allowance, uuid.uuid4().hex, depth=-1)
+        root = Scope(Grants.everything(), allowance, uuid.uuid4().hex, depth=-1)
         return await self._fly(tool, dict(example.inputs), root, answer, count=False)
 
     # -- running

@@ -75,7 +75,9 @@ class GrantsSection(_Section):
     """Which tools code may call. Composed tools are always granted; everything else must be listed."""
 
     allow: tuple[Pattern, ...] = Field(
-        default=(), description="tools that code may call: full names, `namespace.*` or `*`", examples=[["github.*"]]
+        default=(),
+        description="tools that code may call: full names, `namespace.*` or `*`; engine.* must be named",
+        examples=[["github.*"]],
     )
     approve: tuple[Pattern, ...] = Field(
         default=(),
