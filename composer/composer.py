@@ -40,6 +40,7 @@ from go_ent.composer.project.image import project_image, ready_image
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.trust import is_trusted
 from go_ent.composer.sources.functions import FunctionSource
+from go_ent.composer.sources.listing import ListingStore
 from go_ent.composer.sources.withheld import Withheld
 from go_ent.sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
 from go_ent.sandbox.images import cache_folder, find_image
@@ -121,6 +122,7 @@ class Composer:
         functions = FunctionSource(tools)
         if len(functions):
             self.catalogue.add(functions)
+        self.listings = ListingStore(project)
         self._add_configured()
         self.learned = LearnedSchemas(self.state / "learned.json")
         self.catalogue.learned.update(self.learned.load())
@@ -174,11 +176,11 @@ class Composer:
         if server is None:
             from go_ent.composer.sources.openapi import source_of
 
-            return source_of(namespace, self.config.apis[namespace])
-        from go_ent.composer.sources.mcp import McpSource
+            return source_of(namespace, self.config.apis[namespace], store=self.listings)
+        from go_ent.composer.sources.mcp import configured
 
         folder = str(self.project / (server.cwd or "."))
-        return McpSource(namespace, server.model_copy(update={"cwd": folder}))
+        return configured(namespace, server.model_copy(update={"cwd": folder}), self.listings)
 
     async def close(self) -> None:
         """Save the usage figures, end the servers it started, and close the sandbox if it is its own."""

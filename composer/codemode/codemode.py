@@ -152,7 +152,7 @@ class CodeMode:
         allowance = Allowance(narrowed, box)
         base = self.grants if grants is None else self.grants.narrowed(grants)
         scope = Scope(base, allowance, run_id, approver or self._approver, own=frozenset((READ,)), recording=recording)
-        await self.catalogue.load(source for source in self.catalogue.sources if source.local)
+        await self.catalogue.load_known()
         tools = GuestTools(self.catalogue, scope)
         allowance.enter(run_id)
         try:

@@ -52,7 +52,7 @@ class GuestTools:
                     "in an example a tool is called with names, as `name(q=…)`: its own are not known here",
                 )
             return found
-        return await self.catalogue.find(name)
+        return await self.catalogue.find(name, live=True)
 
 
 class GuestTool:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from go_ent.composer.errors import ConfigError
+from go_ent.composer.sources.openapi_requests import Route
 from go_ent.composer.sources.replies import Sifted
 from go_ent.composer.sources.server_config import Scrubber
 from go_ent.waiting import first_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # their import takes a second: it waits until a server is sta
     from mcp_types import CallToolResult
 
 MAX_TAIL = 4 << 10  # of what a child wrote
+MAX_SERVER = 200
 GRACE_S = 2.0  # for a child to leave by itself, and again after SIGTERM
 
 T = TypeVar("T")
@@ -54,6 +56,9 @@ class ServerLink:
         self.tail = bytearray()  # the last of what a child wrote to stderr
         self.unusable: dict[str, str] = {}  # tools that can't be made of what is connected to, for as long as it is
         self.dropped: dict[str, str] = {}  # tools that the last listing had, and that don't follow the protocol
+        self.server = ""  # what the server calls itself, with its version
+        self.routes: dict[str, Route] = {}  # of an HTTP API: how each of its operations is requested
+        self.address = ""  # of an HTTP API whose document names its server
         self._connect, self._changed = connect, changed
         self._ready, self._stop = asyncio.Event(), asyncio.Event()
         self._failed: BaseException | None = None
@@ -131,7 +136,7 @@ class ServerLink:
     async def _hold(self) -> None:
         try:
             async with self._connect(self) as session:
-                await _handshake(session)
+                self.server = await _handshake(session)
                 self.session = session
                 self._ready.set()
                 await first_of(self._stop, self.gone)
@@ -194,20 +199,25 @@ def seen(task: asyncio.Task[Any]) -> None:
         task.exception()  # whoever waits for it has it; without a waiter nobody need hear of it
 
 
-async def _handshake(session: ClientSession) -> None:
+async def _handshake(session: ClientSession) -> str:
     """The handshake that nearly every server knows, and whose servers say when their tools change; else the newer one.
+    What the server calls itself.
 
     Neither sampling nor elicitation is offered: a server that asks all the same is declined.
     """
     from mcp import MCPError
     from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 
+    answer: Any
     try:
-        await session.initialize()
+        answer = await session.initialize()
     except MCPError as error:
         if error.code != UNSUPPORTED_PROTOCOL_VERSION:
             raise
-        await session.discover()
+        answer = await session.discover()
+    told = getattr(answer, "server_info", None)
+    said = f"{getattr(told, 'name', '')} {getattr(told, 'version', '')}".encode("utf-8", "replace").decode()
+    return "".join(char for char in said if char.isprintable())[:MAX_SERVER].strip()
 
 
 @cache

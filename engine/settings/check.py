@@ -130,7 +130,7 @@ def _apis(config: Config, layers: Layers) -> Iterator[str]:
     for name, api in config.apis.items():
         path = _path(layers, "openapi", name)
         yield from _references(path, api, layers)
-        from go_ent.composer.sources.openapi import load_document
+        from go_ent.composer.sources.openapi_document import load_document
 
         try:
             load_document(api.document)
