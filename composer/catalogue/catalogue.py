@@ -36,7 +36,7 @@ Detail = Literal["brief", "stubs", "full"]
 CallOutcome = Literal["ok", "error", "cancelled", "not_granted", "waits"]
 PATIENCE_S = 3.0
 NEEDS_APPROVAL = "calls of this tool need approval"
-GRANT_IT = "name it under [grants] allow in .go-ent/config.toml (go-ent grant does)"
+GRANT_IT = "name it under [grants] allow in .go-ent/config.toml"
 ALIKE = 0.6  # from there on another name may have been meant
 THE_SAME = 0.8  # and from there on even that of a tool that destroys
 ABOUT_AS_MUCH = 0.1
@@ -197,7 +197,11 @@ class Catalogue:
         names = sorted(
             (name for name in self._specs if _within(name, namespace)), key=lambda name: (not grants.allows(name), name)
         )
-        return [self._specs[name][0] for name in names if others or grants.allows(name)]
+        return [self._specs[name][0] for name in names if grants.allows(name) or (others and self._is_shown(name))]
+
+    def _is_shown(self, name: str) -> bool:
+        """Whether a tool that is not granted is told of: not one that is for a run's own data."""
+        return not getattr(self._specs[name][1], "private", False)
 
     async def _look(self, grants: Grants, *, others: bool = False) -> None:
         """Whoever can be reached soon is asked: a server that hangs keeps nobody from finding the others' tools."""
@@ -217,9 +221,11 @@ class Catalogue:
         if self._index is None:
             self._index = Index([spec for spec, _ in self._specs.values()])
         found = self._index.search(words, limit=len(self._specs))
-        return [spec for spec in found if (others or grants.allows(spec.name)) and _within(spec.name, namespace)][
-            :limit
-        ]
+        return [
+            spec
+            for spec in found
+            if (grants.allows(spec.name) or (others and self._is_shown(spec.name))) and _within(spec.name, namespace)
+        ][:limit]
 
     async def get(self, name: str, grants: Grants) -> ToolSpec:
         """The granted tool of that name. Only the source it belongs to is asked."""
@@ -273,9 +279,9 @@ class Catalogue:
         if name in self._specs:
             return ""
         found = did_you_mean(spec.name for spec in self.near(name, grants))
-        return found or (
-            "" if "." not in name or first in spaces else did_you_mean(f"the namespace {space}" for space in near[:1])
-        )
+        if not found and "." in name and first not in spaces:
+            found = did_you_mean(f"the namespace {space}" for space in near[:1])
+        return found
 
     def near(self, name: str, grants: Grants, most: int = 3) -> list[ToolSpec]:
         """Granted tools that may have been meant by a name that no tool has, among those known so far.
@@ -309,6 +315,15 @@ class Catalogue:
     def known_names(self, grants: Grants) -> list[str]:
         """The granted tools that are known so far, without asking anybody."""
         return sorted(name for name in self._specs if grants.allows(name))
+
+    def reachable_names(self, grants: Grants) -> list[str]:
+        """The same, and `namespace.*` for granted sources whose tools are not known yet."""
+        unknown = [
+            f"{source.namespace}.*"
+            for source in self.sources
+            if not source.local and id(source) not in self._listed and grants.may_reach(source.namespace)
+        ]
+        return sorted([*self.known_names(grants), *unknown])
 
     # -- calling
 
@@ -432,6 +447,18 @@ def show(specs: Iterable[ToolSpec], detail: Detail) -> str:
         return _shown(specs, detail)
     except Exception:  # of which spec, and why, is found out one by one
         return _shown([_showable(spec, detail) for spec in specs], detail)
+
+
+def show_found(specs: Iterable[ToolSpec], detail: Detail, grants: Grants, remedy: str) -> str:
+    """Tools that a search found as text: the granted ones as *detail* has it, then the others, marked, a line each.
+    *remedy* says how they are granted.
+    """
+    specs = list(specs)
+    parts = [show(chosen, detail)] if (chosen := [spec for spec in specs if grants.allows(spec.name)]) else []
+    others = show((spec for spec in specs if not grants.allows(spec.name)), "brief")
+    if others:
+        parts.append("\n".join([f"not granted ({remedy}):", *others.splitlines()]))
+    return "\n".join(parts)
 
 
 def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:

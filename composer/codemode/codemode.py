@@ -43,6 +43,7 @@ class Results:
 
     namespace = "results"
     local = True
+    private = True  # granted to each run, for its own data
     origin = "go-ent's own tools"
 
     def __init__(self, callers: Callable[[], int] = lambda: 1) -> None:

@@ -28,7 +28,7 @@ class GuestTools:
         self.scope = scope
         self.answer = answer or catalogue.call
         self.offline = answer is not None
-        self.names_json = to_json(catalogue.known_names(scope.grants)[:MOST_NAMES])
+        self.names_json = to_json(catalogue.reachable_names(scope.grants)[:MOST_NAMES])
 
     def find(self, name: str, call_id: int) -> GuestTool:
         return GuestTool(name, self, self.scope.at(call_id))

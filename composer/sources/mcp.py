@@ -21,16 +21,16 @@ from go_ent.composer.sources.listing import (
     Entry,
     Keeper,
     Listing,
-    ListingStore,
     changes,
-    identity_of,
 )
+from go_ent.composer.sources.logins import NotLoggedIn
 from go_ent.composer.sources.mcp_answers import MAX_ERROR, answer_of, cut, entry_of, list_tools
 from go_ent.composer.sources.mcp_link import MAX_TAIL, CallRefused, Connector, Lost, ServerLink, seen
 from go_ent.composer.sources.mcp_transports import connector, in_memory
 from go_ent.composer.sources.rate_limit import Bucket
 from go_ent.composer.sources.server_config import Scrubber, ServerConfig, SourceOptions, ToolOptions
 from go_ent.sandbox.host.spans import span
+from go_ent.sandbox.messages.advice import Advice
 
 if TYPE_CHECKING:  # its import takes a second: it waits until a server is started
     from mcp_types import Tool
@@ -41,14 +41,6 @@ MOST_TOLD = 5  # tools that have changed
 PATIENCE_S = 2.0  # a call waits this long for the next start; past that it is told why at once
 
 log = logging.getLogger(__name__)
-
-
-def configured(namespace: str, config: ServerConfig, store: ListingStore) -> McpSource:
-    """The source for a configured server, whose tools are kept in *store*."""
-    asked = config.model_dump(mode="json", include={"command", "args", "env", "cwd", "url", "headers", "auth", "token"})
-    origin = f"MCP server {namespace}"
-    keeper = Keeper(store, namespace, origin, lambda: identity_of("mcp", asked))
-    return McpSource(namespace, config, origin=origin, keeper=keeper)
 
 
 class McpSource:
@@ -163,8 +155,12 @@ class McpSource:
     async def copy(self) -> Copy | None:
         """What is kept of it on disk."""
         if self._keeper is None or self._keeper.is_read:
-            return None if self._keeper is None else self._keeper.current()
-        return await asyncio.to_thread(self._keeper.current)
+            return self.kept()
+        return await asyncio.to_thread(self.kept)
+
+    def kept(self) -> Copy | None:
+        """The same, for those who may block."""
+        return None if self._keeper is None else self._keeper.current()
 
     async def refresh(self) -> dict[str, str]:
         """Ask it again, whatever is kept; what has changed since the last time, by the tool's name."""
@@ -213,8 +209,9 @@ class McpSource:
             except Lost as lost:
                 reason = await self._lost(link, lost)
                 if again <= 0:
+                    advice = Advice("login", self.namespace) if link.needs_login else None
                     raise Unavailable(
-                        f"{self.origin} was lost during the call of {name}, which may have run: {reason}"
+                        f"{self.origin} was lost during the call of {name}, which may have run: {reason}", advice=advice
                     ) from None
                 again -= 1
 
@@ -278,7 +275,8 @@ class McpSource:
         if self._keeper is None:
             return listing
         last = await asyncio.to_thread(self._keeper.last)
-        found = await asyncio.to_thread(self._keeper.keep, listing, link.server, link.address)
+        server = "" if link.routes else link.server  # an API's is one of ours
+        found = await asyncio.to_thread(self._keeper.keep, listing, server, link.address)
         told = [f"{name} {what}" for name, what in found.items() if what != "is new"]
         if told:
             more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
@@ -364,6 +362,8 @@ class McpSource:
             self.starts += 1
             try:
                 await link.open(self._options.start_timeout_s)
+            except NotLoggedIn as error:
+                raise Unavailable(f"{self.origin}: {error}", advice=Advice("login", self.namespace)) from None
             except ConfigError as error:
                 raise Unavailable(f"{self.origin}: {error}") from error
             except Lost as lost:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from go_ent.composer.errors import ConfigError
+from go_ent.composer.sources.logins import NotLoggedIn
 from go_ent.composer.sources.openapi_requests import Route
 from go_ent.composer.sources.replies import Sifted
 from go_ent.composer.sources.server_config import Scrubber
@@ -56,6 +57,7 @@ class ServerLink:
         self.tail = bytearray()  # the last of what a child wrote to stderr
         self.unusable: dict[str, str] = {}  # tools that can't be made of what is connected to, for as long as it is
         self.dropped: dict[str, str] = {}  # tools that the last listing had, and that don't follow the protocol
+        self.needs_login = ""  # why a person must log in, if one must
         self.server = ""  # what the server calls itself, with its version
         self.routes: dict[str, Route] = {}  # of an HTTP API: how each of its operations is requested
         self.address = ""  # of an HTTP API whose document names its server
@@ -78,6 +80,8 @@ class ServerLink:
             if not self.opened:
                 late = not self.task.done()
                 await self.close()
+                if self.needs_login:
+                    raise NotLoggedIn(self.needs_login)
                 if isinstance(self._failed, ConfigError):
                     raise self._failed
                 reason = f"no answer within {timeout_s:g} s" if late else ""
@@ -124,6 +128,8 @@ class ServerLink:
         """Why it ended, as far as can be known: how its process exited, and the last that it wrote."""
         await asyncio.wait({self.task}, timeout=GRACE_S)
         failed = "" if self._failed is None or isinstance(self._failed, asyncio.CancelledError) else words(self._failed)
+        if self.needs_login:
+            return self.needs_login
         wrote = self.scrub(self.tail.decode("utf-8", "replace")).strip()[-MAX_TAIL:]
         return "; ".join(
             filter(None, (self.exit or self.scrub(failed)[:MAX_TAIL], f"it last wrote: {wrote}" if wrote else ""))

@@ -18,6 +18,7 @@ from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.scope import Allowance, Scope
 from go_ent.composer.catalogue.spec import CallContext, Hints, ToolSpec
 from go_ent.composer.errors import BadArguments, ToolNotFound, Unavailable
+from go_ent.composer.sources.configured import server_source
 from go_ent.composer.sources.listing import (
     FRESH_S,
     MAX_TOOLS,
@@ -29,7 +30,7 @@ from go_ent.composer.sources.listing import (
     read_copy,
     write_copy,
 )
-from go_ent.composer.sources.mcp import McpSource, configured
+from go_ent.composer.sources.mcp import McpSource
 from go_ent.composer.sources.openapi import OpenApiConfig, source_of
 from go_ent.sandbox import Sandbox
 from tests.composer.sources.test_openapi import DOCUMENT, address
@@ -129,7 +130,7 @@ class Sources:
         self.opened: list[McpSource] = []
 
     def open(self, **options: Any) -> McpSource:
-        self.opened.append(configured("x", self.server.config(**options), ListingStore(self.project)))
+        self.opened.append(server_source("x", self.server.config(**options), self.project, ListingStore(self.project)))
         return self.opened[-1]
 
 
