@@ -57,6 +57,7 @@ class ServerLink:
         self.tail = bytearray()  # the last of what a child wrote to stderr
         self.unusable: dict[str, str] = {}  # tools that can't be made of what is connected to, for as long as it is
         self.dropped: dict[str, str] = {}  # tools that the last listing had, and that don't follow the protocol
+        self.has_ended: Callable[[], bool] = lambda: False  # whether its process is dead, before its pipes tell
         self.needs_login = ""  # why a person must log in, if one must
         self.server = ""  # what the server calls itself, with its version
         self.routes: dict[str, Route] = {}  # of an HTTP API: how each of its operations is requested
@@ -67,7 +68,7 @@ class ServerLink:
 
     @property
     def alive(self) -> bool:
-        return not self.task.done() and not self.gone.is_set()
+        return not self.task.done() and not self.gone.is_set() and not self.has_ended()
 
     @property
     def opened(self) -> bool:

@@ -218,6 +218,7 @@ async def _over_stdio(
         limit=MAX_MESSAGE,
         start_new_session=True,  # a group of its own: it ends with all that it started, and no Ctrl-C reaches it
     )
+    link.has_ended = lambda: _has_ended(child.pid)
     stdin, stdout, stderr = child.stdin, child.stdout, child.stderr
     assert stdin is not None
     assert stdout is not None
@@ -293,6 +294,14 @@ async def _end(child: asyncio.subprocess.Process, link: ServerLink, pipes: list[
                 f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
             )
         await asyncio.sleep(0)  # the loop closes the pipes in its next round
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child is dead, whoever collects it."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 async def _exited(child: asyncio.subprocess.Process, within_s: float) -> bool:
