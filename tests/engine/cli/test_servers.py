@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,8 @@ class TestGrants:
         assert added.err == ""
         added("exec", "--grant", "txts.*", "-c", "1")
         assert "note: grants: txts.*: there is no source txts; did you mean texts?\n" in added.err
+        added("serve")  # until the end of stdin
+        assert f"grants: {wrong}\n" in added.err
         added("config", "check")
         assert f"note: grants: {wrong}" in added.err
         assert any(check["said"] == wrong for check in added.json("doctor") if check["name"] == "grant")
@@ -303,9 +307,31 @@ def test_a_composed_tool_is_flagged_when_what_it_requires_changes(added: Project
     assert added.json("tool", "list")[0]["changed"] == []
 
 
-def test_login_prints_the_address_and_logout_forgets(project: Project) -> None:
-    import subprocess
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_three_servers_from_npm(project: Project, tmp_path: Path) -> None:
+    """The protocol's own servers: added, searched without starting one, called; the others are not started for it."""
+    npm = shutil.which("npm")
+    assert npm, "npm is needed for this test"
+    packages = [f"@modelcontextprotocol/server-{name}" for name in ("everything", "filesystem", "memory")]
+    install = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path / "npm"), *packages]
+    subprocess.run(install, check=True, capture_output=True)
+    programs = tmp_path / "npm" / "node_modules" / ".bin"
+    for name in ("everything", "filesystem", "memory"):
+        arguments = ["."] if name == "filesystem" else []
+        out = project("server", "add", name, "--grant", "*", "--", str(programs / f"mcp-server-{name}"), *arguments)
+        assert f"{name}: " in out
+    (programs / "mcp-server-everything").unlink()  # whoever starts it from now on fails
+    assert "filesystem.read_text_file" in project("tool", "search", "read", "a", "file")
+    assert "everything.echo" in project("tool", "search", "echo")
+    (project.folder / "note.txt").write_text("hello")
+    assert json.loads(project("tool", "call", "filesystem.read_text_file", "path=note.txt")) == {"content": "hello"}
+    assert project.json("tool", "call", "memory.read_graph")["status"] == "completed"
+    project("tool", "call", "everything.echo", "message=hi", code=1)
+    assert "everything" in project.err
 
+
+def test_login_prints_the_address_and_logout_forgets(project: Project) -> None:
     with oauth_server() as server:
         project("server", "add", "guarded", server.url, "--auth", "oauth", "--grant", "*")
         assert "log in with: go-ent server login guarded" in project.err

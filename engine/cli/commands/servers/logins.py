@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import webbrowser
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from go_ent.engine.cli.terminal.progress import QuietFlag
 from go_ent.engine.setup.servers import Servers
 
 PATIENCE_S = 300.0
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 def login_command(
@@ -37,7 +39,7 @@ def login_command(
 
     async def show(address: str) -> None:
         say(f"open this address to log in to {name}:\n  {address}", err=True)
-        if browser:
+        if browser and any(os.environ.get(name) for name in SCREENS):  # else it may be one within the terminal
             await asyncio.to_thread(webbrowser.open, address)
 
     async def work(servers: Servers) -> int:
