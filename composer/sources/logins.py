@@ -14,7 +14,6 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -26,7 +25,6 @@ from go_ent.composer.project.files import read_bounded, user_data, write_whole
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is reached
     import httpx2
-    from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 MAX_LOGIN = 256 << 10
@@ -83,9 +81,9 @@ class LoginStore:
         if (keyring := _keyring()) is not None:
             with contextlib.suppress(Exception):  # whatever a backend raises: the file will do
                 keyring.set_password(SERVICE, login.url, text)
-                self._file(login.url).unlink(missing_ok=True)
+                self.path(login.url).unlink(missing_ok=True)
                 return
-        path = self._file(login.url)
+        path = self.path(login.url)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(path, text.encode(), mode=0o600)
 
@@ -95,18 +93,19 @@ class LoginStore:
         if (keyring := _keyring()) is not None:
             with contextlib.suppress(Exception):
                 keyring.delete_password(SERVICE, url)
-        self._file(url).unlink(missing_ok=True)
+        self.path(url).unlink(missing_ok=True)
         return there
 
     def where(self, url: str) -> str:
         """Where a login is kept, for people."""
-        return "the system's keyring" if self._from_keyring(url) else str(self._file(url))
+        return "the system's keyring" if self._from_keyring(url) else str(self.path(url))
 
-    def _file(self, url: str) -> Path:
+    def path(self, url: str) -> Path:
+        """The file of a login that no keyring has."""
         return user_data() / "logins" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
     def _from_file(self, url: str) -> str | None:
-        path = self._file(url)
+        path = self.path(url)
         try:
             data = read_bounded(path, MAX_LOGIN)
             return data.decode() if len(data) <= MAX_LOGIN and path.stat().st_uid == os.getuid() else None
@@ -153,13 +152,13 @@ class TokenStorage:
     async def get_tokens(self) -> OAuthToken | None:
         from mcp.shared.auth import OAuthToken
 
-        found: OAuthToken | None = _model(OAuthToken, (await self.load()).tokens)
+        found: OAuthToken | None = as_model(OAuthToken, (await self.load()).tokens)
         return found
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         from mcp.shared.auth import OAuthClientInformationFull
 
-        found: OAuthClientInformationFull | None = _model(OAuthClientInformationFull, self.login.client)
+        found: OAuthClientInformationFull | None = as_model(OAuthClientInformationFull, self.login.client)
         return found
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -182,36 +181,11 @@ class TokenStorage:
         self.login = self.login.model_copy(update={"client": client_info.model_dump(mode="json", exclude_none=True)})
 
 
-def _model(kind: Any, value: dict[str, Any] | None) -> Any:
+def as_model(kind: Any, value: dict[str, Any] | None) -> Any:
     """What was kept, if it is still what the SDK knows."""
     with contextlib.suppress(ValidationError):
         return None if value is None else kind.model_validate(value)
     return None
-
-
-@cache
-def _provider_class() -> type[OAuthClientProvider]:
-    from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
-
-    class Provider(OAuthClientProvider):
-        async def _initialize(self) -> None:
-            """The SDK forgets when a token expires and where it is refreshed: without these, a login would last as long
-            as a process.
-            """
-            await super()._initialize()
-            storage: Any = self.context.storage
-            login = storage.login
-            self.context.token_expiry_time = login.expires_at
-            self.context.oauth_metadata = self.context.oauth_metadata or _model(OAuthMetadata, login.server)
-            if self.context.protected_resource_metadata is None:
-                self.context.protected_resource_metadata = _model(ProtectedResourceMetadata, login.resource)
-
-        async def _refresh_token(self) -> httpx2.Request:
-            await self._initialize()  # another process may have refreshed it: an old refresh token is worth nothing
-            return await super()._refresh_token()
-
-    return Provider
 
 
 def auth_for(storage: TokenStorage, ask: Callback | None = None) -> httpx2.Auth:
@@ -219,6 +193,8 @@ def auth_for(storage: TokenStorage, ask: Callback | None = None) -> httpx2.Auth:
     is asked for one.
     """
     from mcp.shared.auth import OAuthClientMetadata
+
+    from go_ent.composer.sources.mcp_adapter import LastingLogin
 
     async def show(address: str) -> None:
         if ask is None:
@@ -244,7 +220,7 @@ def auth_for(storage: TokenStorage, ask: Callback | None = None) -> httpx2.Auth:
             "token_endpoint_auth_method": "none",
         }
     )
-    provider = _provider_class()(
+    provider = LastingLogin(
         server_url=storage.login.url,
         client_metadata=metadata,
         storage=storage,
@@ -285,6 +261,10 @@ class Callback:
             server.close()
             if not made._answer.done():
                 made._answer.cancel()
+
+    @property
+    def answered(self) -> bool:
+        return self._answer.done()
 
     async def show(self, address: str) -> None:
         """Show a person the address to log in at. It comes from the server: no program but a browser gets it."""

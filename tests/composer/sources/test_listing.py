@@ -302,9 +302,7 @@ class TestCatalogue:
 
 
 class TestApis:
-    async def test_calls_need_the_copy_alone(
-        self, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_calls_need_the_copy_alone(self, tmp_path: Path, address: str) -> None:
         document = tmp_path / "api.json"
         document.write_text(json.dumps({**DOCUMENT, "servers": [{"url": address}]}))
         config, store = OpenApiConfig(document=document), ListingStore(tmp_path)
@@ -314,7 +312,6 @@ class TestApis:
         await first.close()
 
         source = source_of("api", config, store=store)
-        monkeypatch.setattr(source, "_listed_by", None)
         assert await source.tools() == listed
         assert await source.call("api.add_item", {"id": 4, "name": "n"}, NOBODY) == {"id": 4, "name": "n"}
         assert source.starts == 0

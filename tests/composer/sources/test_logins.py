@@ -79,7 +79,7 @@ class TestLogin:
         assert kept is not None
         assert kept.tokens is not None
         assert kept.tokens["access_token"] == "access-token-1-of-test"
-        path = LoginStore()._file(server.url)
+        path = LoginStore().path(server.url)
         assert LoginStore().where(server.url) == str(path)
         assert path.is_relative_to(os.environ["GO_ENT_DATA"])
         assert path.stat().st_mode & 0o777 == 0o600
@@ -214,7 +214,7 @@ class TestStore:
         store = LoginStore()
         store.save(Login(url=self.URL, tokens={"access_token": "a"}))
         assert list(ring.kept) == [("go-ent", self.URL)]
-        assert not store._file(self.URL).exists()
+        assert not store.path(self.URL).exists()
         assert store.where(self.URL) == "the system's keyring"
         assert store.load(self.URL) == Login(url=self.URL, tokens={"access_token": "a"})
         assert store.forget(self.URL)
@@ -235,7 +235,7 @@ class TestStore:
         "data", [b"", b"{}", b"[", b'{"url":"https://y.example/mcp"}', b'{"url":"x","more":1}', b"\xff"]
     )
     def test_what_is_no_login_is_none(self, data: bytes) -> None:
-        path = LoginStore()._file(self.URL)
+        path = LoginStore().path(self.URL)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         assert LoginStore().load(self.URL) is None
@@ -243,7 +243,7 @@ class TestStore:
     def test_a_link_is_not_followed(self, tmp_path: Path) -> None:
         elsewhere = tmp_path / "login.json"
         elsewhere.write_text(json.dumps({"url": self.URL}))
-        path = LoginStore()._file(self.URL)
+        path = LoginStore().path(self.URL)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.symlink_to(elsewhere)
@@ -272,7 +272,7 @@ class TestCallback:
             writer.write(request_)
             answer = await reader.read(200)
             assert answer.startswith(b"HTTP/1.1 404"), answer
-            assert not callback._answer.done()
+            assert not callback.answered
             writer.close()
 
     @pytest.mark.parametrize(
