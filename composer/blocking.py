@@ -53,7 +53,7 @@ class BlockingComposer:
         return self._loop.call(self.composer.run(tool, inputs, **options))
 
     def call(self, name: str, /, **inputs: Any) -> Any:
-        """Call a composed tool like a function: returns its result, or raises `CallError`."""
+        """Call any granted tool like a function: returns its result, or raises `CallError`."""
         return self._loop.call(self.composer.call(name, **inputs))
 
     def tools(self) -> list[tuple[Composed | Broken, Used]]:

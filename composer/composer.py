@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from go_ent.composer.catalogue.catalogue import NEEDS_APPROVAL, Catalogue
-from go_ent.composer.catalogue.grants import Grants
+from go_ent.composer.catalogue.grants import PATTERN, Grants
 from go_ent.composer.catalogue.learned import learn
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
 from go_ent.composer.catalogue.recording import Recording
@@ -35,13 +35,16 @@ from go_ent.composer.composed.toolfile import Example, ToolFile
 from go_ent.composer.composed.usage import UsageStore, Used
 from go_ent.composer.config import Config, read_config
 from go_ent.composer.errors import CallError, ComposeRefused, ComposerError, StoreError, ToolNotFound, WrongStore
+from go_ent.composer.known_tools import outdated
 from go_ent.composer.project.files import STATE, find_project, user_data
 from go_ent.composer.project.image import project_image, ready_image
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.trust import is_trusted
+from go_ent.composer.sources.configured import api_source, server_source
 from go_ent.composer.sources.functions import FunctionSource
+from go_ent.composer.sources.listing import ListingStore
 from go_ent.composer.sources.withheld import Withheld
-from go_ent.sandbox import LimitError, Limits, Pending, Run, RunError, Sandbox
+from go_ent.sandbox import ApprovalRequired, LimitError, Limits, Pending, Run, RunError, Sandbox
 from go_ent.sandbox.images import cache_folder, find_image
 from go_ent.sandbox.messages.advice import Advice, joined
 
@@ -122,6 +125,7 @@ class Composer:
         functions = FunctionSource(tools)
         if len(functions):
             self.catalogue.add(functions)
+        self.listings = ListingStore(project)
         self._add_configured()
         self.learned = LearnedSchemas(self.state / "learned.json")
         self.catalogue.learned.update(self.learned.load())
@@ -172,14 +176,9 @@ class Composer:
 
     def _configured(self, namespace: str) -> Source:
         server = self.config.servers.get(namespace)
-        if server is None:
-            from go_ent.composer.sources.openapi import source_of
-
-            return source_of(namespace, self.config.apis[namespace])
-        from go_ent.composer.sources.mcp import McpSource
-
-        folder = str(self.project / (server.cwd or "."))
-        return McpSource(namespace, server.model_copy(update={"cwd": folder}))
+        if server is not None:
+            return server_source(namespace, server, self.project, self.listings)
+        return api_source(namespace, self.config.apis[namespace], self.listings)
 
     async def close(self) -> None:
         """Save the usage figures, end the servers it started, and close the sandbox if it is its own."""
@@ -257,11 +256,17 @@ class Composer:
         except OSError as error:
             raise StoreError(f"{file.name} can't be saved: {error.strerror or error}") from None
         await self.catalogue.load([self.composed])
+        await self._review(file.name, interface.requires)
         return Saved(file.name, version.number, scope, created, interface, len(outcomes))
 
     async def test(self, name: str) -> list[checks.ExampleOutcome]:
-        """Run a tool's examples."""
-        return await self._examples(await self.composed.get(name))
+        """Run a tool's examples. If they pass, it is no longer among those that are `outdated`."""
+        await self.catalogue.load_known()  # what is recorded must fit what is known
+        tool = await self.composed.get(name)
+        outcomes = await self._examples(tool)
+        if outcomes and all(outcome.problem is None for outcome in outcomes):
+            await self._review(name, tool.interface.requires)
+        return outcomes
 
     async def _examples(self, tool: Composed) -> list[checks.ExampleOutcome]:
         outcomes = []
@@ -296,7 +301,7 @@ class Composer:
             return await self.catalogue.check_recorded(name, arguments, lambda: recordings.answer(name, arguments))
 
         # Whatever it requires is granted: nothing it calls is reached.
-        root = Scope(Grants(["*"]), allowance, uuid.uuid4().hex, depth=-1)
+        root = Scope(Grants.everything(), allowance, uuid.uuid4().hex, depth=-1)
         return await self._fly(tool, dict(example.inputs), root, answer, count=False)
 
     # -- running
@@ -346,12 +351,29 @@ class Composer:
         return await self._fly(tool, dict(inputs or {}), root, run_id=run_id)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:
-        """The result of a composed tool, or `CallError`."""
+        """The result of any granted tool: a composed one, one of a server or an API, or a function. `CallError` if it
+        fails.
+        """
+        if await self.is_elsewhere(name):
+            return await self._call_directly(name, inputs)
         run = await self.run(name, inputs)
         if run.status != "completed":
             assert run.error is not None
             raise CallError(f"{name}: {run.error}")
         return run.result
+
+    async def is_elsewhere(self, name: str) -> bool:
+        """Whether a name can only be that of a tool which is not a composed one: it has a namespace, or is known."""
+        await self.catalogue.load_known()
+        found = self.catalogue.known(name)
+        return not found.digest if found is not None else "." in name and PATTERN.fullmatch(name) is not None
+
+    async def _call_directly(self, name: str, inputs: dict[str, Any]) -> Any:
+        scope = Scope(self.grants, Allowance(self.box.limits, self.box), uuid.uuid4().hex, self.approver)
+        try:
+            return await self.catalogue.call(name, inputs, scope)
+        except ApprovalRequired as waits:
+            raise CallError(f"{name} was not called: {waits}; pass an approver, or run it from code") from None
 
     async def _fly(
         self,
@@ -482,6 +504,17 @@ class Composer:
     async def tool_of(self, run: PastRun, name: str, about: str) -> str:
         """The source of a tool that does what a past run of code did, for `compose`; *about* says what it is for."""
         return await tool_of(run, name, about, self.box, self.catalogue)
+
+    async def outdated(self) -> dict[str, list[str]]:
+        """Composed tools that require tools whose interface has changed since they were saved or last tested, and
+        which those are.
+        """
+        await self.composed.load()
+        return await asyncio.to_thread(outdated, [*self.composed.found.values()], self.stores, self.listings)
+
+    async def _review(self, name: str, requires: Iterable[str]) -> None:
+        if any("." in one for one in requires):
+            await asyncio.to_thread(self.listings.review, name)
 
     # -- looking after the store
 

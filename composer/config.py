@@ -75,7 +75,9 @@ class GrantsSection(_Section):
     """Which tools code may call. Composed tools are always granted; everything else must be listed."""
 
     allow: tuple[Pattern, ...] = Field(
-        default=(), description="tools that code may call: full names, `namespace.*` or `*`", examples=[["github.*"]]
+        default=(),
+        description="tools that code may call: full names, `namespace.*` or `*`; engine.* must be named",
+        examples=[["github.*"]],
     )
     approve: tuple[Pattern, ...] = Field(
         default=(),
@@ -165,13 +167,15 @@ def read_partly(
 ) -> tuple[Config, list[str]]:
     """What can be used of the settings, and all that is wrong with the rest."""
     if (layers.of_file.keys() & STARTS) and not trusts_all():
-        _check_owner(layers.file)
+        check_owner(layers.file)
     return _Reading(layers, project, trusted, look=look).config(also)
 
 
-def _check_owner(path: Path) -> None:
+def check_owner(path: Path) -> None:
     """Another user's configuration, found in a folder above, must not start programs as this one."""
     for found in (path, path.parent):
+        if not found.exists():
+            continue
         stat = found.stat()
         if stat.st_uid not in (os.getuid(), 0) or stat.st_mode & 0o002:
             raise ConfigError(

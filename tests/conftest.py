@@ -19,6 +19,7 @@ from tests.support import forked
 from tests.support.skips import pytest_make_collect_report, pytest_runtest_makereport
 
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"  # never the keyring of whoever runs the tests
 
 
 MEMORY = Path("/dev/shm")

@@ -15,6 +15,7 @@ import uvicorn
 import wasmtime
 from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
+from mcp.client.auth import OAuthClientProvider
 from mcp.server import Server
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -32,6 +33,7 @@ ADAPTERS = {
     "fastmcp": "engine/adapters/fastmcp_adapter.py",
     "mcp": "engine/adapters/mcp_adapter.py",
     "uvicorn": "engine/adapters/uvicorn_adapter.py",
+    "mcp's client": "composer/sources/mcp_adapter.py",
 }
 
 
@@ -77,6 +79,14 @@ def test_mcp_says_who_owns_sessions() -> None:
     check("mcp", manager, "_session_owners", "_admit_session")
     check_parameters("mcp", StreamableHTTPSessionManager._admit_session, "self", "requestor")
     assert not manager._session_owners
+
+
+def test_mcp_reads_and_refreshes_logins_where_we_do() -> None:
+    client = ADAPTERS["mcp's client"]
+    for name in ("_initialize", "_refresh_token"):
+        assert inspect.iscoroutinefunction(getattr(OAuthClientProvider, name, None)), (
+            f"mcp {version('mcp')}: OAuthClientProvider has no {name} any more; see {client}"
+        )
 
 
 def test_mcp_has_the_connection_of_a_session() -> None:

@@ -59,6 +59,7 @@ engine/cli/terminal     :
 engine/cli              : cli/terminal core
 engine/cli/commands     : engine cli cli/terminal context core executions guest_runs prompts
 engine/cli/commands     : server server/calls server/http settings setup strategies workflows
+engine/cli/commands/servers : cli cli/commands cli/terminal settings setup
 """  # noqa: E501
 
 

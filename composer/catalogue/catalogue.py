@@ -15,7 +15,7 @@ from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.schemas import BadSchema, Checker, of_arguments
 from go_ent.composer.catalogue.scope import Scope
 from go_ent.composer.catalogue.search import Index
-from go_ent.composer.catalogue.spec import ANYTHING, CallContext, Schema, Source, ToolSpec
+from go_ent.composer.catalogue.spec import ANYTHING, CallContext, KeepsTools, Schema, Source, ToolSpec
 from go_ent.composer.errors import (
     BadArguments,
     BadResult,
@@ -61,7 +61,7 @@ class Catalogue:
         self._specs: dict[str, tuple[ToolSpec, Source]] = {}
         self._index: Index | None = None
         self._collisions: dict[str, Collision] = {}
-        self._asked: dict[int, asyncio.Future[list[ToolSpec]]] = {}
+        self._asked: dict[tuple[int, bool], asyncio.Future[list[ToolSpec]]] = {}
         self._checkers: dict[int, tuple[Schema, Checker | None]] = {}
         self.outcomes: Counter[CallOutcome] = Counter()  # how the calls of guests have ended, so far
         for source in sources:
@@ -88,13 +88,28 @@ class Catalogue:
 
     # -- finding
 
-    async def load(self, sources: Iterable[Source] | None = None, *, patience_s: float | None = None) -> None:
-        """Ask sources, all at once, what they have now. One that is not *local* may take *patience_s*."""
+    async def load(
+        self, sources: Iterable[Source] | None = None, *, patience_s: float | None = None, live: bool = False
+    ) -> None:
+        """Ask sources, all at once, what they have. One that is not *local* may take *patience_s*, and may answer with
+        what is kept of it, unless it is to be asked *live*.
+        """
         asked = list(self.sources if sources is None else sources)
         if all(source.local for source in asked):
-            answers = [await self._ask(source, patience_s) for source in asked]
+            answers = [await self._ask(source, patience_s, live) for source in asked]
         else:
-            answers = await asyncio.gather(*(self._ask(source, patience_s) for source in asked))
+            answers = await asyncio.gather(*(self._ask(source, patience_s, live) for source in asked))
+        self._note(asked, answers)
+
+    async def load_known(self) -> None:
+        """Learn the tools that nothing has to be started for: of local sources, and of copies that are kept."""
+        await self.load(source for source in self.sources if source.local)
+        unknown = [source for source in self.sources if not source.local and id(source) not in self._listed]
+        answers = [await source.kept_tools() if isinstance(source, KeepsTools) else None for source in unknown]
+        known = [(source, answer) for source, answer in zip(unknown, answers, strict=True) if answer is not None]
+        self._note([source for source, _ in known], [answer for _, answer in known])
+
+    def _note(self, asked: list[Source], answers: list[list[ToolSpec]]) -> None:
         changed = False
         for source, answer in zip(asked, answers, strict=True):
             if answer is not self._listed.get(id(source)):
@@ -103,13 +118,13 @@ class Catalogue:
         if changed:
             self._merge()
 
-    async def _ask(self, source: Source, patience_s: float | None) -> list[ToolSpec]:
+    async def _ask(self, source: Source, patience_s: float | None, live: bool) -> list[ToolSpec]:
         """A source's tools; what it had before, if it fails or takes longer than *patience_s*, and then it goes on."""
         answer: Awaitable[list[ToolSpec]]
         if source.local:  # it answers at once, as a rule: a task would take longer than it does
             answer = source.tools()
         else:
-            answer = task = self._asked.get(id(source)) or self._begin_to_ask(source)
+            answer = task = self._asked.get((id(source), live)) or self._begin_to_ask(source, live)
             done, _ = await asyncio.wait([task], timeout=patience_s)
             if not done:
                 self.problems[source.origin] = f"it has not answered within {patience_s:g} s; ask again later"
@@ -135,9 +150,11 @@ class Catalogue:
             self.problems[source.origin] = f"{type(error).__name__}: an error of the host; its log has it"
         return self._listed.get(id(source), [])
 
-    def _begin_to_ask(self, source: Source) -> asyncio.Future[list[ToolSpec]]:
-        task = self._asked[id(source)] = asyncio.ensure_future(source.tools())
-        task.add_done_callback(lambda _: self._asked.pop(id(source), None))
+    def _begin_to_ask(self, source: Source, live: bool) -> asyncio.Future[list[ToolSpec]]:
+        ask = source.live_tools if live and isinstance(source, KeepsTools) else source.tools
+        key = id(source), live
+        task = self._asked[key] = asyncio.ensure_future(ask())
+        task.add_done_callback(lambda _: self._asked.pop(key, None))
         return task
 
     def _merge(self) -> None:
@@ -175,12 +192,15 @@ class Catalogue:
         self.learned[name] = schema
         self._merge()
 
-    async def tools(self, grants: Grants, namespace: str | None = None) -> list[ToolSpec]:
-        """The granted tools, by name; of one namespace if it is given."""
-        await self._look(grants)
-        return [
-            spec for name, (spec, _) in sorted(self._specs.items()) if grants.allows(name) and _within(name, namespace)
-        ]
+    async def tools(self, grants: Grants, namespace: str | None = None, *, others: bool = False) -> list[ToolSpec]:
+        """The granted tools, by name; of one namespace if it is given. With *others*, then those that are not granted,
+        as far as they are known.
+        """
+        await self._look(grants, others=others)
+        names = sorted(
+            (name for name in self._specs if _within(name, namespace)), key=lambda name: (not grants.allows(name), name)
+        )
+        return [self._specs[name][0] for name in names if grants.allows(name) or (others and self._is_shown(name))]
 
     async def namespaced(self, grants: Grants, patience_s: float) -> list[ToolSpec]:
         """The granted tools that have a namespace: all but composed ones. A server that takes longer goes on, and its
@@ -190,21 +210,33 @@ class Catalogue:
         await self.load(reached, patience_s=patience_s)
         return [spec for name, (spec, _) in sorted(self._specs.items()) if spec.namespace and grants.allows(name)]
 
-    async def _look(self, grants: Grants) -> None:
+    def _is_shown(self, name: str) -> bool:
+        """Whether a tool that is not granted is told of: not one that is for a run's own data."""
+        return not getattr(self._specs[name][1], "private", False)
+
+    async def _look(self, grants: Grants, *, others: bool = False) -> None:
         """Whoever can be reached soon is asked: a server that hangs keeps nobody from finding the others' tools."""
         await self.load(
             (source for source in self.sources if grants.may_reach(source.namespace)), patience_s=PATIENCE_S
         )
+        if others:
+            await self.load_known()
 
     async def search(
-        self, words: str, grants: Grants, *, namespace: str | None = None, limit: int = 10
+        self, words: str, grants: Grants, *, namespace: str | None = None, limit: int = 10, others: bool = False
     ) -> list[ToolSpec]:
-        """The granted tools that best fit *words*; of one namespace if it is given."""
-        await self._look(grants)
+        """The granted tools that best fit *words*; of one namespace if it is given. With *others*, those too that are
+        not granted, as far as they are known.
+        """
+        await self._look(grants, others=others)
         if self._index is None:
             self._index = Index([spec for spec, _ in self._specs.values()])
         found = self._index.search(words, limit=len(self._specs))
-        return [spec for spec in found if grants.allows(spec.name) and _within(spec.name, namespace)][:limit]
+        return [
+            spec
+            for spec in found
+            if (grants.allows(spec.name) or (others and self._is_shown(spec.name))) and _within(spec.name, namespace)
+        ][:limit]
 
     async def get(self, name: str, grants: Grants) -> ToolSpec:
         """The granted tool of that name. Only the source it belongs to is asked."""
@@ -213,15 +245,15 @@ class Catalogue:
         spec, _ = await self._find(name, grants)
         return spec
 
-    async def find(self, name: str) -> ToolSpec:
-        """The tool of that name, for one who has seen to the grant."""
-        spec, _ = await self._find(name)
+    async def find(self, name: str, *, live: bool = False) -> ToolSpec:
+        """The tool of that name, for one who has seen to the grant; *live*, as its source lists it now."""
+        spec, _ = await self._find(name, live=live)
         return spec
 
-    async def _find(self, name: str, grants: Grants | None = None) -> tuple[ToolSpec, Source]:
+    async def _find(self, name: str, grants: Grants | None = None, *, live: bool = False) -> tuple[ToolSpec, Source]:
         """The tool of that name, and whose it is. With *grants*, who errs is told what of them may have been meant."""
         owners = [source for source in self.sources if not source.namespace or _within(name, source.namespace)]
-        await self.load(owners)
+        await self.load(owners, live=live)
         found = self._specs.get(name)
         if name in self._collisions:
             raise self._collisions[name]
@@ -258,9 +290,9 @@ class Catalogue:
         if name in self._specs:
             return ""
         found = did_you_mean(spec.name for spec in self.near(name, grants))
-        return found or (
-            "" if "." not in name or first in spaces else did_you_mean(f"the namespace {space}" for space in near[:1])
-        )
+        if not found and "." in name and first not in spaces:
+            found = did_you_mean(f"the namespace {space}" for space in near[:1])
+        return found
 
     def near(self, name: str, grants: Grants, most: int = 3) -> list[ToolSpec]:
         """Granted tools that may have been meant by a name that no tool has, among those known so far.
@@ -295,6 +327,15 @@ class Catalogue:
         """The granted tools that are known so far, without asking anybody."""
         return sorted(name for name in self._specs if grants.allows(name))
 
+    def reachable_names(self, grants: Grants) -> list[str]:
+        """The same, and `namespace.*` for granted sources whose tools are not known yet."""
+        unknown = [
+            f"{source.namespace}.*"
+            for source in self.sources
+            if not source.local and id(source) not in self._listed and grants.may_reach(source.namespace)
+        ]
+        return sorted([*self.known_names(grants), *unknown])
+
     # -- calling
 
     async def call(self, name: str, arguments: dict[str, Any], scope: Scope) -> Any:
@@ -312,8 +353,11 @@ class Catalogue:
             if not scope.allows(name):
                 raise await self.refusal(name, scope.grants)
             scope.allowance.take_call()
-            spec, source = await self._find(name, scope.grants)
-            await self._check(spec.input_schema, arguments, BadArguments, name, "its arguments")
+            before = self.known(name)
+            spec, source = await self._find(name, scope.grants, live=True)
+            has_changed = before is not None and before.input_schema != spec.input_schema
+            what = "its arguments, which have changed since it was last listed," if has_changed else "its arguments"
+            await self._check(spec.input_schema, arguments, BadArguments, name, what)
             await self._approve(spec, arguments, scope)
             if scope.recording is not None and not await self._dispatched(spec, scope):
                 outcome = "ok"
@@ -397,7 +441,7 @@ class Catalogue:
             self._checkers[id(schema)] = kept
         if kept[1] is not None and (problems := await kept[1].check(value)):
             problems = of_arguments(problems, schema) if kind is BadArguments else problems
-            raise kind(f"{what} {'do not' if what.endswith('s') else 'does not'} fit: " + "; ".join(problems))
+            raise kind(f"{what} {'do not' if kind is BadArguments else 'does not'} fit: " + "; ".join(problems))
 
 
 def _within(name: str, namespace: str | None) -> bool:
@@ -413,6 +457,18 @@ def show(specs: Iterable[ToolSpec], detail: Detail) -> str:
         return _shown(specs, detail)
     except Exception:  # of which spec, and why, is found out one by one
         return _shown([_showable(spec, detail) for spec in specs], detail)
+
+
+def show_found(specs: Iterable[ToolSpec], detail: Detail, grants: Grants, remedy: str) -> str:
+    """Tools that a search found as text: the granted ones as *detail* has it, then the others, marked, a line each.
+    *remedy* says how they are granted.
+    """
+    specs = list(specs)
+    parts = [show(chosen, detail)] if (chosen := [spec for spec in specs if grants.allows(spec.name)]) else []
+    others = show((spec for spec in specs if not grants.allows(spec.name)), "brief")
+    if others:
+        parts.append("\n".join([f"not granted ({remedy}):", *others.splitlines()]))
+    return "\n".join(parts)
 
 
 def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:

@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from go_ent.composer.errors import BadName
 from go_ent.composer.project.numbers import DIGITS
@@ -96,3 +96,14 @@ class Source(Protocol):
         """Call the tool of that full name; arguments are checked already. Raises `CallError` or `Unavailable`."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class KeepsTools(Protocol):
+    """A source that keeps a copy of what it has listed, so that its `tools` need not be asked for each time."""
+
+    async def live_tools(self) -> list[ToolSpec]:
+        """Its tools as it lists them now. Raises `Unavailable`."""
+
+    async def kept_tools(self) -> list[ToolSpec] | None:
+        """Its tools, if nothing has to be started to know them."""

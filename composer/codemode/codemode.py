@@ -43,6 +43,7 @@ class Results:
 
     namespace = "results"
     local = True
+    private = True  # granted to each run, for its own data
     origin = "go-ent's own tools"
 
     def __init__(self, callers: Callable[[], int] = lambda: 1) -> None:
@@ -161,7 +162,7 @@ class CodeMode:
             recording=recording,
             calls=calls,
         )
-        await self.catalogue.load(source for source in self.catalogue.sources if source.local)
+        await self.catalogue.load_known()
         tools = GuestTools(self.catalogue, scope)
         allowance.enter(run_id)
         try:

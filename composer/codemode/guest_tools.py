@@ -29,7 +29,7 @@ class GuestTools:
         self.scope = scope
         self.answer = answer or catalogue.call
         self.offline = answer is not None
-        self.names_json = to_json(catalogue.known_names(scope.grants)[:MOST_NAMES])
+        self.names_json = to_json(catalogue.reachable_names(scope.grants)[:MOST_NAMES])
 
     def find(self, name: str, call_id: int) -> GuestTool:
         return GuestTool(name, self, self.scope.at(call_id))
@@ -53,7 +53,7 @@ class GuestTools:
                     "in an example a tool is called with names, as `name(q=…)`: its own are not known here",
                 )
             return found
-        return await self.catalogue.find(name)
+        return await self.catalogue.find(name, live=True)
 
 
 class GuestTool:

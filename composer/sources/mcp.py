@@ -14,27 +14,30 @@ from pydantic_core import to_json
 from go_ent.composer.catalogue.spec import CallContext, ToolSpec, check_namespace
 from go_ent.composer.errors import CallError, Collision, ConfigError, ToolNotFound, Unavailable
 from go_ent.composer.project.items import apart
-from go_ent.composer.sources.mcp_answers import (
-    MAX_ERROR,
+from go_ent.composer.sources.listing import (
+    FRESH_S,
     MAX_TOOLS,
+    Copy,
     Entry,
+    Keeper,
     Listing,
-    answer_of,
-    cut,
-    entry_of,
-    list_tools,
+    changes,
 )
+from go_ent.composer.sources.logins import NotLoggedIn
+from go_ent.composer.sources.mcp_answers import MAX_ERROR, answer_of, cut, entry_of, list_tools
 from go_ent.composer.sources.mcp_link import MAX_TAIL, CallRefused, Connector, Lost, ServerLink, seen
 from go_ent.composer.sources.mcp_transports import connector, in_memory
 from go_ent.composer.sources.rate_limit import Bucket
 from go_ent.composer.sources.server_config import Scrubber, ServerConfig, SourceOptions, ToolOptions
 from go_ent.sandbox.host.spans import span
+from go_ent.sandbox.messages.advice import Advice
 
 if TYPE_CHECKING:  # its import takes a second: it waits until a server is started
     from mcp_types import Tool
 
 STEADY_S = 30.0  # a server that lived this long did not die of its start
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.25, 60.0
+MOST_TOLD = 5  # tools that have changed
 PATIENCE_S = 2.0  # a call waits this long for the next start; past that it is told why at once
 
 log = logging.getLogger(__name__)
@@ -46,6 +49,9 @@ class McpSource:
     Many calls share the one connection. When it breaks, the calls under way fail with `Unavailable` (or are tried
     again, if the tool may run twice), and the next call connects anew, after a delay that grows while the server keeps
     dying.
+
+    With a *keeper*, the last listing is kept on disk, and it stands for the server's tools until a call connects to it.
+    A call goes by what the server lists then.
     """
 
     local = False
@@ -59,6 +65,7 @@ class McpSource:
         connect: Connector | None = None,
         origin: str = "",
         hides: bool = True,
+        keeper: Keeper | None = None,
     ) -> None:
         """*environ* is what references are resolved from: this process's own, unless given. *connect* is for
         `from_server`.
@@ -68,8 +75,10 @@ class McpSource:
         self.namespace = check_namespace(namespace)
         self.origin = origin or f"MCP server {namespace}"
         self.on_change: Callable[[], None] | None = None  # called when its tools may have become others
-        self.notes: list[str] = []  # what of its tools could not be offered, for people
         self.starts = 0
+        self._keeper = keeper
+        self._shown: Listing | None = None  # the last that anybody got
+        self._stale = ""  # why an old copy had to do
         self._options, self._hides = config, hides
         self._connect = connect or connector(config, environ)
         self._bucket = Bucket.of(config.rate)
@@ -82,7 +91,6 @@ class McpSource:
         self._last_reason = ""
         self._closed = False
         self._listed: Listing | None = None
-        self._refused: dict[str, str] = {}  # tools that it lists and that can't be called, and why
         self._listings = 0  # counts what made a listing stale, so that one under way is not kept
         self._list_lock = asyncio.Lock()
 
@@ -105,29 +113,91 @@ class McpSource:
     def __repr__(self) -> str:
         return f"<McpSource {self.origin}>"
 
+    @property
+    def notes(self) -> list[str]:
+        """What of its tools could not be offered, for people."""
+        shown = self._shown
+        if shown is None:
+            return []
+        known = {name for entry in shown.entries.values() for name in (entry.upstream, entry.part)}
+        unknown = [name for name in self._options.tools if name not in known]
+        return [
+            *([self._stale] if self._stale else []),
+            *shown.notes,
+            *(f"there are options for {name!r}, which is none of its tools" for name in unknown),
+        ]
+
+    @property
+    def connected(self) -> bool:
+        """Whether it is reached now, so that asking it starts nothing."""
+        return self._link is not None and self._link.alive
+
     async def tools(self) -> list[ToolSpec]:
-        """Its tools now; the same list as before while nothing has changed."""
-        return (await self._listing_now()).specs
+        """Its tools: those of now if it is connected, else those of the copy that is kept; without a copy it is
+        connected. The same list as before while nothing has changed.
+        """
+        return (await self._listing()).specs
+
+    async def live_tools(self) -> list[ToolSpec]:
+        """Its tools as it lists them now: it is connected if it is not."""
+        return (await self._listing(live=True)).specs
+
+    async def kept_tools(self) -> list[ToolSpec] | None:
+        """Its tools, if nothing has to be started to know them."""
+        if self.connected and self._listed is not None:
+            return self._listed.specs
+        copy = await self.copy()
+        if copy is None:
+            return None
+        self._shown = copy.listing
+        return copy.listing.specs
+
+    async def copy(self) -> Copy | None:
+        """What is kept of it on disk."""
+        if self._keeper is None or self._keeper.is_read:
+            return self.kept()
+        return await asyncio.to_thread(self.kept)
+
+    def kept(self) -> Copy | None:
+        """The same, for those who may block."""
+        return None if self._keeper is None else self._keeper.current()
+
+    async def refresh(self) -> dict[str, str]:
+        """Ask it again, whatever is kept; what has changed since the last time, by the tool's name."""
+        self._listed = None
+        self._listings += 1
+        before = None if self._keeper is None else await asyncio.to_thread(self._keeper.last)
+        listing = await self._listing(live=True)
+        return {} if before is None else changes(before.listing, listing)
+
+    async def _listing(self, *, live: bool = False) -> Listing:
+        copy = None if live or self.connected else await self.copy()
+        if copy is not None and copy.age_s < FRESH_S:
+            self._shown, self._stale = copy.listing, ""
+            return copy.listing
+        try:
+            self._shown = await self._listing_now()
+            self._stale = ""
+        except Unavailable as error:
+            if copy is None:
+                raise
+            self._shown, self._stale = (
+                copy.listing,
+                f"its tools are those of {copy.age_s / 86_400:.0f} days ago: {error}",
+            )
+        return self._shown
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> Any:
         with span("upstream", "client", tool=name, namespace=self.namespace):
             return await self._call(name, arguments)
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
-        entry = (await self._listing_now()).entries.get(name)
-        if entry is None:
-            raise ToolNotFound(self.why_not(name) or f"{self.origin} has no tool {name}")
-        try:
-            to_json(arguments)
-        except (ValueError, RecursionError) as error:
-            raise CallError(f"the arguments of {name} can't be sent as JSON: {cut(str(error), MAX_ERROR)}") from None
+        entry = self._entry(await self._listing(live=True), name, arguments)
         options = self._tool_options(entry)
         timeout = options.timeout_s or self._options.timeout_s
         again = options.retries if entry.spec.hints.read_only or entry.spec.hints.idempotent else 0
         while True:
-            for bucket in (self._bucket, self._tool_buckets.get(entry.upstream) or self._tool_buckets.get(entry.part)):
-                if bucket is not None:
-                    await bucket.take()
+            await self._take_turn(entry)
             link = await self._connected()
             try:
                 result = await link.ask(lambda session: session.call_tool(entry.upstream, arguments), timeout)
@@ -139,10 +209,27 @@ class McpSource:
             except Lost as lost:
                 reason = await self._lost(link, lost)
                 if again <= 0:
+                    advice = Advice("login", self.namespace) if link.needs_login else None
                     raise Unavailable(
-                        f"{self.origin} was lost during the call of {name}, which may have run: {reason}"
+                        f"{self.origin} was lost during the call of {name}, which may have run: {reason}", advice=advice
                     ) from None
                 again -= 1
+
+    def _entry(self, listing: Listing, name: str, arguments: dict[str, Any]) -> Entry:
+        entry = listing.entries.get(name)
+        if entry is None:
+            raise ToolNotFound(self.why_not(name) or f"{self.origin} has no tool {name}")
+        try:
+            to_json(arguments)
+        except (ValueError, RecursionError) as error:
+            raise CallError(f"the arguments of {name} can't be sent as JSON: {cut(str(error), MAX_ERROR)}") from None
+        return entry
+
+    async def _take_turn(self, entry: Entry) -> None:
+        """Wait until the rates of the source and of the tool allow a call."""
+        for bucket in (self._bucket, self._tool_buckets.get(entry.upstream) or self._tool_buckets.get(entry.part)):
+            if bucket is not None:
+                await bucket.take()
 
     async def close(self) -> None:
         """End the server and all calls in progress. It can't be used afterwards."""
@@ -178,23 +265,36 @@ class McpSource:
                 ) from None
             except Lost as lost:
                 raise Unavailable(f"{self.origin} was lost: {await self._lost(link, lost)}") from None
-            listing = self._offered(found, self._hidden(link), {**link.unusable, **link.dropped})
+            listing = await self._keep(self._offered(found, self._hidden(link), link), link)
             if before == self._listings and link is self._link:
                 self._listed = listing
             return listing
 
+    async def _keep(self, listing: Listing, link: ServerLink) -> Listing:
+        """A listing as the server has just made it; the one that is kept, if that is the same."""
+        if self._keeper is None:
+            return listing
+        last = await asyncio.to_thread(self._keeper.last)
+        server = "" if link.routes else link.server  # an API's is one of ours
+        found = await asyncio.to_thread(self._keeper.keep, listing, server, link.address)
+        told = [f"{name} {what}" for name, what in found.items() if what != "is new"]
+        if told:
+            more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+            log.warning("%s: %s%s", self.origin, "; ".join(told[:MOST_TOLD]), more)
+        return last.listing if last is not None and last.listing == listing else listing
+
     def why_not(self, name: str) -> str | None:
         """Why a tool that the server lists can't be called."""
-        return self._refused.get(name)
+        return None if self._shown is None else self._shown.refused.get(name)
 
-    def _offered(self, found: list[Tool], hide: Scrubber, dropped: Mapping[str, str]) -> Listing:
-        self.notes = [f"only the first {MAX_TOOLS} of its tools are offered"] if len(found) > MAX_TOOLS else []
-        wrong = dict(dropped)
+    def _offered(self, found: list[Tool], hide: Scrubber, link: ServerLink) -> Listing:
+        notes = [f"only the first {MAX_TOOLS} of its tools are offered"] if len(found) > MAX_TOOLS else []
+        wrong = {**link.unusable, **link.dropped}
         entries: dict[str, Entry] = {}
         clashes: dict[str, str] = {}
-        for tool in found[:MAX_TOOLS]:
+        for tool in (one for one in found[:MAX_TOOLS] if one.name not in link.unusable):
             with apart(tool.name[:80], wrong):
-                entry = entry_of(self.namespace, tool, self.origin, hide)
+                entry = entry_of(self.namespace, tool, self.origin, hide, link.routes.get(tool.name))
                 full = entry.spec.name
                 if full in entries and entries[full].upstream != tool.name:
                     first, second = (f"{name[:80]!r} of {self.origin}" for name in (entries[full].upstream, tool.name))
@@ -202,21 +302,14 @@ class McpSource:
                 entries.setdefault(full, entry)
         for full in clashes:  # which of them would be meant, nobody knows
             del entries[full]
-        self._refused = {
+        refused = {
             **{f"{self.namespace}.{name}": f"{name} can't be used: {why}" for name, why in wrong.items()},
             **clashes,
         }
-        self.notes += [
+        notes += [
             why if why.startswith(repr(name)) else f"{name!r} is not offered: {why}" for name, why in wrong.items()
         ]
-        self.notes += clashes.values()
-        known = {name for entry in entries.values() for name in (entry.upstream, entry.part)}
-        self.notes += [
-            f"there are options for {name!r}, which is none of its tools"
-            for name in self._options.tools
-            if name not in known
-        ]
-        return Listing(entries, [entry.spec for entry in entries.values()])
+        return Listing.of(entries, (*notes, *clashes.values()), refused)
 
     def _tool_options(self, entry: Entry) -> ToolOptions:
         options = self._options.tools
@@ -269,6 +362,8 @@ class McpSource:
             self.starts += 1
             try:
                 await link.open(self._options.start_timeout_s)
+            except NotLoggedIn as error:
+                raise Unavailable(f"{self.origin}: {error}", advice=Advice("login", self.namespace)) from None
             except ConfigError as error:
                 raise Unavailable(f"{self.origin}: {error}") from error
             except Lost as lost:

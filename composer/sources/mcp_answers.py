@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from go_ent.composer.catalogue.spec import ANYTHING, Hints, Schema, ToolSpec, part_of
 from go_ent.composer.errors import CallError
+from go_ent.composer.sources.listing import MAX_TOOLS, Entry
+from go_ent.composer.sources.openapi_requests import Route
 from go_ent.composer.sources.server_config import Scrubber
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
     from mcp import ClientSession
     from mcp_types import CallToolResult, ContentBlock, Tool
 
-MAX_TOOLS = 2_000
 MAX_PAGES = 250
 MAX_DESCRIPTION = 4 << 10
 MAX_SCHEMA = 256 << 10
 MAX_ERROR = 2 << 10
 MAX_RESULT = 4 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    spec: ToolSpec
-    upstream: str  # the server's own name for it
-    part: str
-    wrapped: bool  # its results come as {"result": …}
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    entries: dict[str, Entry]  # by full name
-    specs: list[ToolSpec]
 
 
 async def list_tools(session: ClientSession) -> list[Tool]:
@@ -56,7 +42,7 @@ async def list_tools(session: ClientSession) -> list[Tool]:
     return found
 
 
-def entry_of(namespace: str, tool: Tool, origin: str, hide: Scrubber) -> Entry:
+def entry_of(namespace: str, tool: Tool, origin: str, hide: Scrubber, route: Route | None = None) -> Entry:
     part = part_of(tool.name)
     given = tool.annotations
     hints = (
@@ -74,7 +60,7 @@ def entry_of(namespace: str, tool: Tool, origin: str, hide: Scrubber) -> Entry:
         hints=hints,
         origin=origin,
     )
-    return Entry(spec, tool.name, part, wrapped)
+    return Entry(spec, tool.name, part, wrapped, route)
 
 
 def _bounded(schema: Schema | None) -> Schema | None:
@@ -98,16 +84,18 @@ def answer_of(result: CallToolResult, entry: Entry, scrub: Scrubber, hide: Scrub
     if result.is_error:
         said = "\n".join(block.text for block in result.content if block.type == "text")
         raise CallError(cut(scrub(said).strip(), MAX_ERROR) or "the tool says that it failed, and nothing more")
-    value = value_of(result, entry.wrapped)
+    return hide.through(bounded(value_of(result, entry.wrapped), entry.spec.name))
+
+
+def bounded(value: Any, name: str) -> Any:
+    """What the tool *name* answered, if it is JSON and not too long."""
     try:
         size = len(to_json(value))
     except (PydanticSerializationError, ValueError, RecursionError):
-        raise CallError(f"the result of {entry.spec.name} can't be encoded as JSON") from None
+        raise CallError(f"the result of {name} can't be encoded as JSON") from None
     if size > MAX_RESULT:
-        raise CallError(
-            f"the result of {entry.spec.name} is {size} bytes long; {MAX_RESULT} are allowed: ask it for less"
-        )
-    return hide.through(value)
+        raise CallError(f"the result of {name} is {size} bytes long; {MAX_RESULT} are allowed: ask it for less")
+    return value
 
 
 def value_of(result: CallToolResult, wrapped: bool) -> Any:
@@ -131,7 +119,7 @@ def value_of(result: CallToolResult, wrapped: bool) -> Any:
 
 def _block(block: ContentBlock) -> Any:
     if block.type == "text":
-        return _parsed(block.text)
+        return parsed(block.text)
     if block.type == "image" or block.type == "audio":  # noqa: PLR1714 - mypy narrows by this form alone
         return {"type": block.type, "mime_type": block.mime_type, "data": block.data}
     if block.type == "resource_link":
@@ -152,16 +140,19 @@ def _block(block: ContentBlock) -> Any:
     return {"type": block.type, **{key: value for key, value in said.items() if value is not None}}
 
 
-def _parsed(text: str) -> Any:
+def no_constant(name: str) -> None:
+    """For `parse_constant` of `json.loads`: NaN and the infinities are no JSON."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def parsed(text: str) -> Any:
+    """A text, or what it says if the whole of it is a JSON object or array."""
     inner = text.strip()
     if inner[:1] + inner[-1:] not in ("{}", "[]"):
         return text
 
-    def no_number(name: str) -> None:
-        raise ValueError(f"{name} is not JSON")
-
     try:
-        return json.loads(inner, parse_constant=no_number)
+        return json.loads(inner, parse_constant=no_constant)
     except (ValueError, RecursionError):
         return text
 

@@ -11,6 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from go_ent.composer.errors import ConfigError
+from go_ent.composer.sources.logins import NotLoggedIn
+from go_ent.composer.sources.openapi_requests import Route
 from go_ent.composer.sources.replies import Sifted
 from go_ent.composer.sources.server_config import Scrubber
 from go_ent.waiting import first_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:  # their import takes a second: it waits until a server is sta
     from mcp_types import CallToolResult
 
 MAX_TAIL = 4 << 10  # of what a child wrote
+MAX_SERVER = 200
 GRACE_S = 2.0  # for a child to leave by itself, and again after SIGTERM
 
 T = TypeVar("T")
@@ -54,13 +57,18 @@ class ServerLink:
         self.tail = bytearray()  # the last of what a child wrote to stderr
         self.unusable: dict[str, str] = {}  # tools that can't be made of what is connected to, for as long as it is
         self.dropped: dict[str, str] = {}  # tools that the last listing had, and that don't follow the protocol
+        self.has_ended: Callable[[], bool] = lambda: False  # whether its process is dead, before its pipes tell
+        self.needs_login = ""  # why a person must log in, if one must
+        self.server = ""  # what the server calls itself, with its version
+        self.routes: dict[str, Route] = {}  # of an HTTP API: how each of its operations is requested
+        self.address = ""  # of an HTTP API whose document names its server
         self._connect, self._changed = connect, changed
         self._ready, self._stop = asyncio.Event(), asyncio.Event()
         self._failed: BaseException | None = None
 
     @property
     def alive(self) -> bool:
-        return not self.task.done() and not self.gone.is_set()
+        return not self.task.done() and not self.gone.is_set() and not self.has_ended()
 
     @property
     def opened(self) -> bool:
@@ -73,6 +81,8 @@ class ServerLink:
             if not self.opened:
                 late = not self.task.done()
                 await self.close()
+                if self.needs_login:
+                    raise NotLoggedIn(self.needs_login)
                 if isinstance(self._failed, ConfigError):
                     raise self._failed
                 reason = f"no answer within {timeout_s:g} s" if late else ""
@@ -119,6 +129,8 @@ class ServerLink:
         """Why it ended, as far as can be known: how its process exited, and the last that it wrote."""
         await asyncio.wait({self.task}, timeout=GRACE_S)
         failed = "" if self._failed is None or isinstance(self._failed, asyncio.CancelledError) else words(self._failed)
+        if self.needs_login:
+            return self.needs_login
         wrote = self.scrub(self.tail.decode("utf-8", "replace")).strip()[-MAX_TAIL:]
         return "; ".join(
             filter(None, (self.exit or self.scrub(failed)[:MAX_TAIL], f"it last wrote: {wrote}" if wrote else ""))
@@ -131,7 +143,7 @@ class ServerLink:
     async def _hold(self) -> None:
         try:
             async with self._connect(self) as session:
-                await _handshake(session)
+                self.server = await _handshake(session)
                 self.session = session
                 self._ready.set()
                 await first_of(self._stop, self.gone)
@@ -194,20 +206,25 @@ def seen(task: asyncio.Task[Any]) -> None:
         task.exception()  # whoever waits for it has it; without a waiter nobody need hear of it
 
 
-async def _handshake(session: ClientSession) -> None:
+async def _handshake(session: ClientSession) -> str:
     """The handshake that nearly every server knows, and whose servers say when their tools change; else the newer one.
+    What the server calls itself.
 
     Neither sampling nor elicitation is offered: a server that asks all the same is declined.
     """
     from mcp import MCPError
     from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 
+    answer: Any
     try:
-        await session.initialize()
+        answer = await session.initialize()
     except MCPError as error:
         if error.code != UNSUPPORTED_PROTOCOL_VERSION:
             raise
-        await session.discover()
+        answer = await session.discover()
+    told = getattr(answer, "server_info", None)
+    said = f"{getattr(told, 'name', '')} {getattr(told, 'version', '')}".encode("utf-8", "replace").decode()
+    return "".join(char for char in said if char.isprintable())[:MAX_SERVER].strip()
 
 
 @cache

@@ -8,12 +8,12 @@ import json
 import os
 import signal
 import time
-import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from go_ent.composer.sources.fastmcp_loading import load_fastmcp
+from go_ent.composer.sources.logins import Callback, LoginStore, NotLoggedIn, TokenStorage, auth_for
 from go_ent.composer.sources.mcp_link import GRACE_S, Connector, ServerLink, session_class, statuses_met
 from go_ent.composer.sources.replies import Awaited, as_answer
 from go_ent.composer.sources.server_config import (
@@ -35,14 +35,15 @@ if TYPE_CHECKING:  # their import takes a second: it waits until a server is sta
 MAX_MESSAGE = 16 << 20  # what one message of a server may take before it is even parsed
 
 
-def connector(config: SourceOptions, environ: Mapping[str, str] | None) -> Connector:
-    """How to reach a server of that configuration. The environment is read, and references resolved, at each start."""
+def connector(config: SourceOptions, environ: Mapping[str, str] | None, ask: Callback | None = None) -> Connector:
+    """How to reach a server of that configuration. The environment is read, and references resolved, at each start.
+    With *ask*, a person is asked to log in, whatever login there is.
+    """
     if not isinstance(config, ServerConfig):
         raise TypeError("a source needs a ServerConfig")
     if config.url is None:
         return lambda link: _over_stdio(config, os.environ if environ is None else environ, link)
-    logins: dict[str, httpx2.Auth] = {}  # kept: a connection that is made again is no reason to ask a person again
-    return lambda link: _over_http(config, os.environ if environ is None else environ, link, logins)
+    return lambda link: _over_http(config, os.environ if environ is None else environ, link, ask)
 
 
 @contextlib.asynccontextmanager
@@ -61,7 +62,7 @@ async def in_memory(server: Any, link: ServerLink, secrets: Iterable[str]) -> As
 
 @contextlib.asynccontextmanager
 async def _over_http(
-    config: ServerConfig, environ: Mapping[str, str], link: ServerLink, logins: dict[str, httpx2.Auth]
+    config: ServerConfig, environ: Mapping[str, str], link: ServerLink, ask: Callback | None
 ) -> AsyncIterator[ClientSession]:
     from mcp.client.streamable_http import streamable_http_client
 
@@ -74,7 +75,7 @@ async def _over_http(
     if config.token is not None:
         headers["Authorization"] = f"Bearer {resolve(config.token, environ, 'token')}"
     elif config.auth == "oauth":
-        auth = logins.get(url) or logins.setdefault(url, _login(url))
+        auth = await _login(url, link, ask)
 
     async def note(response: httpx2.Response) -> None:
         if response.status_code >= 400:
@@ -107,19 +108,30 @@ async def _answers_its_request(response: httpx2.Response) -> None:
             await self._stream.aclose()
 
     if response.is_success and response.headers.get("content-type", "").lower().startswith("application/json"):
-        asked = json.loads(response.request.content or b"null")
+        try:
+            asked = json.loads(response.request.content or b"null")
+        except ValueError:  # a form, as a login sends
+            return
         request_id = asked.get("id") if isinstance(asked, dict) and "method" in asked else None
         if request_id is not None:
             response.stream = Whole(response.stream, request_id)
 
 
-def _login(url: str) -> httpx2.Auth:
-    load_fastmcp()
-    from fastmcp.client.auth import OAuth
+async def _login(url: str, link: ServerLink, ask: Callback | None) -> httpx2.Auth:
+    """The login to an address, refreshed as needed. What it holds is kept out of what is said and answered."""
+    storage = TokenStorage(url, LoginStore(), anew=ask is not None)
+    if (await storage.load()).tokens is None and ask is None:
+        raise NotLoggedIn("nobody is logged in")
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that tokens are kept in memory only is what is wanted
-        return OAuth(url)
+    def heard() -> None:
+        link.scrub, link.hide = (one.adding(storage.login.secrets) for one in (link.scrub, link.hide))
+
+    def refused(why: str) -> None:
+        link.needs_login = why
+
+    storage.heard, storage.refused = heard, refused
+    heard()
+    return auth_for(storage, ask)
 
 
 def bounded_client(
@@ -206,6 +218,7 @@ async def _over_stdio(
         limit=MAX_MESSAGE,
         start_new_session=True,  # a group of its own: it ends with all that it started, and no Ctrl-C reaches it
     )
+    link.has_ended = lambda: _has_ended(child.pid)
     stdin, stdout, stderr = child.stdin, child.stdout, child.stderr
     assert stdin is not None
     assert stdout is not None
@@ -281,6 +294,14 @@ async def _end(child: asyncio.subprocess.Process, link: ServerLink, pipes: list[
                 f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
             )
         await asyncio.sleep(0)  # the loop closes the pipes in its next round
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child is dead, whoever collects it."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 async def _exited(child: asyncio.subprocess.Process, within_s: float) -> bool:

@@ -1,33 +1,39 @@
 """The operations of an HTTP API as tools, from its OpenAPI document.
 
-fastmcp makes the tools, on a server in this process; the requests go through a client of ours, which bounds answers and
-says plainly what went wrong.
+fastmcp makes the tools, on a server in this process, whose listing is kept. Calls go through a client of ours, which
+bounds answers and says plainly what went wrong: they need neither fastmcp nor the document.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
+import hashlib
 import itertools
 import json
 import logging
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 from pydantic_core import to_json
 
-from go_ent.composer.errors import ConfigError
+from go_ent.composer.catalogue.spec import ToolSpec
+from go_ent.composer.errors import CallError, ConfigError, Unavailable
+from go_ent.composer.project.items import apart
 from go_ent.composer.project.problems import Where
 from go_ent.composer.sources.fastmcp_loading import load_fastmcp
+from go_ent.composer.sources.listing import Keeper, ListingStore, identity_of
 from go_ent.composer.sources.mcp import McpSource
-from go_ent.composer.sources.mcp_answers import MAX_ERROR, cut
+from go_ent.composer.sources.mcp_answers import MAX_ERROR, bounded, cut, no_constant, parsed
 from go_ent.composer.sources.mcp_link import ServerLink, words
 from go_ent.composer.sources.mcp_transports import bounded_client, in_memory
+from go_ent.composer.sources.openapi_document import MAX_DOCUMENT, address_of, load_document
+from go_ent.composer.sources.openapi_requests import Route, Style, request_of
 from go_ent.composer.sources.server_config import (
     Referring,
     Scrubber,
@@ -42,10 +48,6 @@ from go_ent.composer.sources.server_config import (
 if TYPE_CHECKING:
     import httpx2
     from mcp import ClientSession
-
-MAX_DOCUMENT = 8 << 20
-MAX_NODES = 2_000_000  # what a document may unfold to: in YAML a few lines can stand for billions
-UNFOLDING = 10  # values for each character at the most: without aliases a text has fewer than one
 
 MOST_TRIES = 200  # to find the operations of a document that can't be used
 
@@ -89,6 +91,100 @@ def apis_from_table(table: Any, where: Where, folder: Path) -> dict[str, OpenApi
     return {name: config.model_copy(update={"document": folder / config.document}) for name, config in found.items()}
 
 
+class OpenApiSource(McpSource):
+    """The operations of one API. Listing them takes fastmcp and the document; what is kept of that is all that calls
+    need, and it is exact: another document is another identity.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        document: Mapping[str, Any] | Path | str,
+        *,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        options: SourceOptions | None = None,
+        environ: Mapping[str, str] | None = None,
+        store: ListingStore | None = None,
+    ) -> None:
+        origin = f"API {namespace}"
+        self._document, self._base_url, self._headers = document, base_url, dict(headers or {})
+        self._environ = environ
+        self._client: httpx2.AsyncClient | None = None
+        self._scrub, self._hide = Scrubber(), Scrubber()
+        keeper = None if store is None else Keeper(store, namespace, origin, self._identity)
+        super().__init__(namespace, options or SourceOptions(), connect=self._listed_by, origin=origin, keeper=keeper)
+
+    async def live_tools(self) -> list[ToolSpec]:
+        """The same as `tools`: no API tells its operations, its document does."""
+        return await self.tools()
+
+    async def close(self) -> None:
+        await super().close()
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        entry = self._entry(await self._listing(), name, arguments)
+        assert entry.route is not None
+        timeout = self._tool_options(entry).timeout_s or self._options.timeout_s
+        try:
+            client = self._client or await self._open()
+            request = request_of(entry.route, arguments, client)
+        except ConfigError as error:
+            raise Unavailable(f"{self.origin}: {error}") from None
+        except (ValueError, TypeError) as error:
+            raise CallError(f"{name} can't be requested: {cut(self._scrub(str(error)), MAX_ERROR)}") from None
+        await self._take_turn(entry)
+        try:
+            async with asyncio.timeout(timeout):
+                value = await _answer(client, request)
+        except TimeoutError:
+            raise CallError(f"{name} timed out after {timeout:g} s") from None
+        except CallError as error:
+            raise CallError(cut(self._scrub(str(error)).strip(), MAX_ERROR)) from None
+        return self._hide.through(bounded(value, name))
+
+    async def _open(self) -> httpx2.AsyncClient:
+        """The client for all calls. References are resolved now."""
+        headers, address = self._resolved()
+        if not address:
+            copy = await self.copy()
+            address = (self._link.address if self._link is not None else "") or ("" if copy is None else copy.address)
+        self._client = bounded_client(headers=headers, base_url=address, read_s=self._options.timeout_s + 30)
+        return self._client
+
+    def _resolved(self) -> tuple[dict[str, str], str]:
+        """The headers and the address, the latter "" if the document names it; and what of them is kept secret."""
+        environ = os.environ if self._environ is None else self._environ
+        headers = {name: resolve(value, environ, f"headers.{name}") for name, value in self._headers.items()}
+        texts = [self._base_url or "", *self._headers.values()]
+        self._scrub = Scrubber(referred(texts, environ) | set(headers.values()))
+        self._hide = kept_back(texts, environ)
+        return headers, "" if self._base_url is None else resolve(self._base_url, environ, "base_url")
+
+    def _identity(self) -> str:
+        document = self._document
+        if isinstance(document, Path):
+            document = read_text(document, MAX_DOCUMENT)
+        text = document if isinstance(document, str) else json.dumps(document, sort_keys=True, default=str)
+        return identity_of("openapi", hashlib.sha256(text.encode()).hexdigest(), version("fastmcp"))
+
+    @contextlib.asynccontextmanager
+    async def _listed_by(self, link: ServerLink) -> AsyncIterator[ClientSession]:
+        """A session with a server that lists the operations. They are not called by it."""
+        _, address = self._resolved()
+        link.scrub, link.hide = self._scrub, self._hide
+        document = await asyncio.to_thread(load_document, self._document)  # a large one takes seconds
+        link.address = "" if address else address_of(document)
+        async with bounded_client(headers={}, base_url=address or link.address, read_s=1.0) as client:
+            server = await asyncio.to_thread(_server, document, client, link)
+            async with in_memory(server, link, ()) as session:
+                link.scrub = self._scrub
+                yield session
+
+
 def openapi_source(
     namespace: str,
     document: Mapping[str, Any] | Path | str,
@@ -97,53 +193,62 @@ def openapi_source(
     headers: Mapping[str, str] | None = None,
     options: SourceOptions | None = None,
     environ: Mapping[str, str] | None = None,
-) -> McpSource:
+) -> OpenApiSource:
     """The operations of an API as tools, named by their operationId.
 
     *document* is the document itself, its text, or the path of its file; it is read when the source is first used.
     *base_url* and *headers* may hold `${env:NAME}`. An answer with a status from 300 on is a `CallError`.
     """
-    options = options or SourceOptions()
-
-    def connect(link: ServerLink) -> contextlib.AbstractAsyncContextManager[ClientSession]:
-        return _connect(
-            link, document, base_url, dict(headers or {}), options, os.environ if environ is None else environ
-        )
-
-    return McpSource(namespace, options, connect=connect, origin=f"API {namespace}")
+    return OpenApiSource(namespace, document, base_url=base_url, headers=headers, options=options, environ=environ)
 
 
-def source_of(namespace: str, config: OpenApiConfig, environ: Mapping[str, str] | None = None) -> McpSource:
+def source_of(
+    namespace: str,
+    config: OpenApiConfig,
+    environ: Mapping[str, str] | None = None,
+    store: ListingStore | None = None,
+) -> OpenApiSource:
     """The source for a configured API."""
-    return openapi_source(
-        namespace, config.document, base_url=config.base_url, headers=config.headers, options=config, environ=environ
+    return OpenApiSource(
+        namespace,
+        config.document,
+        base_url=config.base_url,
+        headers=config.headers,
+        options=config,
+        environ=environ,
+        store=store,
     )
 
 
-@contextlib.asynccontextmanager
-async def _connect(
-    link: ServerLink,
-    document: Mapping[str, Any] | Path | str,
-    base_url: str | None,
-    headers: dict[str, str],
-    options: SourceOptions,
-    environ: Mapping[str, str],
-) -> AsyncIterator[ClientSession]:
-    resolved = {name: resolve(value, environ, f"headers.{name}") for name, value in headers.items()}
-    secrets = referred([base_url or "", *headers.values()], environ) | set(resolved.values())
-    link.scrub, link.hide = Scrubber(secrets), kept_back([base_url or "", *headers.values()], environ)
-    loaded = await asyncio.to_thread(load_document, document)  # a large one takes seconds
-    address = _address(loaded) if base_url is None else resolve(base_url, environ, "base_url")
-    async with bounded_client(
-        headers=resolved, base_url=address, read_s=options.timeout_s + 30, kind=_client_class()
-    ) as client:
-        server = await asyncio.to_thread(_server, loaded, client, link.unusable)
-        async with in_memory(server, link, secrets) as session:
-            yield session
+async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> Any:
+    """What an API answers: JSON as data, anything else as text. `CallError` in a line for all that is no answer."""
+    import httpx2
+
+    what = f"{request.method} {request.url.path}"
+    try:
+        response = await client.send(request)
+    except (httpx2.RequestError, httpx2.StreamError, httpx2.InvalidURL) as error:
+        raise CallError(f"{what}: {words(error)}") from None
+    if response.status_code >= 300:
+        said = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+        body = response.text[: 2 * MAX_ERROR].strip()
+        raise CallError(f"{said}: {body}" if body else said)
+    try:
+        value = json.loads(response.content, parse_constant=no_constant)
+        if b"\\u" in response.content:
+            to_json(value)  # it may have halves of characters
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return parsed(response.text)
+    except (ValueError, RecursionError) as error:
+        raise CallError(f"{what}: the answer can't be read: {cut(words(error), MAX_ERROR)}") from None
+    return value
 
 
-def _server(document: dict[str, Any], client: httpx2.AsyncClient, unusable: dict[str, str]) -> Any:
-    """A server with the document's operations. One that can't be used is left out, and told in *unusable*."""
+def _server(document: dict[str, Any], client: httpx2.AsyncClient, link: ServerLink) -> Any:
+    """A server with the document's operations. *link* is told how each is requested, and which can't be used, and so
+    are left out.
+    """
+    unusable = link.unusable
     load_fastmcp()
     from fastmcp import FastMCP
     from mcp_types import ToolAnnotations
@@ -153,6 +258,8 @@ def _server(document: dict[str, Any], client: httpx2.AsyncClient, unusable: dict
             component.annotations = ToolAnnotations.model_validate(
                 {"open_world_hint": True, **_HINTS.get(route.method.upper(), {})}
             )
+        with apart(component.name, unusable):
+            link.routes[component.name] = _route(route)
 
     def build(operations: Sequence[_Operation]) -> Any:
         if next(tries) > MOST_TRIES:
@@ -220,119 +327,25 @@ def _called(document: Mapping[str, Any], operation: _Operation) -> str:
     return name if isinstance(name, str) and name else f"{method.upper()} {path}"
 
 
-def _client_class() -> type[httpx2.AsyncClient]:
-    load_fastmcp()
-    import httpx2
-    from fastmcp.exceptions import ToolError
-
-    class Client(httpx2.AsyncClient):
-        """Fails as a tool fails, in a line: fastmcp would log a traceback to stderr for each."""
-
-        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-            try:
-                response = await super().send(request, **options)
-            except (httpx2.RequestError, httpx2.StreamError) as error:
-                raise ToolError(
-                    f"{request.method} {request.url.path}: {words(error)}", log_level=logging.DEBUG
-                ) from None
-            if response.status_code < 300:
-                if (wrong := _unreadable(response)) is not None:
-                    said = f"{request.method} {request.url.path}: the answer can't be read: {wrong}"
-                    raise ToolError(said, log_level=logging.DEBUG)
-                return response
-            said = f"HTTP {response.status_code} {response.reason_phrase}".strip()
-            body = response.text[: 2 * MAX_ERROR].strip()
-            raise ToolError(f"{said}: {body}" if body else said, log_level=logging.DEBUG)
-
-    return Client
-
-
-def _unreadable(response: httpx2.Response) -> str | None:
-    """What keeps an answer from being JSON data; what is no JSON at all is text, and None of this function's
-    business.
-    """
-    if "json" not in response.headers.get("content-type", "").lower():
-        return None
-    try:
-        value = json.loads(response.content)
-        if b"\\u" in response.content:
-            to_json(value)  # it may have halves of characters
-    except json.JSONDecodeError:
-        return None
-    except (ValueError, RecursionError) as error:
-        return cut(words(error), MAX_ERROR)
-    return None
-
-
-def load_document(document: Mapping[str, Any] | Path | str) -> dict[str, Any]:
-    """An OpenAPI 3 document, of bounded size, all in one piece: it may refer to no other file and no address."""
-    name, most = "the OpenAPI document", MAX_NODES
-    if isinstance(document, Path):
-        name, document = str(document), read_text(document, MAX_DOCUMENT)
-    if isinstance(document, str):
-        if len(document) > MAX_DOCUMENT:
-            raise ConfigError(f"{name}: it is larger than {MAX_DOCUMENT} bytes")
-        most = min(most, UNFOLDING * len(document))
-        document = _parsed(document, name)
-    if not isinstance(document, Mapping):
-        raise ConfigError(f"{name}: it must be an object")
-    for count, node in enumerate(_nodes(document)):
-        if count > most:
-            raise ConfigError(f"{name}: it unfolds to more than {most} values")
-        reference = node.get("$ref") if isinstance(node, Mapping) else None
-        if isinstance(reference, str) and not reference.startswith("#"):
-            raise ConfigError(
-                f"{name}: it refers to {reference[:200]!r}; only references within the document are followed"
-            )
-    version = document.get("openapi")
-    if not isinstance(version, str) or not version.startswith("3."):
-        raise ConfigError(f"{name}: it is not an OpenAPI 3 document (openapi: {str(version)[:40]})")
-    try:
-        # Through JSON: YAML has dates, and numbers as keys (200:), where OpenAPI has texts.
-        made: dict[str, Any] = json.loads(json.dumps(document, default=str))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigError(f"{name}: it can't be written as JSON: {error}") from None
-    return made
-
-
-def _parsed(text: str, name: str) -> Any:
-    if text.lstrip()[:1] == "{":
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{name}: it is not JSON: {error}") from None
-    try:
-        yaml = importlib.import_module("yaml")
-    except ImportError:
-        raise ConfigError(f"{name}: it is not JSON, and YAML needs the package PyYAML") from None
-    try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{name}: it is not YAML: {str(error)[:300]}") from None
-
-
-def _nodes(document: Any) -> Iterator[Any]:
-    """Every value in it, again each time that it is reached by another way."""
-    left = [document]
-    while left:
-        node = left.pop()
-        yield node
-        if isinstance(node, Mapping):
-            left.extend(node.values())
-        elif isinstance(node, list):
-            left.extend(node)
-
-
-def _address(document: Mapping[str, Any]) -> str:
-    """The first server that the document names."""
-    servers = document.get("servers")
-    first = servers[0] if isinstance(servers, list) and servers else None
-    url = first.get("url") if isinstance(first, Mapping) else None
-    if isinstance(first, Mapping) and isinstance(url, str):
-        variables = first.get("variables")
-        for name, variable in variables.items() if isinstance(variables, Mapping) else ():
-            if isinstance(variable, Mapping):
-                url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
-    if not isinstance(url, str) or not re.match(r"https?://", url):
-        raise ConfigError("the OpenAPI document names no server with an http address: give base_url")
-    return url
+def _route(route: Any) -> Route:
+    """What a call needs of an operation, from what fastmcp made of it."""
+    body, media = route.request_body, None
+    named: Mapping[str, Any] = {}
+    if body is not None and body.content_schema:
+        media, schema = next(iter(body.content_schema.items()))
+        named = schema.get("properties") or {}
+    places = {name: (where["location"], where["openapi_name"]) for name, where in route.parameter_map.items()}
+    parts = [own for place, own in places.values() if place == "body"]
+    return Route(
+        method=route.method.upper(),
+        path=route.path,
+        places=places,
+        query={
+            one.name: Style(style=one.style, explode=one.explode)
+            for one in route.parameters
+            if one.location == "query" and (one.style is not None or one.explode is not None)
+        },
+        media=media,
+        whole=len(parts) == 1 and parts[0] not in named,
+        encoding=body.encoding.get(media, {}) if body is not None and media is not None else {},
+    )

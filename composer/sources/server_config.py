@@ -315,13 +315,18 @@ class Scrubber:
     LEAST = 4  # shorter values are words of any message, and no secrets
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = frozenset(secrets)
         forms = set()
-        for secret in secrets:
+        for secret in self._secrets:
             for form in (secret, *secret.splitlines()):
                 if len(form) >= self.LEAST:
                     forms |= {form, quote(form), quote(form, safe=""), json.dumps(form)[1:-1], repr(form)[1:-1]}
         self._forms = sorted(forms, key=len, reverse=True)  # the longest first: one may hold another
         self._written = [json.dumps(form, ensure_ascii=False)[1:-1] for form in self._forms]
+
+    def adding(self, secrets: Iterable[str]) -> Scrubber:
+        """One that takes those out too."""
+        return Scrubber(self._secrets | set(secrets))
 
     @property
     def reach(self) -> int:

@@ -28,6 +28,16 @@ COMMANDS = (
     ("budget", "project", "Show what was spent, and the limits."),
     ("trust", "project", "Allow a project to start the programs its configuration names."),
     ("doctor", "project", "Check this machine and this project for problems."),
+    ("grant", "servers.editing", "Let code call tools of servers and APIs."),
+    ("revoke", "servers.editing", "Stop granting tools."),
+    ("server", "", "Add, list, ask and remove MCP servers and HTTP APIs."),
+    ("server add", "servers.editing", "Add a server or an API to this project."),
+    ("server list", "servers.asking", "List the servers, their state, and how many of their tools are granted."),
+    ("server tools", "servers.asking", "List a server's tools."),
+    ("server refresh", "servers.asking", "Ask servers for their tools again, and tell what has changed."),
+    ("server login", "servers.logins", "Log in to a server with a browser."),
+    ("server logout", "servers.logins", "Forget a server's login."),
+    ("server remove", "servers.editing", "Remove a server or an API from this project."),
     ("workflow", "", "Run named workflows: steps with wait points and a history."),
     ("workflow start", "workflows", "Start a workflow from its file."),
     ("workflow status", "workflows", "Show the status of workflows."),
@@ -54,6 +64,7 @@ COMMANDS = (
     ("tool show", "tool", "Show a tool's interface or source."),
     ("tool add", "tool_files", "Check a tool's file, run its examples, and save it."),
     ("tool run", "tool", "Run a tool once, per line of stdin, or over all of stdin."),
+    ("tool call", "tool", "Call any granted tool: of a server, an API, or a composed one."),
     ("tool test", "tool:examples", "Run the tools' examples."),  # pytest would collect a test_command
     ("tool history", "tool", "List a tool's versions."),
     ("tool rollback", "tool", "Restore an earlier version."),
@@ -63,7 +74,7 @@ COMMANDS = (
     ("tool save", "tool_files", "Make the code of an execution a composed tool."),
     ("tool suggest", "tool_files", "Propose tools from code that was run repeatedly."),
     ("tool learn", "tool", "Learn a tool's output schema from past results."),
-    ("tool search", "tool", "Search the tools this project grants."),
+    ("tool search", "tool", "Search the tools of this project, granted or not."),
 )
 
 

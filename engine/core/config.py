@@ -229,7 +229,9 @@ class ClientConfig(Model):
         default=None, description="the file that holds its token, relative to the project"
     )
     allow: tuple[str, ...] = Field(
-        default=(), description="tools it may call, of those the project grants; `*` is all of them", examples=[["*"]]
+        default=(),
+        description="tools it may call, of those the project grants; `*` is all of them but engine.*",
+        examples=[["*"]],
     )
     budget: BudgetLimit | None = Field(
         default=None,

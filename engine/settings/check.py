@@ -11,6 +11,7 @@ from pathlib import Path
 from go_ent.composer import Composer, ConfigError
 from go_ent.composer.composed.store import Found, Store, composed_stores, ignored_versions
 from go_ent.composer.config import Config, read_partly
+from go_ent.composer.known_tools import unmatched_grants
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.layers import Layers, shown
 from go_ent.composer.project.problems import Setting, problem
@@ -27,7 +28,6 @@ from go_ent.engine.prompts.templating import Templates
 from go_ent.sandbox import SandboxError
 from go_ent.sandbox.children.programs import find_program
 from go_ent.sandbox.messages.advice import Advice, joined
-from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ async def check_project(project: Path) -> Checked:
     with apart("composed tools", wrong):
         await _tools(project, tools, checked)
     with apart("grants", wrong):
-        checked.notes += await asyncio.to_thread(_grants, project, tools)
+        checked.notes += [f"grants: {one}" for one in await asyncio.to_thread(unmatched_grants, project, tools)]
     checked.problems += [f"{name}: they can't be looked at: {why}" for name, why in wrong.items()]
     checked.problems = list(dict.fromkeys(checked.problems))
     return checked
@@ -130,7 +130,7 @@ def _apis(config: Config, layers: Layers) -> Iterator[str]:
     for name, api in config.apis.items():
         path = _path(layers, "openapi", name)
         yield from _references(path, api, layers)
-        from go_ent.composer.sources.openapi import load_document
+        from go_ent.composer.sources.openapi_document import load_document
 
         try:
             load_document(api.document)
@@ -272,21 +272,6 @@ def _texts(project: Path, checked: Checked) -> None:
     checked.notes += templates.notes()
 
 
-def _grants(project: Path, config: Config) -> list[str]:
-    """Grants that fit nothing there is: perhaps a slip of the pen."""
-    tools = {name for store in composed_stores(project) for name in _scanned(store, {})} | {"summarize"}
-    namespaces = {*config.servers, *config.apis, "engine", "results"}
-    notes = []
-    for pattern in dict.fromkeys((*config.allow, *config.approve)):
-        namespace, dot, _ = pattern.partition(".")
-        there = namespaces if dot else tools
-        if pattern != "*" and namespace not in there:
-            kind = "source" if dot else "composed tool"
-            meant = did_you_mean(near(namespace, there))
-            notes.append(f"grants: {pattern}: there is no {kind} {namespace}{meant}")
-    return notes
-
-
 def _scanned(store: Store, wrong: dict[str, str]) -> dict[str, Found]:
     """A store's files; of one that can't be looked at, none, and why."""
     with apart(str(store.folder), wrong):
@@ -314,6 +299,9 @@ async def _tools(project: Path, config: Config, checked: Checked) -> None:
         async with composer:
             await composer.composed.load()
             checked.counts["composed tools"] = len(composer.composed.found)
+            for name, changed in (await composer.outdated()).items():
+                said = f"{name} requires {', '.join(changed)}, which has changed since: go-ent tool test {name}"
+                checked.notes.append(said)
             for name, broken in sorted(composer.composed.broken.items()):
                 store = next(store for store in stores if store.scope == broken.scope)
                 last = (

@@ -27,13 +27,15 @@ from go_ent.composer import Composer
 from go_ent.composer.composed.source import Broken
 from go_ent.composer.composed.store import composed_stores, ignored_versions
 from go_ent.composer.config import Config, read_config
-from go_ent.composer.errors import ComposerError, ConfigError
+from go_ent.composer.errors import ConfigError
+from go_ent.composer.known_tools import unmatched_grants
 from go_ent.composer.project.files import STATE, user_data
 from go_ent.composer.project.image import ready_image
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.trust import VARIABLE, is_trusted
 from go_ent.engine.core.errors import EngineError
 from go_ent.engine.prompts import all_skills
+from go_ent.engine.setup.servers import Servers
 from go_ent.engine.setup.trust_list import wants
 from go_ent.sandbox import SandboxError
 from go_ent.sandbox.images.cache import cache_path
@@ -276,6 +278,10 @@ def settings(project: Path) -> list[Check]:
     granted = ", ".join(config.allow) or "composed tools and functions only"
     asked = f"; approval is asked for {', '.join(config.approve)}" if config.approve else ""
     checks.append(Check("grants", True, granted + asked))
+    checks += [
+        Check("grant", False, one, "correct it under [grants], or go-ent revoke it", needed=False)
+        for one in unmatched_grants(project, config)
+    ]
     for skill in all_skills(project):
         if skill.problem:
             said = f"{skill.name} can't be used: {skill.problem}"
@@ -443,25 +449,14 @@ async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
     if not engine.trusted:
         return [Check("servers", False, "not asked, for the project is not trusted", "go-ent trust", needed=False)]
     checks = unusable
-    try:
-        async with await asyncio.to_thread(Composer, engine.project, trusted=engine.trusted) as composer:
-            catalogue = composer.catalogue
-            await catalogue.load()
-            for source in (one for one in catalogue.sources if one.namespace in names):
-                name = source.namespace
-                if problem := catalogue.problems.get(source.origin):
-                    section = "servers" if name in config.servers else "openapi"
-                    fix = f"start it, or mend [{section}.{name}] in .go-ent/config.toml"
-                    checks.append(Check(f"server {name}", False, problem, fix, needed=False))
-                else:
-                    checks.append(
-                        Check(f"server {name}", True, f"answers, {len(await source.tools())} tools", needed=False)
-                    )
-                    checks += [
-                        Check(f"server {name}", False, note, needed=False) for note in getattr(source, "notes", [])
-                    ]
-    except (ComposerError, SandboxError) as error:
-        return [Check("servers", False, str(error), "go-ent image build", needed=False)]
+    for answer in await Servers(engine.project, config).ask(names):
+        if answer.problem:
+            checks.append(Check(f"server {answer.name}", False, answer.problem, answer.remedy, needed=False))
+        else:
+            said = f"answers, {len(answer.tools)} tools"
+            checks.append(Check(f"server {answer.name}", True, said, needed=False))
+            notes = [*answer.notes, *(f"{name} {what}" for name, what in answer.changes.items() if what != "is new")]
+            checks += [Check(f"server {answer.name}", False, note, needed=False) for note in notes]
     return checks
 
 

@@ -16,6 +16,7 @@ Action = Literal[
     "replace",  # the tool `subject`
     "raise_limit",  # of the name `subject`
     "run_command",  # a person has to start the program
+    "login",  # to the server `subject`
 ]
 
 
@@ -52,6 +53,7 @@ PYTHON: dict[tuple[Action, str], str] = {
     ("diagnose", ""): "go-ent doctor says what to do",
     ("replace", "replace"): "rename one of them, or pass replace=True",
     ("raise_limit", ""): "or raise {}",
+    ("login", ""): "go-ent server login {} logs in",
     ("run_command", ""): "or have a person run it with go-ent run",
 }
 

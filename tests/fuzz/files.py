@@ -13,7 +13,8 @@ from go_ent.composer.config import read_config
 from go_ent.composer.errors import BadName
 from go_ent.composer.project.layers import UnreadableSettings, literal, read_layers
 from go_ent.composer.project.toml_lines import lines_of
-from go_ent.composer.sources.openapi import load_document
+from go_ent.composer.sources.listing import read_copy, write_copy
+from go_ent.composer.sources.openapi_document import load_document
 from go_ent.composer.sources.server_config import servers_from_mcp_json
 from go_ent.engine.context.chain import Chain
 from go_ent.engine.context.counting import Counter
@@ -108,6 +109,21 @@ API = b'{"openapi":"3.1.0","info":{"title":"t","version":"1"},"servers":[{"url":
 def openapi(data: bytes) -> None:
     """A description of an API."""
     json.dumps(load_document(data[:50_000].decode("utf-8", "replace")))
+
+
+KEPT = (
+    b'{"version":1,"identity":"00000000000000000000000000000000","listed":1.5,"tools":[{"upstream":"get-it","description":'
+    b'"d","input":"11111111111111111111111111111111","hints":[true,null,null,false],"route":{"method":"GET","path":"/a/{b}",'
+    b'"places":{"b":["path","b"]},"query":{"c":{"style":"form"}}}}],"schemas":{"11111111111111111111111111111111":{}}}'
+)
+
+
+@target(KEPT, KEPT.replace(b"get-it", b"__x"), KEPT.replace(b"1.5", b"1e999"), refuses=(ValueError, KeyError, BadName))
+def kept_listing(data: bytes) -> None:
+    """What is kept of a server's tools: names that code can call, and what is written is read again."""
+    found = read_copy(data, "x", "MCP server x")
+    assert all(name == f"x.{one.part}" and one.part.isidentifier() for name, one in found.listing.entries.items())
+    assert read_copy(write_copy(found), "x", "MCP server x") == found
 
 
 @target(b'{"a.b":{"type":"object"}}', b"[]")

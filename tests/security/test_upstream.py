@@ -30,10 +30,12 @@ from go_ent.composer import (
 from go_ent.composer.catalogue.scope import Allowance, Scope
 from go_ent.composer.catalogue.spec import ANYTHING, CallContext
 from go_ent.composer.sources import mcp as upstream
+from go_ent.composer.sources.listing import MAX_TOOLS
 from go_ent.composer.sources.mcp import McpSource
-from go_ent.composer.sources.mcp_answers import MAX_DESCRIPTION, MAX_ERROR, MAX_PAGES, MAX_RESULT, MAX_TOOLS
+from go_ent.composer.sources.mcp_answers import MAX_DESCRIPTION, MAX_ERROR, MAX_PAGES, MAX_RESULT
 from go_ent.composer.sources.mcp_transports import MAX_MESSAGE
-from go_ent.composer.sources.openapi import load_document, openapi_source
+from go_ent.composer.sources.openapi import openapi_source
+from go_ent.composer.sources.openapi_document import load_document
 from go_ent.composer.sources.server_config import ServerConfig
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox
 from tests.security.corpus import attack

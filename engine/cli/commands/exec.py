@@ -75,7 +75,7 @@ def exec_command(
     try:
         with ProgressLine("running", quiet=quiet or json_):
             if recorded:
-                run = asyncio.run(_run_in(project, source, inputs, limits, grant, yes))
+                run = asyncio.run(_run_in(project, source, inputs, limits, grant, yes=yes, quiet=quiet))
             else:
                 run = asyncio.run(_run(Sandbox(limits=limits, workers=1, image=image), source, inputs))
     except asyncio.CancelledError:
@@ -128,14 +128,21 @@ async def _run(box: Sandbox, source: str | bytes, inputs: dict[str, Any]) -> Run
 
 
 async def _run_in(
-    project: Path, source: str | bytes, inputs: dict[str, Any], limits: Limits, grant: list[str] | None, yes: bool
+    project: Path,
+    source: str | bytes,
+    inputs: dict[str, Any],
+    limits: Limits,
+    grant: list[str] | None,
+    *,
+    yes: bool,
+    quiet: bool,
 ) -> Run:
     """Code mode: the project's tools, grants and journal. Limits that were given replace the project's."""
     from dataclasses import replace
 
     from go_ent.composer import Composer
     from go_ent.composer.config import read_config
-    from go_ent.engine.cli.commands.recorded import guests_for
+    from go_ent.engine.cli.commands.recorded import guests_for, say_unmatched
     from go_ent.engine.guest_runs.runs import GuestOrder
 
     config = read_config(project)
@@ -147,6 +154,8 @@ async def _run_in(
         person.wait_for(config.limits)
     approver = approve_all if yes else person.approve if person is not None else None
     async with composer, guests_for(composer) as guests:
+        if not quiet:
+            await say_unmatched(composer, grant)
         with interrupted_by_signals(composer.box, guests, person):
             try:
                 code = source if isinstance(source, str) else source.decode()
@@ -180,11 +189,17 @@ def interrupted_by_signals(
 
 
 def print_run(
-    run: Run, *, project: Path | None, whole: bool = False, file: str | None = None, is_tool: bool = False
+    run: Run,
+    *,
+    project: Path | None,
+    whole: bool = False,
+    file: str | None = None,
+    is_tool: bool = False,
+    bare: bool = False,
 ) -> None:
     """A run for people, or *whole* as JSON. *project* is where it is on record; *file* is what its code was read from.
 
-    What a tool has printed goes to stderr: its result stands alone.
+    What a tool has printed goes to stderr: its result stands alone. A *bare* error has no traceback: the code is ours.
     """
     recorded = project is not None
     if whole:
@@ -194,7 +209,7 @@ def print_run(
     else:
         _print_result(run, is_tool=is_tool)
         _say_pending(run, recorded=recorded)
-        _say_error(run, file)
+        _say_error(run, file, bare=bare)
     if run.status == "interrupted" and recorded:
         say_interrupted(run.id)
     elif run.status == "interrupted":
@@ -244,16 +259,17 @@ def _say_pending(run: Run, *, recorded: bool) -> None:
         say("nothing goes on by itself: run it again with --yes to approve these calls", err=True)
 
 
-def _say_error(run: Run, file: str | None) -> None:
+def _say_error(run: Run, file: str | None, *, bare: bool) -> None:
     error = run.error
     if error is None:
         return
     if run.status != "interrupted":
-        traceback = error.traceback if error.line is not None else None
+        traceback = error.traceback if error.line is not None and not bare else None
         if traceback and file is not None and file != "-":
             traceback = re.sub(r'^  File "code\.py"', lambda _: f'  File "{file}"', traceback, flags=re.MULTILINE)
         say(traceback or f"{error.kind}: {error.message}", err=True)
         if run.status not in ("error", error.kind):
-            say(f"status: {run.status}" + (f", line {error.line}" if error.line is not None else ""), err=True)
-    if hint := error.hint_in(in_commands):
+            line = f", line {error.line}" if error.line is not None and not bare else ""
+            say(f"status: {run.status}{line}", err=True)
+    if not bare and (hint := error.hint_in(in_commands)):
         say(f"hint: {hint}", err=True)

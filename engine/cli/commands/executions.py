@@ -20,7 +20,7 @@ from go_ent.engine.cli.commands.exec import print_run
 from go_ent.engine.cli.commands.shared import JsonFlag, Telling, YesFlag, dollars, finish, table, with_engine
 from go_ent.engine.cli.terminal.ask import approve_all, whole
 from go_ent.engine.cli.terminal.completion_values import execution_ids
-from go_ent.engine.cli.terminal.output import STYLES, say, short, show_json
+from go_ent.engine.cli.terminal.output import STYLES, ago, say, short, show_json
 from go_ent.engine.cli.terminal.progress import QuietFlag
 from go_ent.engine.cli.terminal.tables import Branch, show_tree
 from go_ent.engine.core.models import ExecutionKind
@@ -69,7 +69,7 @@ def ps_command(
                 err=True,
             )
         return 0
-    rows = [[row.id, row.status, row.kind, _ago(row.created), _cost(row.spent_usd), short(row.title)] for row in found]
+    rows = [[row.id, row.status, row.kind, ago(row.created), _cost(row.spent_usd), short(row.title)] for row in found]
     table(rows, ["id", "status", "kind", "begun", "cost", "title"], right=("cost",), spare=("cost", "kind", "begun"))
     return 0
 
@@ -90,7 +90,7 @@ def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
         say(f"  strategy  {state.strategy}: {short(state.strategy_reason)}")
     if state.parent is not None:
         say(f"  parent    {short(state.parent)}")
-    say(f"  begun     {_ago(state.created)}")
+    say(f"  begun     {ago(state.created)}")
     if state.spent_usd or state.spent_tokens:
         say(f"  cost      {_cost(state.spent_usd)}, {state.spent_tokens:,} tokens")
     if state.lines is not None:
@@ -413,11 +413,3 @@ def _row(found: Row | ExecutionState) -> dict[str, Any]:
 def _cost(usd: float | None) -> str:
     """Nothing is said of what cost nothing."""
     return dollars(usd or None)
-
-
-def _ago(at: float) -> str:
-    seconds = max(0, round(time.time() - at))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"

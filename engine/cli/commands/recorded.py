@@ -1,22 +1,25 @@
-"""What the command line runs is on record, like everything else."""
+"""What the command line runs is on record, like everything else: a project's composer, and what it runs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from go_ent.composer import Approver, Composer
+from go_ent.composer.known_tools import unmatched_grants
+from go_ent.composer.project.files import find_project
+from go_ent.engine.cli.commands.exec import interrupted_by_signals
+from go_ent.engine.cli.terminal.ask import Person, approve_all, at_terminal
+from go_ent.engine.cli.terminal.output import say
+from go_ent.engine.cli.terminal.progress import ProgressLine, image_ready
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.executions.lifecycle import Lifecycle
 from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.guest_runs.engine_tools import SummarySource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests
-
-if TYPE_CHECKING:
-    from go_ent.composer import Composer
 
 
 @contextlib.asynccontextmanager
@@ -39,3 +42,46 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
         yield Guests(lifecycle, lambda: composer)
     finally:
         await lifecycle.close()
+
+
+def with_composer(work: Callable[[Composer], Awaitable[int]], *, progress: str = "working", quiet: bool = False) -> int:
+    """Do something with the composer of the project that this folder is in."""
+    return with_guests(lambda composer, guests, approver: work(composer), progress=progress, quiet=quiet)
+
+
+def with_guests(
+    work: Callable[[Composer, Guests, Approver | None], Awaitable[int]],
+    *,
+    progress: str = "working",
+    quiet: bool = False,
+    yes: bool = False,
+) -> int:
+    """Do something with the composer of the project that this folder is in, and what it runs on record.
+
+    *progress* is what is going on; *yes* stands for a person who approves.
+    """
+
+    async def main() -> int:
+        composer = await asyncio.to_thread(Composer.open, ".")
+        person = Person() if at_terminal() else None
+        if person is not None:
+            person.wait_for(composer.box.limits)
+        async with composer, guests_for(composer) as guests:
+            with interrupted_by_signals(composer.box, guests, person):
+                return await work(
+                    composer, guests, approve_all if yes else person.approve if person is not None else None
+                )
+
+    image_ready(find_project("."), quiet=quiet, kinds=("plain",))
+    try:
+        with ProgressLine(progress, quiet=quiet):
+            return asyncio.run(main())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def say_unmatched(composer: Composer, grants: Iterable[str] | None = None) -> None:
+    """Tell of grants that fit no tool: whoever runs something may wonder why it can't be called."""
+    found = partial(unmatched_grants, composer.project, composer.config, grants or (), approvals=False)
+    for one in await asyncio.to_thread(found):
+        say(f"note: grants: {one}", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import signal
 import threading
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from cyclopts import Parameter
 
 from go_ent.composer import Composer
+from go_ent.composer.known_tools import unmatched_grants
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.terminal.output import say
 from go_ent.engine.cli.terminal.signals import on_signals
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from fastmcp import FastMCP
 
     from go_ent.engine.engine import Engine
+
+log = logging.getLogger("go_ent.engine")
 
 
 def serve_command(
@@ -135,6 +139,8 @@ async def _serve(serve: Serve) -> int:
 
     with on_signals(heard):
         composer = await asyncio.to_thread(Composer.open, ".", build=False)
+        for one in await asyncio.to_thread(unmatched_grants, composer.project, composer.config):
+            log.warning("grants: %s", one)
         threading.Thread(target=_prepare, args=(composer,), name="image", daemon=True).start()
         async with composer:
             engine = await asyncio.to_thread(Engine, composer.project, mode="mcp", composer=composer)

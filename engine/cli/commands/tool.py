@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from go_ent.composer import Approver, Composer, ComposerError, ToolSpec
-from go_ent.composer.catalogue.catalogue import Detail
+from go_ent.composer.catalogue.catalogue import Detail, show_found
 from go_ent.composer.catalogue.catalogue import show as stubs
 from go_ent.composer.composed.source import Broken, Composed
 from go_ent.composer.composed.store import ignored_versions
 from go_ent.composer.composed.usage import Used
-from go_ent.composer.project.files import find_project
+from go_ent.composer.errors import NotGranted
 from go_ent.composer.project.items import reason
 from go_ent.engine.cli import SETUP_ERROR, UsageError
-from go_ent.engine.cli.commands.exec import interrupted_by_signals, print_run, read_inputs
-from go_ent.engine.cli.commands.recorded import guests_for
-from go_ent.engine.cli.terminal.ask import Person, approve_all, at_terminal
-from go_ent.engine.cli.terminal.completion_values import ToolName
+from go_ent.engine.cli.commands.exec import print_run, read_inputs
+from go_ent.engine.cli.commands.recorded import say_unmatched, with_composer, with_guests
+from go_ent.engine.cli.terminal.completion_values import AnyToolName, ToolName
 from go_ent.engine.cli.terminal.output import STYLES, is_rich, plain, say, show_json, tty
-from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag, image_ready, tell
+from go_ent.engine.cli.terminal.progress import QuietFlag, tell
 from go_ent.engine.cli.terminal.tables import table
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.guest_runs.runs import GuestOrder, Guests
@@ -33,48 +32,14 @@ from go_ent.sandbox import Limits
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
 
-def with_composer(work: Callable[[Composer], Awaitable[int]], *, progress: str = "working", quiet: bool = False) -> int:
-    """Do something with the composer of the project that this folder is in."""
-    return with_guests(lambda composer, guests, approver: work(composer), progress=progress, quiet=quiet)
-
-
-def with_guests(
-    work: Callable[[Composer, Guests, Approver | None], Awaitable[int]],
-    *,
-    progress: str = "working",
-    quiet: bool = False,
-    yes: bool = False,
-) -> int:
-    """Do something with the composer of the project that this folder is in, and what it runs on record.
-
-    *progress* is what is going on; *yes* stands for a person who approves.
-    """
-
-    async def main() -> int:
-        composer = await asyncio.to_thread(Composer.open, ".")
-        person = Person() if at_terminal() else None
-        if person is not None:
-            person.wait_for(composer.box.limits)
-        async with composer, guests_for(composer) as guests:
-            with interrupted_by_signals(composer.box, guests, person):
-                return await work(
-                    composer, guests, approve_all if yes else person.approve if person is not None else None
-                )
-
-    image_ready(find_project("."), quiet=quiet, kinds=("plain",))
-    try:
-        with ProgressLine(progress, quiet=quiet):
-            return asyncio.run(main())
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-
-
 def list_command(*, json_: JsonFlag = False) -> int:
     async def work(composer: Composer) -> int:
         found = await composer.tools()
         _say_ignored(composer)
+        late = await composer.outdated()
         rows = [
             _row(tool, used, shadows=any(other.name == tool.name for other in composer.composed.shadowed))
+            | {"changed": late.get(tool.name, [])}
             for tool, used in found
         ]
         code = SETUP_ERROR if composer.composed.problems else 0
@@ -93,6 +58,8 @@ def list_command(*, json_: JsonFlag = False) -> int:
         for row in rows if not is_rich(sys.stdout) else ():
             name, version, scope, use, state = _cells(row)
             say(f"{name:<{width}}  {version:<4} {scope}  {use:<10}  {state}")
+        for name, changed in late.items():
+            say(f"{name} requires {', '.join(changed)}, which changed since: go-ent tool test {name}", err=True)
         return code
 
     return with_composer(work, quiet=json_)
@@ -141,13 +108,17 @@ def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any
 
 
 def show_command(
-    name: ToolName,
+    name: AnyToolName,
     /,
     *,
     source: Annotated[bool, Parameter(negative="", help="Print only the source.")] = False,
     json_: JsonFlag = False,
 ) -> int:
     async def work(composer: Composer) -> int:
+        if await composer.is_elsewhere(name):
+            if source:
+                raise UsageError(f"{name} is not a composed tool: its source is not here")
+            return await show_any(composer, name, json_=json_)
         tool = await composer.composed.get(name)
         if json_:
             interface = tool.interface.model_dump()
@@ -166,6 +137,8 @@ def show_command(
             examples = len(tool.file.metadata.examples)
             say(f"{tool.name} version {tool.version} ({tool.scope}), {examples} example{'' if examples == 1 else 's'}")
             say(f"requires: {', '.join(tool.interface.requires) or 'nothing'}\n")
+            for changed in (await composer.outdated()).get(name, []):
+                say(f"{changed} has changed since: go-ent tool test {name}", err=True)
             say(stubs([tool.spec], "stubs"))
         return 0
 
@@ -173,7 +146,7 @@ def show_command(
 
 
 def run_command(
-    name: ToolName,
+    name: AnyToolName,
     /,
     *,
     input: Annotated[
@@ -197,7 +170,7 @@ def run_command(
         bool, Parameter(name="--json", negative="", help="Print each whole run as a JSON object.")
     ] = False,
 ) -> int:
-    """Run a composed tool and print its result: text as it is, anything else as JSON.
+    """Run a composed tool, or call any other, and print the result: text as it is, anything else as JSON.
 
     With --each or --slurp, stdin holds one JSON value a line. A line that is an object of the tool's own parameters
     gives the inputs; any other value is that of its first parameter. --input gives the rest.
@@ -216,8 +189,16 @@ def run_command(
         from go_ent.engine.cli.terminal.background import in_background
         from go_ent.engine.guest_runs.batch import Batch
 
-        tool = await composer.composed.get(name)
+        if not quiet:
+            await say_unmatched(composer, grant)
         composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
+        if not (each or slurp) and await composer.is_elsewhere(name):
+            spec = await _granted(composer, name)
+            whole = order_for(spec, inputs, grants=None if grant is None else tuple(grant), limits=narrower)
+            run = await guests.run(whole, approver=approver)
+            print_run(run, project=composer.project, whole=json_, is_tool=True, bare=True)
+            return EXIT_CODES[run.status]
+        tool = await composer.composed.get(name)
         order = GuestOrder(
             tool=name, inputs=inputs, grants=None if grant is None else tuple(grant), limits=narrower, cut=False
         )
@@ -230,6 +211,121 @@ def run_command(
         return EXIT_CODES[run.status]
 
     return with_guests(work, yes=yes, progress="running", quiet=quiet or json_)
+
+
+def call_command(
+    name: AnyToolName,
+    /,
+    *values: Annotated[
+        str,
+        Parameter(
+            help="Arguments as KEY=VALUE: a text where the tool takes one, else JSON where it is some.",
+            allow_leading_hyphen=True,
+        ),
+    ],
+    input: Annotated[
+        str, Parameter(help="Arguments as a JSON object; @FILE reads a file.", allow_leading_hyphen=True)
+    ] = "{}",
+    yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
+    quiet: QuietFlag = False,
+    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print the whole run as a JSON object.")] = False,
+) -> int:
+    """Call any granted tool once and print its result: one of a server or an API, or a composed tool. The call is on
+    record, like a run of code.
+    """
+    given = read_inputs(input)
+
+    async def work(composer: Composer, guests: Guests, approver: Approver | None) -> int:
+        if not quiet:
+            await say_unmatched(composer)
+        if not await composer.is_elsewhere(name):
+            await composer.composed.get(name)  # of one that is not there, or broken, it says more
+        spec = await _granted(composer, name)
+        order = order_for(spec, {**given, **read_values(values, spec)})
+        run = await guests.run(order, approver=approver)
+        print_run(run, project=composer.project, whole=json_, is_tool=True, bare=order.tool is None)
+        return EXIT_CODES[run.status]
+
+    return with_guests(work, yes=yes, progress=f"calling {name}", quiet=quiet or json_)
+
+
+async def _granted(composer: Composer, name: str) -> ToolSpec:
+    try:
+        return await composer.catalogue.get(name, composer.grants)
+    except NotGranted:
+        raise NotGranted(name, f"go-ent grant {name} lets code call it") from None
+
+
+def order_for(spec: ToolSpec, arguments: dict[str, Any], **options: Any) -> GuestOrder:
+    """One call of a tool, as an execution: of a composed tool a run of it, of any other a line of code."""
+    if spec.digest:
+        return GuestOrder(tool=spec.name, inputs=arguments, cut=False, **options)
+    return GuestOrder(
+        code=f"await tools.{spec.name}(**arguments)", inputs={"arguments": arguments}, cut=False, **options
+    )
+
+
+def read_values(values: Iterable[str], spec: ToolSpec) -> dict[str, Any]:
+    """Arguments as a person types them, by what the tool takes."""
+    properties = spec.input_schema.get("properties")
+    schemas: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
+    found: dict[str, Any] = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{text[:80]!r}: arguments are written as KEY=VALUE, or as one JSON object after --input")
+        if key in found:
+            raise UsageError(f"{key} was given twice")
+        found[key] = value if _is_text(schemas.get(key)) else _json_or_text(value)
+    return found
+
+
+def _is_text(schema: Any) -> bool:
+    """Whether nothing but a text fits, or nothing at all."""
+    if not isinstance(schema, Mapping):
+        return False
+    kinds = schema.get("type", [])
+    if branches := schema.get("anyOf") or schema.get("oneOf"):
+        return all(_is_text(one) or (isinstance(one, Mapping) and one.get("type") == "null") for one in branches)
+    return "string" in kinds and set([kinds] if isinstance(kinds, str) else kinds) <= {"string", "null"}
+
+
+def _json_or_text(text: str) -> Any:
+    def no_constant(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        return json.loads(text, parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+async def show_any(composer: Composer, name: str, *, json_: bool) -> int:
+    """Show a tool that is not a composed one, granted or not."""
+    await composer.catalogue.load_known()
+    spec = composer.catalogue.known(name) or await composer.catalogue.find(name)
+    granted = composer.grants.allows(name)
+    if json_:
+        show_json(
+            {
+                "name": spec.name,
+                "origin": spec.origin,
+                "granted": granted,
+                "read_only": spec.hints.read_only,
+                "destructive": spec.hints.destructive,
+                "description": spec.description,
+                "input_schema": spec.input_schema,
+                "output_schema": spec.output_schema,
+            }
+        )
+        return 0
+    say(f"{spec.name} ({spec.origin}), {'granted' if granted else f'not granted: go-ent grant {spec.name}'}")
+    effects = [
+        word for word, is_so in (("read-only", spec.hints.read_only), ("destructive", spec.hints.destructive)) if is_so
+    ]
+    say(f"effects: {', '.join(effects) or 'not known'}\n")
+    say(stubs([spec], "stubs"))
+    return 0
 
 
 def examples_command(*names: ToolName, quiet: QuietFlag = False, json_: JsonFlag = False) -> int:
@@ -351,32 +447,41 @@ def search_command(
     limit: Annotated[int, Parameter(help="The most tools to list.")] = 10,
     json_: JsonFlag = False,
 ) -> int:
-    """Search the tools that this project grants, whatever they come from. Without words: list them."""
+    """Search the tools of this project, whatever they come from; those that are not granted are marked. Without words:
+    list them. No server is started whose tools are known.
+    """
 
     async def work(composer: Composer) -> int:
+        catalogue, grants = composer.catalogue, composer.grants
         if words:
-            found = await composer.catalogue.search(" ".join(words), composer.grants, namespace=namespace, limit=limit)
+            found = await catalogue.search(" ".join(words), grants, namespace=namespace, limit=limit, others=True)
         else:
-            found = await composer.catalogue.tools(composer.grants, namespace)
+            found = await catalogue.tools(grants, namespace, others=True)
+        more, found = len(found) - limit, found[: max(limit, 0)]
         if json_:
-            show_json([_spec(spec, detail) for spec in found])
+            show_json([_spec(spec, detail) | {"granted": grants.allows(spec.name)} for spec in found])
         elif found:
-            say(stubs(found, detail))
-        elif words:
-            say("no tool that is granted here fits: go-ent tool search lists those that are", err=True)
+            say(show_found(found, detail, grants, "go-ent grant NAME lets code call it"))
         else:
-            say(
-                "no tool is granted here yet: go-ent tool add FILE, or name servers and grants in .go-ent/config.toml",
-                err=True,
-            )
-        for origin, problem in composer.catalogue.problems.items():
+            say(_none_found(composer, searched=bool(words or namespace)), err=True)
+        if more > 0 and not json_:
+            say(f"and {more} more: --limit, words or --namespace", err=True)
+        for origin, problem in catalogue.problems.items():
             say(f"{origin}: {problem}", err=True)
-        for source in composer.catalogue.sources:
+        for source in catalogue.sources:
             for note in getattr(source, "notes", []):
                 say(f"{source.origin}: {note}", err=True)
         return 0 if found else 1
 
     return with_composer(work, quiet=json_)
+
+
+def _none_found(composer: Composer, *, searched: bool) -> str:
+    if searched:
+        return "no tool fits: fewer words find more, and go-ent tool search without words lists all"
+    if composer.config.allow:
+        return f"none of the granted tools can be reached now: {', '.join(composer.config.allow)}"
+    return "no tool is granted here yet: go-ent tool add FILE, or go-ent server add and go-ent grant"
 
 
 def _spec(spec: ToolSpec, detail: Detail) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from go_ent.composer import Composer, ComposeRefused, Saved
 from go_ent.composer.composed.toolfile import MAX_BYTES
 from go_ent.composer.project.items import reason
 from go_ent.engine.cli import UsageError, app
-from go_ent.engine.cli.commands.tool import JsonFlag, with_composer
+from go_ent.engine.cli.commands.recorded import with_composer
+from go_ent.engine.cli.commands.tool import JsonFlag
 from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.completion_values import ToolName
 from go_ent.engine.cli.terminal.output import say, show, show_json

@@ -40,4 +40,32 @@ def execution_ids(context: Any) -> list[str]:
     return [name for _, name in sorted(found, reverse=True) if name.isprintable() and not name.startswith(".")][:MOST]
 
 
+def server_names(context: Any) -> list[str]:
+    """The servers and APIs of the project."""
+    from go_ent.composer.config import read_config
+    from go_ent.composer.errors import ConfigError
+
+    try:
+        config = read_config(find_project())
+    except (ConfigError, OSError):
+        return []
+    return sorted((*config.servers, *config.apis))[:MOST]
+
+
+def any_tool_names(context: Any) -> list[str]:
+    """Composed tools, and the tools of servers that are known."""
+    from go_ent.composer.config import read_config
+    from go_ent.composer.errors import ConfigError
+    from go_ent.composer.known_tools import known_tools
+
+    try:
+        config = read_config(find_project())
+        found = known_tools(find_project(), config, (*config.servers, *config.apis))
+    except (ConfigError, OSError):
+        return tool_names(context)
+    return sorted(name for names in found.values() for name in names or ())[:MOST]
+
+
+AnyToolName = Annotated[str, Parameter(help="The name of a tool, with its namespace.", completer=any_tool_names)]
+ServerName = Annotated[str, Parameter(help="The name of a server or an API.", completer=server_names)]
 ToolName = Annotated[str, Parameter(help="The name of a composed tool.", completer=tool_names)]

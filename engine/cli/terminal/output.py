@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, Literal, Protocol, TextIO
 
@@ -95,6 +96,15 @@ def short(text: object) -> str:
     """Its first line, plain, and no longer than a person reads."""
     line = plain(text).strip().partition("\n")[0]
     return line if len(line) <= 300 else line[:299] + "…"
+
+
+def ago(at: float) -> str:
+    """How long ago, in the one unit that matters."""
+    seconds = max(0, round(time.time() - at))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ _WORDS = {
     ("list_executions", ""): "engine_status lists those there are",
     ("trust", ""): "a person must look at its .go-ent/config.toml, then run go-ent trust there",
     ("diagnose", ""): "a person can run go-ent doctor, which says what to do",
+    ("login", ""): "a person can log in with go-ent server login {}",
     ("replace", "replace"): "rename one of them",
     ("raise_limit", ""): "or raise {}, up to the project's [limits] in .go-ent/config.toml",
 }

@@ -8,7 +8,7 @@ from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
 from go_ent.composer import Composer, ComposerError
-from go_ent.composer.catalogue.catalogue import show
+from go_ent.composer.catalogue.catalogue import show, show_found
 from go_ent.engine.engine import Engine
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.server.calls.callers import current
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_LIMIT = 50
 MAX_STUBS = 40_000  # characters
 NONE_FITS = "no tool that is granted fits: fewer words find more, none lists all"
+GRANTING = "a person can add them to [grants] allow in .go-ent/config.toml"
+NONE_NOW = "none of the granted tools can be reached now"
 NONE = (
     "no tool is granted here yet: code_execute runs plain Python; servers, APIs and grants are named in "
     ".go-ent/config.toml"
@@ -45,16 +47,18 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     ) -> ToolResult:
         """Search the tools that code may call."""
         grants = current().grants(composer)
+        others = current().allow is None  # a client with a token hears of nothing that it may not call
         if words.strip():
-            found = await composer.catalogue.search(words, grants, namespace=namespace, limit=limit)
+            found = await composer.catalogue.search(words, grants, namespace=namespace, limit=limit, others=others)
         else:
-            found = await composer.catalogue.tools(grants, namespace)
+            found = await composer.catalogue.tools(grants, namespace, others=others)
         problems = "".join(
             f"\n{origin} is not available: {problem}" for origin, problem in current().problems(composer).items()
         )
         more = f"\n… and {len(found) - limit} more: search with words, or by namespace" if len(found) > limit else ""
-        none = NONE_FITS if words.strip() or namespace else NONE
-        return text(cut(show(found[:limit], detail) if found else none, MAX_STUBS) + more + cut(problems))
+        none = NONE_FITS if words.strip() or namespace else NONE_NOW if composer.config.allow else NONE
+        shown = show_found(found[:limit], detail, grants, GRANTING) if found else none
+        return text(cut(shown, MAX_STUBS) + more + cut(problems))
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     @answering()

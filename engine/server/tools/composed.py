@@ -80,8 +80,12 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @server.tool(annotations=RUNS, output_schema=RUN)
     @answering()
     async def tool_run(name: str, inputs: dict[str, Any] | None = None) -> ToolResult:
-        """Run a composed tool, listed by name or not."""
+        """Run any granted tool by name: a composed one, listed or not, or one of a server or an API."""
         _granted(composer, name)
+        if await composer.is_elsewhere(name):
+            spec = await composer.catalogue.get(name, current().grants(composer))
+            order = GuestOrder(code=f"await tools.{spec.name}(**arguments)", inputs={"arguments": inputs or {}})
+            return await run_guest(order, composer, engine)
         return await run_guest(GuestOrder(tool=name, inputs=inputs or {}), composer, engine)
 
     @server.tool(annotations=READ_ONLY, output_schema=shape("tools", tools=LISTED))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from go_ent.composer import BadName, Catalogue, CodeMode, FunctionSource, Grants
+from go_ent.composer.catalogue.grants import unmatched
 from go_ent.sandbox import Sandbox
 from tests.support.rows import each
 
@@ -33,6 +35,15 @@ class TestPatterns:
     )
     def test_each(self, pattern: str, granted: list[str]) -> None:
         assert [name for name in NAMES if Grants([pattern]).allows(name)] == granted
+
+    def test_what_starts_programs_or_spends_money_must_be_named(self) -> None:
+        for grants in (Grants(["*"]), Grants(["engine.*"]).narrowed(["*"])):
+            assert not grants.allows("engine.execute")
+            assert not grants.may_reach("engine")
+        assert Grants(["*", "engine.execute"]).allows("engine.execute")
+        assert Grants(["engine.*"]).may_reach("engine")
+        assert Grants(["engine.*"], ["*"]).needs_approval("engine.execute"), "approval is asked for everything"
+        assert Grants(["*"]).allows("engines.execute")
 
     @each("pattern", ["", ".", "a*", "*.a", "ns.*.a", "**", "a b", "a\n", "ns.", "../a", "ns.?", "é", "a" * 400])
     def test_what_is_no_pattern(self, pattern: str) -> None:
@@ -63,6 +74,22 @@ class TestPatterns:
         grants = Grants(["*"], first)
         narrower = grants.narrowed(["*"], second)
         assert all(narrower.needs_approval(name) for name in NAMES if grants.needs_approval(name))
+
+
+class TestUnmatched:
+    KNOWN: ClassVar = {"": ["triage"], "pets": ["pets.list_pets", "pets.get_pet"], "empty": [], "unknown": None}
+
+    def test_what_fits_a_tool_or_may_fit_one_is_not_told(self) -> None:
+        assert unmatched(["*", "pets.*", "pets.get_pet", "triage", "unknown.x", "unknown.*"], self.KNOWN) == []
+
+    def test_what_fits_none_is_told_with_what_was_meant(self) -> None:
+        assert unmatched(["pets.list_pet", "pet.*", "empty.*", "triag", "nothing.at_all", "pet.*"], self.KNOWN) == [
+            "pets.list_pet: there is no tool pets.list_pet; did you mean pets.list_pets?",
+            "pet.*: there is no source pet; did you mean pets?",
+            "empty.*: empty has no tools",
+            "triag: there is no composed tool triag; did you mean triage?",
+            "nothing.at_all: there is no source nothing",
+        ]
 
 
 REACH = """

@@ -23,8 +23,9 @@ from go_ent.composer.catalogue.spec import ANYTHING, CallContext, Hints
 from go_ent.composer.errors import CallError, ToolNotFound, Unavailable
 from go_ent.composer.sources import mcp as upstream
 from go_ent.composer.sources import mcp_answers, mcp_transports, server_config
+from go_ent.composer.sources.logins import Callback
 from go_ent.composer.sources.mcp import McpSource
-from go_ent.composer.sources.mcp_transports import child_environment
+from go_ent.composer.sources.mcp_transports import child_environment, connector
 from go_ent.composer.sources.rate_limit import Bucket
 from go_ent.composer.sources.server_config import ServerConfig, SourceOptions, ToolOptions
 from tests.support import ROOT
@@ -697,9 +698,15 @@ class TestHttp:
 
     async def test_a_login_that_the_server_does_not_offer(self, web: Web) -> None:
         config = ServerConfig(url=f"http://127.0.0.1:{web.port}/mcp", auth="oauth")
-        async with closing(McpSource("web", config)) as source:
-            with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$"):
-                await source.tools()
+
+        async def show(address: str) -> None:
+            raise AssertionError(address)
+
+        async with Callback.listening(show) as callback:
+            source = McpSource("web", config, connect=connector(config, None, callback))
+            async with closing(source):
+                with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 40[14]$"):
+                    await source.tools()
 
     @pytest.mark.more
     async def test_restarted_it_is_found_again(self, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ import pytest
 
 from go_ent.composer.catalogue.spec import CallContext, Hints
 from go_ent.composer.errors import CallError, ConfigError, Unavailable
-from go_ent.composer.sources import mcp_transports, openapi
+from go_ent.composer.sources import mcp_transports, openapi_document
 from go_ent.composer.sources.mcp import McpSource
-from go_ent.composer.sources.openapi import MAX_DOCUMENT, apis_from_table, load_document, openapi_source, source_of
+from go_ent.composer.sources.openapi import apis_from_table, openapi_source, source_of
+from go_ent.composer.sources.openapi_document import MAX_DOCUMENT, load_document
 from go_ent.composer.sources.server_config import SourceOptions, ToolOptions
 
 SECRET = "key-of-the-api-test"
@@ -288,7 +289,7 @@ class TestDocuments:
         assert str(caught.value).startswith(f"{path}: {message}")
 
     def test_a_few_lines_that_stand_for_billions(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(openapi, "MAX_NODES", 10_000)
+        monkeypatch.setattr(openapi_document, "MAX_NODES", 10_000)
         lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
         with pytest.raises(ConfigError, match="it unfolds to more than"):
             load_document("\n".join(lines))
