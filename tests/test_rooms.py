@@ -44,7 +44,7 @@ engine/runners/claude   : core processes runners/base
 engine/runners/opencode : core processes runners/base
 engine/runners/cli      : core guest_runs processes runners/base
 engine/runners          : runners/base runners/claude runners/cli runners/opencode
-engine/dispatch         : budget context core executions prompts runners runners/base storage strategies tokens
+engine/dispatch         : budget context core executions prompts runners runners/base strategies tokens
 engine/workflows        : budget core executions processes storage
 engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base strategies workflows
 engine/settings         : budget core prompts runners runners/base

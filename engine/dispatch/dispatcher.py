@@ -18,6 +18,7 @@ from go_ent.engine.budget import Budget, Reservation
 from go_ent.engine.context.keeper import Keeper
 from go_ent.engine.core.concurrency import Stopped, unless
 from go_ent.engine.core.config import EngineConfig
+from go_ent.engine.core.crash_points import point
 from go_ent.engine.core.errors import BadTask, EngineError, NeedsApproval, Untrusted
 from go_ent.engine.core.models import Attempt, RunRequest, RunResult, RunStatus, Task, cost_of
 from go_ent.engine.core.step import Step
@@ -32,7 +33,6 @@ from go_ent.engine.runners.base.agent_files import obeyed
 from go_ent.engine.runners.base.runner import SURVIVABLE, Progress, Runner
 from go_ent.engine.runners.breaker import Breaker
 from go_ent.engine.runners.registry import Registry
-from go_ent.engine.storage.crash_points import point
 from go_ent.engine.strategies.results import failed
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.messages.advice import Advice

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from go_ent.composer.project.files import TEMPORARY, read_bounded, sync_folder
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.apply_records import APPLIED, READ_RAW, applied
 from go_ent.engine.executions.history import CallTotals
 from go_ent.engine.executions.index import Index
 from go_ent.engine.executions.state import AgentSession, ExecutionState, ExecutionStatus, pack
 from go_ent.engine.executions.undo import Undoing, find_checkpoint, standing
-from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.claims import Claim
 from go_ent.engine.storage.journal import Journal
 from go_ent.engine.storage.packed import MAX_PACKED

@@ -19,6 +19,7 @@ from typing import Any
 
 from go_ent.composer.project.files import STATE, TEMPORARY, ignore_state, sync_folder, write_whole
 from go_ent.composer.project.items import reason
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, Unborn
 from go_ent.engine.core.ids import ID, PREFIX
 from go_ent.engine.executions.apply_records import applied, with_damage
@@ -39,7 +40,6 @@ from go_ent.engine.executions.owned import (
 )
 from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus
 from go_ent.engine.executions.undo import find_checkpoint
-from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.claims import Claim, held_by
 from go_ent.engine.storage.journal import Journal
 from go_ent.engine.storage.marks import Mark, is_changed

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from go_ent.engine.storage import crash_points
+from go_ent.engine.core import crash_points
 from go_ent.engine.storage.marks import Mark, changed, digest_of, new_digest
 from go_ent.engine.storage.records import (
     MAX_JOURNAL,

@@ -24,8 +24,8 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
+from go_ent.engine.core import crash_points
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.storage import crash_points
 from tests.support.serving import MODES, Served, say, serving, talk
 
 pytestmark = pytest.mark.more

@@ -178,7 +178,7 @@ def main() -> None:
     for module in pkgutil.walk_packages(engine.__path__, f"{engine.__name__}."):
         importlib.import_module(module.name)
     from go_ent.engine.cli import main as go_ent
-    from go_ent.engine.storage import crash_points
+    from go_ent.engine.core import crash_points
 
     gc.freeze()  # no collection of a child's looks at what is shared
     _become(_until_forked(socket.socket(fileno=int(sys.argv[1]))))

@@ -20,8 +20,8 @@ import psutil
 import pytest
 
 from go_ent.engine import ExecutionConflict, StorageFailed
+from go_ent.engine.core import crash_points
 from go_ent.engine.executions.store import owner
-from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.records import encode
 from go_ent.sandbox import Sandbox
 from tests.support.crashers import work

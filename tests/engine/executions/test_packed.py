@@ -16,12 +16,13 @@ import pytest
 
 from go_ent.composer import Composer
 from go_ent.engine import Engine, GuestOrder
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.errors import BadState, ExecutionNotFound
 from go_ent.engine.executions import group_commit, running
 from go_ent.engine.executions.index import PackedExecution
 from go_ent.engine.executions.retention import prune
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.storage import crash_points, packed
+from go_ent.engine.storage import packed
 from go_ent.engine.storage.packed import Packed
 from go_ent.sandbox import Run, Sandbox
 from tests.support import ROOT

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, TooNew
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.executions.approvals import arguments_digest
@@ -34,7 +35,6 @@ from go_ent.engine.executions.state import (
     ExecutionState,
 )
 from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
-from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.records import read_records
 from tests.engine.executions.test_executions import fresh, result
 

@@ -16,6 +16,7 @@ from go_ent.composer import Composer, FunctionSource, Grants, Hints, Unavailable
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.engine import Engine, ExecutionConflict, GuestOrder, Task, parse_plan
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.models import Event
 from go_ent.engine.executions.owned import MARK_FILE
 from go_ent.engine.executions.state import ExecutionState
@@ -23,7 +24,6 @@ from go_ent.engine.executions.store import ExecutionStore, owner
 from go_ent.engine.executions.tape import Policy, Unfinished, read_tapes
 from go_ent.engine.executions.totals import calls_from
 from go_ent.engine.executions.tree import tree
-from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.journal import Journal
 from go_ent.sandbox import LimitError, Run, Sandbox
 from go_ent.sandbox.worker.seam import SEED_BYTES
