@@ -32,11 +32,11 @@ engine/adapters         :
 engine/tokens           :
 engine/core             :
 engine/processes        :
-engine/storage          : core
 engine/strategies       : core
 engine/budget           : core
 engine/prompts          : core tokens
-engine/executions       : core storage strategies
+engine/executions       : core strategies
+engine/storage          : core executions
 engine/context          : budget core executions prompts strategies tokens
 engine/guest_runs       : core executions processes strategies
 engine/runners/base     : core processes
@@ -46,9 +46,9 @@ engine/runners/cli      : core guest_runs processes runners/base
 engine/runners          : runners/base runners/claude runners/cli runners/opencode
 engine/dispatch         : budget context core executions prompts runners runners/base strategies tokens
 engine/workflows        : budget core executions processes storage
-engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base strategies workflows
+engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base storage strategies workflows
 engine/settings         : budget core prompts runners runners/base
-engine/setup            : engine budget core executions prompts runners/base settings
+engine/setup            : engine budget core prompts runners/base settings storage
 engine/server/calls     : engine core executions guest_runs processes strategies
 engine/server/tools     : engine adapters context core executions guest_runs processes prompts server/calls strategies
 engine/server/http      : engine adapters budget core executions server/calls server/tools
@@ -56,7 +56,7 @@ engine/server           : engine adapters guest_runs server/calls server/http se
 engine/cli/terminal     :
 engine/cli              : cli/terminal core
 engine/cli/commands     : engine cli cli/terminal context core executions guest_runs prompts
-engine/cli/commands     : server server/calls server/http settings setup strategies workflows
+engine/cli/commands     : server server/calls server/http settings setup storage strategies workflows
 """  # noqa: E501
 
 

@@ -28,9 +28,9 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.composer.config import read_config
 from go_ent.engine.executions.past_runs import past_runs
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.sandbox import Limits, Sandbox
 from tests.security.corpus import attack
+from tests.support.executions import FileStore
 
 
 @pytest.fixture(scope="module")
@@ -470,7 +470,7 @@ def test_a_list_of_runs_that_is_not_ours_breaks_nothing(project: Path, box: Sand
 
     async def main() -> int:
         async with Composer(project, box=box) as composer:
-            composer.past_runs = partial(past_runs, ExecutionStore(project))
+            composer.past_runs = partial(past_runs, FileStore(project))
             return len(await composer.suggest(least=1))
 
     assert asyncio.run(main()) == 1

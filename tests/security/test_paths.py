@@ -26,15 +26,16 @@ from go_ent.engine.context.chain import Chain
 from go_ent.engine.core.errors import BadState, BadTask, EngineError, ExecutionNotFound, LedgerError, StorageFailed
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.executions.past_runs import past_runs
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.prompts.files import read_files
 from go_ent.engine.prompts.skills import all_skills, find_skills
 from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.strategies.plan import read_plan
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
 from go_ent.sandbox.images.packages import REQUIREMENT
 from tests.security.corpus import attack
+from tests.support.executions import FileStore
 from tests.support.shell import go_ent
 
 TOOL = '# /// tool\n# name = "{0}"\n# ///\ndef {0}() -> int:\n    """T."""\n    return 1\n'
@@ -341,7 +342,7 @@ class TestIds:
     @attack("paths", "an execution's id that is a path")
     @pytest.mark.parametrize("name", NAMES)
     def test_no_id_of_an_execution_leads_out_of_its_folder(self, project: Path, name: str) -> None:
-        store = ExecutionStore(project)
+        store = FileStore(project)
         for act in (
             store.find,
             store.load,
@@ -395,7 +396,7 @@ class TestTheListOfRunsOfOlderVersions:
 
     @staticmethod
     def sources(project: Path) -> list[str | None]:
-        return [run.source for run in past_runs(ExecutionStore(project))]
+        return [run.source for run in past_runs(FileStore(project))]
 
     @attack("paths", "a pipe or a folder in place of an older version's list of runs")
     @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
@@ -547,7 +548,7 @@ class TestFilesOfTheUsersOwn:
     def test_a_chain_is_not_kept_through_a_link(self, tmp_path: Path, victim: Path) -> None:
         (tmp_path / "execution").mkdir()
         (tmp_path / "execution" / "context").symlink_to(victim)
-        chain = Chain(tmp_path / "execution")
+        chain = Chain(FileAttachments(tmp_path / "execution" / "context"))
         with pytest.raises(StorageFailed):
             chain.prepare()
         assert chain.links() == []
@@ -555,6 +556,6 @@ class TestFilesOfTheUsersOwn:
 
     @attack("paths", "the id of an execution in capitals")
     def test_an_id_has_one_spelling(self, project: Path) -> None:
-        store = ExecutionStore(project)
+        store = FileStore(project)
         with pytest.raises(ExecutionNotFound, match="is not the id of an execution"):
             store.find(new_id().upper())

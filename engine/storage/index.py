@@ -17,21 +17,22 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, Unpack
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from go_ent.composer.project.files import ignore_state, locked
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.ids import ID, PREFIX
-from go_ent.engine.core.models import ExecutionKind, Model, StrategyName
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
-from go_ent.engine.executions.index_database import IndexFile, create
-from go_ent.engine.executions.index_schema import COLUMNS, NAMES, PUT, SCHEMA, VERSION, find_query, rows_query
-from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
-from go_ent.engine.executions.totals import calls_from, note, records_from, storable, totals
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.storage import Filters, IndexCheck, Row
+from go_ent.engine.executions.totals import calls_from, records_from
 from go_ent.engine.storage import marks
+from go_ent.engine.storage.index_database import IndexFile, create
+from go_ent.engine.storage.index_schema import COLUMNS, NAMES, PUT, SCHEMA, VERSION, find_query, rows_query
+from go_ent.engine.storage.index_totals import note, storable, totals
 from go_ent.engine.storage.packed import Entry, Packed, Place
 from go_ent.engine.storage.records import Scan
 
@@ -54,27 +55,6 @@ UNFIT = (
     ArithmeticError,
 )
 MOST_TOLD = 20  # executions that can't be read
-
-
-class Row(Model):
-    """An execution as the index knows it."""
-
-    id: Annotated[str, Field(pattern=f"^{ID.pattern}$")]
-    parent: str | None
-    kind: ExecutionKind
-    status: ExecutionStatus
-    title: str
-    strategy: StrategyName
-    created: float
-    updated: float
-    finished: float | None
-    spent_usd: float | None
-    spent_tokens: int
-    image: str
-    resumable: bool
-    client: str  # who began it; "": the project's own user
-    size: int  # bytes of its folder; 0 until somebody has measured it
-    packed: bool = False  # whether it is kept in a file with others
 
 
 class PackedExecution(NamedTuple):
@@ -200,19 +180,9 @@ class Index:
         found = self._ask(lambda database: database.execute(*find_query(prefix)).fetchall())
         return [name for (name,) in found if isinstance(name, str) and ID.fullmatch(name)]
 
-    def rows(
-        self,
-        limit: int = 50,
-        *,
-        status: ExecutionStatus | None = None,
-        kind: ExecutionKind | None = None,
-        parent: str | None = None,
-        since: float | None = None,
-        before: float | None = None,
-        client: str | None = None,
-    ) -> list[Row]:
-        """Executions, the newest first; *since* and *before* are times at which they were made."""
-        query = rows_query(limit, status=status, kind=kind, parent=parent, since=since, before=before, client=client)
+    def rows(self, limit: int = 50, **filters: Unpack[Filters]) -> list[Row]:
+        """Executions, the newest first."""
+        query = rows_query(limit, **filters)
         return _valid(self._ask(lambda database: database.execute(*query).fetchall()))
 
     def counts(self) -> dict[str, int]:
@@ -272,6 +242,22 @@ class Index:
             lambda database: database.execute("SELECT count(*) FROM executions").fetchone(), write=False
         )
         return int(count)
+
+    def check(self) -> IndexCheck | None:
+        """Whether it can be used; None if there are no executions yet. Nothing is mended by looking."""
+        if not self.folder.is_dir():
+            return None
+        path = self.folder / FILE
+        there = sum(1 for one in self.folder.iterdir() if one.is_dir())
+        try:
+            with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+                problem = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
+                known = int(database.execute("SELECT count(*) FROM executions").fetchone()[0])
+        except sqlite3.Error as error:
+            return IndexCheck(there=there, problem=f"the index {path} can't be read: {error}")
+        if problem != "ok":
+            return IndexCheck(known, there, problem=f"the index {path} is damaged: {problem[:200]}")
+        return IndexCheck(known, there, behind=(self.folder / STALE).exists())
 
     # -- how
 
@@ -394,9 +380,9 @@ class Index:
             raise sqlite3.DatabaseError(f"{self.folder / FILE} is replaced again and again")
 
     def _check_readable(self, name: str) -> None:
-        from go_ent.engine.executions.store import ExecutionStore
+        from go_ent.engine.storage.file_storage import open_store
 
-        store = ExecutionStore(self.folder.parent.parent)
+        store = open_store(self.folder.parent.parent)
         state = store.load(name)
         found = state, records_from(state), calls_from(store.records(name)) if state.calls else {}
         with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
@@ -406,9 +392,9 @@ class Index:
 
     def _read(self, name: str) -> Found | None:
         """An execution from its folder; None if it can't be read."""
-        from go_ent.engine.executions.store import ExecutionStore
+        from go_ent.engine.storage.file_storage import open_store
 
-        store = ExecutionStore(self.folder.parent.parent)
+        store = open_store(self.folder.parent.parent)
         wrong: dict[str, str] = {}
         with apart(name, wrong):
             state = store.load(name, compare=False)
