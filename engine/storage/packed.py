@@ -24,7 +24,7 @@ from go_ent.engine.core.ids import ID
 from go_ent.engine.storage.records import check_journal, decode, encode, open_journal
 
 FOLDER = "packed"
-FILE = re.compile(r"(\d{6})\.jsonl")
+FILE = re.compile(r"([0-9]{6})\.jsonl")
 MAX_FILE = 4 << 20  # from there on the next one is begun
 MAX_PACKED = 64 << 10  # bytes of a journal: a larger one has a folder of its own
 MOST_REMOVED = 500  # that one line names
