@@ -109,7 +109,10 @@ class Index:
         """Tell it of executions that were just packed, in that order. Never fails: it finds out itself otherwise."""
 
         def put(database: sqlite3.Connection) -> None:
+            read = _read_so_far(database)
             for state, calls, place, start in executions:
+                if start < read.get(place.number, 0):
+                    continue  # another process has read it, and may have removed it since
                 _put_packed(database, state, calls, place)
                 end = place.offset + place.size
                 if start == 0:

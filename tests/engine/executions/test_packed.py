@@ -108,6 +108,13 @@ class TestRemoved:
         with pytest.raises(ExecutionNotFound):
             again.load(ids[0])
 
+    def test_they_stay_removed_though_the_index_is_told_of_them_later(self, store: FileStore) -> None:
+        one = made(store)
+        other = FileStore(store.folder.parent.parent)
+        assert prune(other, keep=0).removed == [one]
+        store.flush()
+        assert (store.rows(), other.rows()) == ([], [])
+
     def test_old_files_go_and_what_is_left_of_them_stays(
         self, store: FileStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
