@@ -18,7 +18,7 @@ from tests.support import ROOT
 from tests.test_rooms import modules
 
 # The modules outside engine/storage with a database: the ledger.
-DATABASES = {"engine/budget/ledger.py", "engine/budget/report.py"}
+DATABASES = {"engine/budget/sqlite_ledger.py"}
 WIRED = {"go_ent.engine.storage.file_storage.FileStorage", "go_ent.engine.storage.file_storage.open_store"}
 MAY_IMPORT = {"sandbox": {"sandbox"}, "composer": {"composer", "sandbox"}, "engine": {"engine", "composer", "sandbox"}}
 

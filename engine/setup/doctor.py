@@ -335,10 +335,10 @@ def _index(project: Path) -> Iterator[Check]:
 
 
 def _ledger(project: Path) -> Check:
-    from go_ent.engine.budget.ledger import Ledger
+    from go_ent.engine.budget.sqlite_ledger import FileLedger
 
     try:
-        with Ledger(project).reading():
+        with FileLedger(project).reading():
             return Check("budget", True, "its account can be read")
     except EngineError as error:
         return Check("budget", False, str(error), "move the file away, as it says: then the budget begins anew")

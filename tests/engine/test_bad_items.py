@@ -16,7 +16,8 @@ import pytest
 from fastmcp import Client
 
 from go_ent.composer import Composer
-from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.budget.ledger import LedgerCall, Wanted
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.engine import Engine
 from go_ent.engine.server import make_server
@@ -221,7 +222,7 @@ def test_skills_and_templates(shell: Shell) -> None:
 
 async def test_a_reservation_that_is_none(shell: Shell) -> None:
     async with Engine.open(shell.folder) as engine:
-        ledger = Ledger(shell.folder)
+        ledger = FileLedger(shell.folder)
         ledger.reserve(LedgerCall("good", "e", "t"), Wanted(0.5, 10), (), unknown_usd=0.1, at=time.time())
         with contextlib.closing(sqlite3.connect(ledger.path)) as database, database:
             database.execute("INSERT INTO reservations VALUES ('bad', 'e', 't', 1.0, 1, 0, 'x', 1e300, '')")

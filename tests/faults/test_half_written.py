@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
-from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.budget.ledger import LedgerCall, Wanted
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.executions.past_runs import past_runs
 from tests.support.executions import FileStore
 from tests.support.packed import made as packed
@@ -78,7 +79,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
         packed(store)
     store.close()
     assert made.go_ent("trust").returncode == 0
-    Ledger(made.project).reserve(
+    FileLedger(made.project).reserve(
         LedgerCall("key", "execution", "task"), Wanted(0.5, 10), (), unknown_usd=0.0, at=time.time()
     )
     LearnedSchemas(made.state / "learned.json").save(

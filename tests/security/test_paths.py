@@ -21,7 +21,8 @@ from go_ent.composer.composed.usage import UsageStore
 from go_ent.composer.config import read_config
 from go_ent.composer.project.files import find_project, read_bounded, write_whole
 from go_ent.composer.project.trust import is_sealed, seal
-from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.budget.ledger import LedgerCall, Wanted
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.context.chain import Chain
 from go_ent.engine.core.errors import BadState, BadTask, EngineError, ExecutionNotFound, LedgerError, StorageFailed
 from go_ent.engine.core.ids import new_id
@@ -387,7 +388,9 @@ class TestIds:
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / ".go-ent").symlink_to(victim)
         with pytest.raises(LedgerError, match="is a link, or in one, and state is written only where it is"):
-            Ledger(tmp_path / "other").reserve(LedgerCall("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0)
+            FileLedger(tmp_path / "other").reserve(
+                LedgerCall("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0
+            )
         assert there(victim) == {"precious": "mine"}
 
 
