@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from go_ent.composer import Composer
 from go_ent.composer.composed.source import Broken
-from go_ent.composer.composed.store import composed_stores, ignored_versions
+from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.config import Config, read_config
 from go_ent.composer.errors import ComposerError, ConfigError
 from go_ent.composer.project.files import STATE, user_data
@@ -104,7 +104,7 @@ async def _composed(engine: Engine) -> list[Check]:
             there += len(names)
             checks += [
                 Check("version", False, said, "remove the file if nobody of you put it there", needed=False)
-                for said in await asyncio.to_thread(ignored_versions, store)
+                for said in await asyncio.to_thread(store.ignored)
             ]
         checks += [Check("composed tools", False, f"{folder}: {why}", needed=False) for folder, why in wrong.items()]
     if not there:

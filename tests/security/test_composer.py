@@ -96,7 +96,7 @@ class TestGrants:
 
         async def compose_and_call() -> str:
             async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
-                if not (composer.stores[0].folder / "leak.py").exists():
+                if not (Path(composer.stores[0].where) / "leak.py").exists():
                     await composer.compose(source)
                 run = await composer.code.execute("await tools.leak()")
                 return run.status

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from go_ent.composer import Composer
 from go_ent.composer.catalogue.grants import Grants
-from go_ent.composer.composed.store import StoreScope
+from go_ent.composer.composed.tool_store import StoreScope
 from go_ent.engine.core.errors import ExecutionNotFound
 from go_ent.engine.engine import Engine
 from go_ent.engine.executions.state import ExecutionState
