@@ -25,6 +25,7 @@ from go_ent.engine.core.ids import new_id
 from go_ent.engine.executions.retention import prune
 from go_ent.engine.executions.state import Environment, ExecutionState, digest_of
 from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.file_storage import open_store
 
 TWICE = (
     '# /// tool\n# name = "twice"\n# ///\ndef twice(x: int) -> int:\n    """A number, doubled."""\n    return 2 * x\n'
@@ -206,7 +207,7 @@ async def from_an_import(project: Path, times: int) -> list[Row]:
 
 def filled(project: Path, size: int) -> ExecutionStore:
     """A project with so many executions, a tenth of them in folders of their own."""
-    store = ExecutionStore(project)
+    store = open_store(project)
     work = {"guest": {"code": "1+1"}}
     for number in range(size):
         now = time.time()

@@ -17,10 +17,10 @@ from benchmarks.report import Report, command, scratch
 from go_ent.composer import Composer, FunctionSource, Grants, Hints
 from go_ent.engine import Engine, GuestOrder
 from go_ent.engine.core.ids import new_id
-from go_ent.engine.executions.index import Index
 from go_ent.engine.executions.state import Environment, ExecutionState, digest_of
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import Tapes
+from go_ent.engine.storage.file_storage import open_store
+from go_ent.engine.storage.index import Index
 from go_ent.sandbox.worker.tape import Start
 
 BOUND_MS = 5.0
@@ -123,7 +123,7 @@ def recording(times: int) -> list[Row]:
             base_s, took = by_turns(count, lambda: timed(base) * 1e6, lambda: timed(action) * 1e6)
             return took, base_s
 
-        store = ExecutionStore(Path(temporary))
+        store = open_store(Path(temporary))
 
         def whole() -> None:
             held = store.create(
@@ -153,7 +153,7 @@ def recording(times: int) -> list[Row]:
                 tape.answered(number, b'[%d,1,{"total":3}]' % number)
 
             whole_call = beside(write, call_and_answer, times * 10)
-        store.index.close()
+        store.close()
         os.close(bare)
     w, ws, on_value = "a bare write", "a bare write and sync", {"bound_on": "value"}
     a_call = "a read-only call from a guest: its records, of the call and the answer"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from go_ent.composer.codemode.codemode import CodeMode, CodeRun
     from go_ent.composer.composed.interface import Interface
     from go_ent.composer.composed.source import Broken, Composed
-    from go_ent.composer.composed.store import Version
     from go_ent.composer.composed.suggest import Suggestion
+    from go_ent.composer.composed.tool_store import Version
     from go_ent.composer.composed.usage import Used
     from go_ent.composer.composer import Composer, Saved
     from go_ent.composer.config import Config
@@ -74,7 +74,7 @@ HOMES = {
     "catalogue.scope": ("Approver",),
     "sources.server_config": ("ServerConfig",),
     "catalogue.spec": ("CallContext", "Hints", "Source", "ToolSpec"),
-    "composed.store": ("Version",),
+    "composed.tool_store": ("Version",),
     "composed.suggest": ("Suggestion",),
     "sources.mcp": ("McpSource",),
     "composed.usage": ("Used",),

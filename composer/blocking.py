@@ -9,7 +9,7 @@ from typing import Any
 
 from go_ent.composer.codemode.codemode import CodeRun
 from go_ent.composer.composed.source import Broken, Composed
-from go_ent.composer.composed.store import StoreScope, Version
+from go_ent.composer.composed.tool_store import StoreScope, Version
 from go_ent.composer.composed.usage import Used
 from go_ent.composer.composer import Composer, Saved
 from go_ent.sandbox import Limits, Run

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,9 @@ from go_ent.composer.composed import checks, toolfile
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
 from go_ent.composer.composed.source import Broken, Composed, ComposedTools
-from go_ent.composer.composed.store import Store, StoreScope, Version, already_there, composed_stores
+from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.composed.suggest import Suggestion, suggest, tool_of
+from go_ent.composer.composed.tool_store import StoreScope, ToolStore, Version, already_there
 from go_ent.composer.composed.toolfile import Example, ToolFile
 from go_ent.composer.composed.usage import UsageStore, Used
 from go_ent.composer.config import Config, read_config
@@ -110,7 +111,7 @@ class Composer:
             image = later() if build else ready_image(project, trusted=self.trusted) or later
             box = Sandbox(limits=self.config.limits, image=image, **options)
         self.box = box
-        self.stores = composed_stores(project)
+        self.stores: Sequence[ToolStore] = composed_stores(project)
         self.usage = {
             "project": UsageStore(self.state / "usage.db"),
             "global": UsageStore(user_data() / "usage.db"),
@@ -529,7 +530,7 @@ class Composer:
         """Every version of a tool, the oldest first."""
         toolfile.check_name(name)
         await self.composed.load()
-        return self._holder(name).history(name, whole=True).versions
+        return self._holder(name).versions(name, whole=True)
 
     async def rollback(self, name: str, version: int, *, scope: StoreScope | None = None) -> Version:
         """Bring an earlier version back, as a new version with its content. With a *scope*, only in that store."""
@@ -557,7 +558,7 @@ class Composer:
         await self.catalogue.load([self.composed])
         return store.scope
 
-    def _holder(self, name: str, *, now: bool = False, scope: StoreScope | None = None) -> Store:
+    def _holder(self, name: str, *, now: bool = False, scope: StoreScope | None = None) -> ToolStore:
         """The store that has the tool, or, unless it must be there now, had it; with a *scope*, none but that one."""
         stores = [store for store in self.stores if scope in (None, store.scope)]
         for store in stores:
@@ -571,7 +572,7 @@ class Composer:
                 raise WrongStore(name, store.scope)
         raise ToolNotFound(f"there is no composed tool {name}")
 
-    def _store(self, scope: StoreScope) -> Store:
+    def _store(self, scope: StoreScope) -> ToolStore:
         return next(store for store in self.stores if store.scope == scope)
 
 

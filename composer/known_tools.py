@@ -9,7 +9,8 @@ from pathlib import Path
 
 from go_ent.composer.catalogue.grants import matches, unmatched
 from go_ent.composer.composed.source import Composed
-from go_ent.composer.composed.store import Store, composed_stores
+from go_ent.composer.composed.store import composed_stores
+from go_ent.composer.composed.tool_store import ToolStore
 from go_ent.composer.config import Config
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.trust import is_trusted
@@ -54,7 +55,7 @@ def known_tools(project: Path, config: Config, namespaces: Iterable[str]) -> dic
     return {**found, "": sorted(composed)}
 
 
-def outdated(tools: Iterable[Composed], stores: Iterable[Store], listings: ListingStore) -> dict[str, list[str]]:
+def outdated(tools: Iterable[Composed], stores: Iterable[ToolStore], listings: ListingStore) -> dict[str, list[str]]:
     """The composed tools that require tools whose interface has changed since they were saved or last tested, and which
     those are. Blocks.
     """

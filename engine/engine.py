@@ -34,13 +34,12 @@ from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution import WorkSteps, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
-from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.resume_checks import Changed, ResumeOptions
 from go_ent.engine.executions.state import ExecutionState, digest_of, sealed_text
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.storage import Row
 from go_ent.engine.executions.tape import Tapes
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.engine.guest_runs.engine_tools import EngineSource, offer_summaries
@@ -52,6 +51,7 @@ from go_ent.engine.resumption import Resumption
 from go_ent.engine.runners.base.runner import Availability, Runner
 from go_ent.engine.runners.base.surroundings import Surroundings
 from go_ent.engine.runners.registry import Registry
+from go_ent.engine.storage.file_storage import open_store
 from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of
 from go_ent.engine.summaries import Summaries
 from go_ent.sandbox import Run as SandboxRun
@@ -142,7 +142,7 @@ class Engine:
         self._opening = threading.Lock()
         # An agent that was started by an engine starts no agents, and neither does a folder that nobody trusts.
         self._for_guests = [EngineSource(self)] if self.trusted and TAG not in os.environ else []
-        self.store = ExecutionStore(project)
+        self.store = open_store(project)
         if composer is not None:
             composer.past_runs = partial(past_runs, self.store)
             for source in self._for_guests:

@@ -18,6 +18,9 @@ from tests.support import ROOT
 from tests.support.code import parsed
 from tests.test_rooms import modules
 
+# The modules outside engine/storage with a database: the ledger.
+DATABASES = {"engine/budget/sqlite_ledger.py"}
+WIRED = {"go_ent.engine.storage.file_storage.FileStorage", "go_ent.engine.storage.file_storage.open_store"}
 MAY_IMPORT = {"sandbox": {"sandbox"}, "composer": {"composer", "sandbox"}, "engine": {"engine", "composer", "sandbox"}}
 
 
@@ -41,6 +44,24 @@ def test_the_host_never_imports_the_guest() -> None:
                 assert not re.search(
                     r"\b(exec|eval|compile|__import__)\(", re.sub(r"re\.compile\(|\w\.compile\(", "", path.read_text())
                 ), path
+
+
+def test_only_the_rooms_that_keep_things_see_databases_and_folders() -> None:
+    """What keeps executions, the ledger or composed tools can be replaced: nobody else knows that it is files."""
+    for path in (ROOT / "engine").rglob("*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith("engine/storage/") and name not in DATABASES:
+            assert "sqlite3" not in imports(path), name
+        if name.startswith("engine/executions/") and name != "engine/executions/resume_checks.py":  # of the project
+            assert "pathlib" not in imports(path), name
+        if name.startswith(("engine/storage/", "engine/workflows/")):  # a workflow is a file of its own
+            continue
+        wired = {one for one in modules(path) if one.startswith("go_ent.engine.storage")}
+        assert wired <= WIRED, f"{name} imports {wired}: use what go_ent.engine.executions.storage promises"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in ("folder", "packed", "commits"):
+                owner = ast.unparse(node.value).rpartition(".")[2]
+                assert owner not in ("held", "storage", "slot", "index"), f"{name}:{node.lineno}"
 
 
 # Prose in any language: what is a digit there is the language's to say.

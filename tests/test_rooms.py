@@ -34,11 +34,11 @@ engine/adapters         :
 engine/tokens           :
 engine/core             :
 engine/processes        :
-engine/storage          : core
 engine/strategies       : core
 engine/budget           : core
 engine/prompts          : core tokens
-engine/executions       : core storage strategies
+engine/executions       : core strategies
+engine/storage          : core executions
 engine/context          : budget core executions prompts strategies tokens
 engine/guest_runs       : core executions processes strategies
 engine/runners/base     : core processes
@@ -46,11 +46,11 @@ engine/runners/claude   : core processes runners/base
 engine/runners/opencode : core processes runners/base
 engine/runners/cli      : core guest_runs processes runners/base
 engine/runners          : runners/base runners/claude runners/cli runners/opencode
-engine/dispatch         : budget context core executions prompts runners runners/base storage strategies tokens
+engine/dispatch         : budget context core executions prompts runners runners/base strategies tokens
 engine/workflows        : budget core executions processes storage
-engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base strategies workflows
+engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base storage strategies workflows
 engine/settings         : budget core prompts runners runners/base
-engine/setup            : engine budget core executions prompts runners/base settings
+engine/setup            : engine budget core prompts runners/base settings storage
 engine/server/calls     : engine core executions guest_runs processes strategies
 engine/server/tools     : engine adapters context core executions guest_runs processes prompts server/calls strategies
 engine/server/http      : engine adapters budget core executions server/calls server/tools
@@ -58,7 +58,7 @@ engine/server           : engine adapters core guest_runs server/calls server/ht
 engine/cli/terminal     :
 engine/cli              : cli/terminal core
 engine/cli/commands     : engine cli cli/terminal context core executions guest_runs prompts
-engine/cli/commands     : server server/calls server/http settings setup strategies workflows
+engine/cli/commands     : server server/calls server/http settings setup storage strategies workflows
 engine/cli/commands/servers : cli cli/commands cli/terminal settings setup
 """  # noqa: E501
 

@@ -12,9 +12,10 @@ from benchmarks.soak.driving import Done
 from benchmarks.soak.served import GO_ENT, ROOT, Served
 from go_ent.composer.project.files import TEMPORARY
 from go_ent.engine.core.ids import ID
-from go_ent.engine.executions.retention import GONE
 from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.file_storage import FileStorage
 from go_ent.engine.storage.journal import read_records
+from go_ent.engine.storage.removal import GONE
 
 ALLOWED = frozenset({"state.json", "journal.jsonl", "lock"})  # of an execution that has ended
 KEPT = 100  # executions that are left by pruning, beside those that can be resumed
@@ -25,11 +26,12 @@ def check(served: Served, done: list[Done], also: int) -> tuple[list[str], dict[
 
     *also* is how many executions there are beside those *done*.
     """
-    store = ExecutionStore(served.project)
+    files = FileStorage(served.project)
+    store = ExecutionStore(files)
     try:
         rows = {row.id: row.status for row in store.rows(limit=10 * len(done) + 10 * also)}
     finally:
-        store.index.close()
+        store.close()
     wrong = []
     for one in done:
         if not one.wrong and rows.get(one.execution_id) != one.order.recorded:
@@ -40,10 +42,10 @@ def check(served: Served, done: list[Done], also: int) -> tuple[list[str], dict[
         name for name, count in Counter(one.execution_id for one in done if one.execution_id).items() if count > 1
     ]:
         wrong.append(f"{len(twice)} executions answered more than one call")
-    folders = [name for name in os.listdir(store.folder) if ID.fullmatch(name)]
+    folders = [name for name in os.listdir(files.folder) if ID.fullmatch(name)]
     if sorted(folders) != sorted(rows) or len(rows) != len(done) + also:
         wrong.append(f"there are {len(folders)} folders and {len(rows)} rows of {len(done) + also} executions")
-    wrong += _half_written(store.folder, folders)
+    wrong += _half_written(files.folder, folders)
     return wrong, dict(Counter(rows.values()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from go_ent.composer.catalogue.schemas import Checker, of_arguments
 from go_ent.composer.catalogue.scope import Scope
 from go_ent.composer.catalogue.spec import CallContext, ToolSpec
 from go_ent.composer.composed.interface import Inspector, Interface
-from go_ent.composer.composed.store import Found, Store, StoreScope, Version
+from go_ent.composer.composed.tool_store import Found, StoreScope, ToolStore, Version
 from go_ent.composer.composed.toolfile import ToolFile, check_name
 from go_ent.composer.errors import CallError, ComposerError, Spent, StoreError, ToolNotFound
 from go_ent.composer.project.items import apart
@@ -82,7 +82,7 @@ class ComposedTools:
 
     def __init__(
         self,
-        stores: list[Store],
+        stores: Sequence[ToolStore],
         inspector: Inspector,
         run: RunTool,
         elsewhere: Elsewhere = lambda _: None,
@@ -92,7 +92,7 @@ class ComposedTools:
         can't have a name.
         """
         self.stores = stores
-        self.problems: dict[str, str] = {}  # of stores that can't be looked at, by their folders
+        self.problems: dict[str, str] = {}  # of stores that can't be looked at, by their places
         self._elsewhere, self._taken = elsewhere, taken
         self._refused: dict[str, str] = {}
         self._inspector = inspector
@@ -114,7 +114,7 @@ class ComposedTools:
             problems: dict[str, str] = {}
             scans: list[Mapping[str, Found]] = []
             for store in self.stores:
-                with apart(str(store.folder), problems):
+                with apart(store.where, problems):
                     scans.append(store.scan())
                     for name, found in scans[-1].items():
                         key = store.scope, name
@@ -161,7 +161,7 @@ class ComposedTools:
                     self.broken[name] = tool
         self._specs = [tool.spec for _, tool in sorted(self.found.items())]
 
-    async def _look(self, store: Store, name: str) -> Composed | Broken | None:
+    async def _look(self, store: ToolStore, name: str) -> Composed | Broken | None:
         versions: list[Version] = []
         problems: dict[str, str] = {}
         with apart(name, problems):
@@ -227,14 +227,14 @@ def _tools(
     return {key: tool for key, (_, tool) in seen.items()}
 
 
-def _adopted(store: Store, file: ToolFile) -> Version:
+def _adopted(store: ToolStore, file: ToolFile) -> Version:
     try:
         return store.adopt(file)
     except OSError as error:
         raise StoreError(f"the store can't be written: {error.strerror}") from None
 
 
-def _as_read(store: Store, found: Found, made: Composed | Broken) -> Found:
+def _as_read(store: ToolStore, found: Found, made: Composed | Broken) -> Found:
     """The file that *made* was read from. What was adopted has a new stamp; what another process has put there since
     is not it.
     """

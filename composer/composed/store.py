@@ -15,37 +15,19 @@ import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.tool_store import Found, StoreScope, Version, already_there
 from go_ent.composer.composed.toolfile import MAX_BYTES, NAME, ToolFile, check_name
 from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.composer.project.files import STATE, TEMPORARY, locked, read_bounded, sync_folder, user_data, write_whole
 from go_ent.composer.project.items import apart
-from go_ent.sandbox.messages.advice import Advice
 
-StoreScope = Literal["project", "global"]
 VERSION_FILE = re.compile(r"([0-9]{6,9})-([0-9a-f]{16})\.py")
 MOST_LOST = (
     1000  # versions in a row whose files somebody may have removed: a number further on is none that the store gave
 )
 LAST = 999_999_999
-
-
-def already_there(name: str, scope: StoreScope) -> ComposeRefused:
-    """Why a tool is not saved that was not to replace another."""
-    whose = "this project" if scope == "project" else "the user's own store"
-    return ComposeRefused(name, [f"{whose} has another tool of that name"], advice=Advice("replace", name, "replace"))
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a tool, in the history."""
-
-    number: int
-    digest: str  # the first 16 digits
-    path: Path
-    saved: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +41,16 @@ class History:
     last: int  # the highest number that was given, also to a version that can't be used
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A file in the store as it is now; not yet known to be a tool."""
-
-    name: str
-    path: Path
-    stamp: tuple[int, int, int]  # changes when the file does
-
-
 class Store:
-    """A folder of composed tools. Made on the first write. Safe with any number of processes at once."""
+    """A `ToolStore` that is a folder. Made on the first write."""
 
     def __init__(self, folder: Path, scope: StoreScope) -> None:
         self.folder = folder
         self.scope: StoreScope = scope
+        self.where = str(folder)
         self._scanned: tuple[dict[str, tuple[int, int, int]], dict[str, Found]] = {}, {}
 
     def scan(self) -> dict[str, Found]:
-        """The files there are: the same object as before, if they are what they were. One whose name is no tool's is
-        not one; it is in `strangers`.
-        """
         self._check()
         stamps: dict[str, tuple[int, int, int]] = {}
         try:
@@ -96,7 +67,7 @@ class Store:
         before, found = self._scanned
         if stamps != before:
             found = {
-                name[:-3]: Found(name[:-3], self.folder / name, stamp)
+                name[:-3]: Found(name[:-3], stamp)
                 for name, stamp in sorted(stamps.items())
                 if NAME.fullmatch(name[:-3])
             }
@@ -104,16 +75,14 @@ class Store:
         return found
 
     def find(self, name: str) -> Found | None:
-        """The file of one tool, if it is there."""
         path = self._current(name)
         try:
             stat = path.lstat()
         except OSError:
             return None
-        return Found(name, path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        return Found(name, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
 
     def strangers(self) -> list[str]:
-        """Python files in the folder that can't be tools, because of their names."""
         try:
             self._check()
             names = sorted(os.listdir(self.folder))
@@ -126,7 +95,6 @@ class Store:
         ]
 
     def read(self, name: str) -> ToolFile | None:
-        """The current file of a tool; ComposeRefused if it is not a tool's file."""
         path = self._current(name)
         try:
             return toolfile.read(read_bounded(path, MAX_BYTES), name)
@@ -135,9 +103,8 @@ class Store:
         except OSError as error:
             raise ComposeRefused(name, [f"its file can't be read: {error.strerror or error}"]) from None
 
-    def versions(self, name: str) -> list[Version]:
-        """Every version of a tool, the oldest first; also of one that was removed."""
-        return self.history(name).versions
+    def versions(self, name: str, *, whole: bool = False) -> list[Version]:
+        return self.history(name, whole=whole).versions
 
     def history(self, name: str, *, whole: bool = False) -> History:
         """The versions of a tool, and what is planted or damaged among them.
@@ -176,6 +143,18 @@ class Store:
                 sound.append(version)
         return History(sound[::-1], ignored, last)
 
+    def ignored(self) -> list[str]:
+        told: list[str] = []
+        for name in self.histories():
+            wrong: dict[str, str] = {}
+            with apart(name, wrong):
+                told += [
+                    f"{self.folder / '.history' / name / file}: {why}; it is ignored"
+                    for file, why in self.history(name, whole=True).ignored.items()
+                ]
+            told += [f"{self.folder / '.history' / name}: {why}" for why in wrong.values()]
+        return told
+
     def histories(self) -> list[str]:
         """The names of the tools that have a history, removed ones too."""
         self._check()
@@ -186,7 +165,6 @@ class Store:
             return []
 
     def version(self, name: str, number: int) -> ToolFile:
-        """An earlier version's file."""
         versions = self.versions(name)
         wanted = [version for version in versions if version.number == number]
         if not wanted:
@@ -208,10 +186,6 @@ class Store:
         return toolfile.read(next(iter(found.values())), name)
 
     def save(self, file: ToolFile, *, replace: bool = True) -> tuple[Version, bool]:
-        """Make *file* the current version of its tool; whether that is a new version. The same content again is none.
-
-        Without *replace*, another tool of that name is left alone, and `ComposeRefused` says so.
-        """
         with self._alone():
             history = self.history(file.name)
             try:
@@ -227,9 +201,6 @@ class Store:
             return self._write(file, history), True
 
     def adopt(self, file: ToolFile) -> Version:
-        """Record a file that was edited by hand as a version. If it has changed again meanwhile, the next look will
-        see.
-        """
         with self._alone():
             history = self.history(file.name)
             same = [version for version in history.versions if version.digest == file.digest[:16]]
@@ -241,7 +212,6 @@ class Store:
             return self._write(file, history)
 
     def remove(self, name: str) -> None:
-        """Remove a tool; its versions stay in the history."""
         with self._alone():
             try:
                 os.unlink(self._current(name))
@@ -250,7 +220,6 @@ class Store:
             sync_folder(self.folder)
 
     def rollback(self, name: str, number: int) -> Version:
-        """Bring an earlier version back, as a new version with its content."""
         file = self.version(name, number)
         with self._alone():
             try:
@@ -320,20 +289,6 @@ class Store:
 def composed_stores(project: Path) -> list[Store]:
     """The stores of a project: its own, and the user's."""
     return [Store(project / STATE / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
-
-
-def ignored_versions(store: Store) -> list[str]:
-    """What stands in the histories of a store's tools and is no version of theirs, for people."""
-    told: list[str] = []
-    for name in store.histories():
-        wrong: dict[str, str] = {}
-        with apart(name, wrong):
-            told += [
-                f"{store.folder / '.history' / name / file}: {why}; it is ignored"
-                for file, why in store.history(name, whole=True).ignored.items()
-            ]
-        told += [f"{store.folder / '.history' / name}: {why}" for why in wrong.values()]
-    return told
 
 
 def _version(entry: os.DirEntry[str]) -> Version | None:

@@ -15,6 +15,7 @@ from go_ent.engine.budget.commands import Spender
 from go_ent.engine.budget.ledger import Cost, Counted, HeldAmount, Ledger, LedgerCall, Limit, Refusal, Wanted
 from go_ent.engine.budget.prices import Prices
 from go_ent.engine.budget.report import BudgetReport, Spent, read_report, read_spent
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import BudgetConfig, Mode
 from go_ent.engine.core.errors import BadTask, BudgetExceeded, NoCap
@@ -95,12 +96,15 @@ class Budget:
         ask: Ask | None = None,
         clock: Callable[[], float] = time.time,
         clients: Mapping[str, BudgetLimit] | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
-        """*clients* have a limit of their own for each day, which nobody is asked about and no mode lets pass."""
+        """*clients* have a limit of their own for each day, which nobody is asked about and no mode lets pass. *ledger*
+        keeps the figures; without one, a file of the project does.
+        """
         self._config, self._prices, self._mode, self._ask, self._clock = config, prices, mode, ask, clock
         self._clients = dict(clients or {})
         self._zone = zone(config.timezone)
-        self._ledger = Ledger(project)
+        self._ledger: Ledger = ledger or FileLedger(project)
         self._asking = asyncio.Lock()
 
     def estimate(

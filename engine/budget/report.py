@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from go_ent.composer.project.items import apart
 from go_ent.engine.budget.calendar import BudgetWindow, bounds
-from go_ent.engine.budget.ledger import Ledger
+from go_ent.engine.budget.ledger import Ledger, LedgerView, OpenHold
 from go_ent.engine.core.config import BudgetConfig
 from go_ent.engine.core.models import BudgetLimit, Model
 from go_ent.sandbox.children.proc import is_dead
 
 MOST_ROWS = 100
-
-SPENT = """
-SELECT count(*), coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0),
-  coalesce(sum(CASE WHEN estimated THEN coalesce(usd, :unknown) END), 0.0), coalesce(sum(tokens * tokens_estimated), 0),
-  coalesce(sum(estimated), 0), coalesce(sum(max(0.0, usd - reserved_usd)), 0.0), coalesce(sum(forced), 0)
-FROM spends WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client)
-"""
-HELD = """
-SELECT owner, count(*), coalesce(sum(coalesce(usd, :unknown)), 0.0), coalesce(sum(tokens), 0), coalesce(sum(forced), 0)
-FROM reservations WHERE at >= :start AND at < :end AND (:client IS NULL OR client = :client) GROUP BY owner
-"""
-CLIENTS = """
-SELECT client FROM spends WHERE at >= :start AND at < :end AND client != ''
-UNION SELECT client FROM reservations WHERE at >= :start AND at < :end AND client != '' ORDER BY client LIMIT :most
-"""
-COLUMNS = "count(*), coalesce(sum(usd), 0.0) AS dollars, coalesce(sum(tokens), 0), coalesce(sum(estimated), 0)"
-BY_RUNTIME = (
-    f"SELECT runtime, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY runtime ORDER BY dollars DESC, "  # noqa: S608
-    "runtime LIMIT ?"
-)
-BY_MODEL = (
-    f"SELECT model, {COLUMNS} FROM spends WHERE at >= ? AND at < ? GROUP BY model ORDER BY dollars DESC, model LIMIT ?"  # noqa: S608
-)
-OF_EXECUTION = """
-SELECT coalesce(sum(usd), 0.0), coalesce(sum(CASE WHEN estimated THEN usd END), 0.0), coalesce(sum(tokens), 0),
-  coalesce(sum(estimated), 0) FROM spends WHERE execution_id = ?
-"""
 
 
 class WindowReport(Model):
@@ -124,35 +96,29 @@ def read_report(
 ) -> BudgetReport:
     """All of it, as of one moment."""
     within, dead = bounds(now, zone), cache(is_dead)
-    with ledger.reading() as database:
-        owners = database.execute("SELECT owner, count(*) FROM reservations GROUP BY owner").fetchall()
-        oldest = database.execute(
-            "SELECT key, usd, tokens, at, owner FROM reservations ORDER BY at, key LIMIT ?", (MOST_ROWS,)
-        )
-        spent = database.execute(CLIENTS, {"start": within.day.start, "end": within.day.end, "most": MOST_ROWS})
-        names = sorted({*clients, *(name for (name,) in spent)})
+    with ledger.reading() as view:
+        owners = view.owners()
+        names = sorted({*clients, *view.clients(within.day.start, within.day.end, MOST_ROWS)})
         return BudgetReport(
             timezone=config.timezone,
             hard=config.hard,
             task=config.task,
             execution=config.execution,
-            day=_window(database, within.day, config.day, config.usual_usd, zone, dead),
-            month=_window(database, within.month, config.month, config.usual_usd, zone, dead),
+            day=_window(view, within.day, config.day, config.usual_usd, zone, dead),
+            month=_window(view, within.month, config.month, config.usual_usd, zone, dead),
             clients={
-                name: _window(database, within.day, clients.get(name), config.usual_usd, zone, dead, client=name)
+                name: _window(view, within.day, clients.get(name), config.usual_usd, zone, dead, client=name)
                 for name in names
             },
-            runtimes=_totals(database, BY_RUNTIME, within.month),
-            models=_totals(database, BY_MODEL, within.month),
-            open_reservations=sum(count for owner, count in owners if not dead(owner)),
-            lost_reservations=sum(count for owner, count in owners if dead(owner)),
-            reservations=tuple(_reservations(oldest, zone, dead)),
+            runtimes=_totals(view, "runtime", within.month),
+            models=_totals(view, "model", within.month),
+            open_reservations=sum(count for owner, count in owners.items() if not dead(owner)),
+            lost_reservations=sum(count for owner, count in owners.items() if dead(owner)),
+            reservations=tuple(_reservations(view.oldest(MOST_ROWS), zone, dead)),
         )
 
 
-def _reservations(
-    rows: Iterable[tuple[Any, ...]], zone: ZoneInfo, dead: Callable[[str], bool]
-) -> Iterator[OpenReservation]:
+def _reservations(rows: Iterable[OpenHold], zone: ZoneInfo, dead: Callable[[str], bool]) -> Iterator[OpenReservation]:
     for key, usd, tokens, at, owner in rows:
         shown = None
         with apart(f"the reservation {str(key)[:80]}", {}):
@@ -166,23 +132,18 @@ def _reservations(
 def read_spent(ledger: Ledger, execution_id: str) -> Spent:
     """What an execution has spent, and what its dead processes held."""
     dead = cache(is_dead)
-    with ledger.reading() as database:
-        usd, estimated, tokens, unknown = database.execute(OF_EXECUTION, (execution_id,)).fetchone()
-        for owner, held, held_tokens in database.execute(
-            "SELECT owner, usd, tokens FROM reservations WHERE execution_id = ?", (execution_id,)
-        ):
-            if dead(owner):
-                usd, estimated, tokens, unknown = (
-                    usd + (held or 0.0),
-                    estimated + (held or 0.0),
-                    tokens + held_tokens,
-                    unknown + 1,
-                )
+    with ledger.reading() as view:
+        spent = view.spent_by(execution_id)
+        usd, estimated, tokens, unknown = spent.usd, spent.estimated_usd, spent.tokens, spent.unknown
+        for held in view.held_for(execution_id):
+            if dead(held.owner):
+                usd, estimated = usd + held.usd, estimated + held.usd
+                tokens, unknown = tokens + held.tokens, unknown + held.calls
     return Spent(usd=usd, tokens=tokens, estimated_usd=estimated, unknown=unknown)
 
 
 def _window(
-    database: sqlite3.Connection,
+    view: LedgerView,
     window: BudgetWindow,
     limit: BudgetLimit | None,
     default_usd: float,
@@ -192,17 +153,12 @@ def _window(
 ) -> WindowReport:
     limit = limit or BudgetLimit()
     # As the gate counts: where dollars are limited, an unknown cost is not free.
-    values = {
-        "unknown": 0.0 if limit.usd is None else default_usd,
-        "start": window.start,
-        "end": window.end,
-        "client": client,
-    }
-    runs, usd, tokens, estimated_usd, estimated_tokens, unknown, over, forced = database.execute(
-        SPENT, values
-    ).fetchone()
+    unknown_usd = 0.0 if limit.usd is None else default_usd
+    runs, usd, tokens, estimated_usd, estimated_tokens, unknown, over, forced = view.spent(
+        *window, unknown_usd=unknown_usd, client=client
+    )
     reserved_usd, reserved_tokens = 0.0, 0
-    for owner, count, held_usd, held_tokens, held_forced in database.execute(HELD, values):
+    for owner, count, held_usd, held_tokens, held_forced in view.held(*window, unknown_usd=unknown_usd, client=client):
         forced += held_forced
         if not dead(owner):
             reserved_usd, reserved_tokens = reserved_usd + held_usd, reserved_tokens + held_tokens
@@ -228,9 +184,8 @@ def _window(
     )
 
 
-def _totals(database: sqlite3.Connection, query: str, window: BudgetWindow) -> tuple[Total, ...]:
-    rows = database.execute(query, (window.start, window.end, MOST_ROWS))
+def _totals(view: LedgerView, by: Literal["runtime", "model"], window: BudgetWindow) -> tuple[Total, ...]:
     return tuple(
-        Total(name=name, runs=runs, usd=usd, tokens=tokens, unknown_costs=unknown)
-        for name, runs, usd, tokens, unknown in rows
+        Total(name=one.name, runs=one.runs, usd=one.usd, tokens=one.tokens, unknown_costs=one.unknown)
+        for one in view.groups(by, *window, MOST_ROWS)
     )

@@ -1,32 +1,28 @@
-"""The chain of an execution: its summaries, each with the messages that it replaced, in files that are never written
+"""The chain of an execution: its summaries, each with the messages that it replaced, attached to it and never written
 over.
 
-`context/0001.json` is a link, `context/0001.messages.jsonl` the messages that it stands for, whole. The methods block:
-call them in a thread.
+`0001.json` is a link, `0001.messages.jsonl` the messages that it stands for, whole. The methods block: call them in a
+thread.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
-from itertools import islice
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from go_ent.composer.project.files import locked, read_bounded, write_new
 from go_ent.composer.project.items import apart
 from go_ent.engine.context.models import Message, SummaryLink
 from go_ent.engine.core.errors import BadState, BadTask, StorageFailed
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import Model
+from go_ent.engine.executions.storage import Attachments
 
-FOLDER = "context"
+KIND = "context"  # of attachments
 MAX_LINK = 8 << 20
 MAX_MESSAGES = 64 << 20  # bytes of what one link replaced
 MAX_LISTING = 64 << 20  # bytes of all links
@@ -55,10 +51,10 @@ def stands_for(message: Message, link: SummaryLink) -> bool:
 
 
 class Chain:
-    """The links of one execution, in `context/` in its folder. What they replaced is on disk only."""
+    """The links of one execution, which are attached to it. What they replaced is on disk only."""
 
-    def __init__(self, execution: Path) -> None:
-        self.folder = execution / FOLDER
+    def __init__(self, attachments: Attachments) -> None:
+        self._kept = attachments
 
     def add(self, link: SummaryLink, replaced: Sequence[Message]) -> SummaryLink:
         """Keep a link and the messages that it replaced. It gets the next number, whatever its own is."""
@@ -70,28 +66,25 @@ class Chain:
                 f"what a summary replaced is too large to be kept: {len(messages)} bytes, and {MAX_MESSAGES} may be"
             )
         try:
-            self._make()
-            with locked(self.folder / ".lock"):
+            with self._kept.alone():
                 found, originals = self._numbers()
                 link = link.model_copy(update={"number": max((0, *found, *originals)) + 1})
                 data = _line(link)
                 if len(data) > MAX_LINK:
                     raise StorageFailed(f"a summary is too large to be kept: {len(data)} bytes, and {MAX_LINK} may be")
                 # The link comes last: one that is there has its messages.
-                write_new(self._originals(link.number), messages, mode=0o600)
-                write_new(self._link(link.number), data, mode=0o600)
+                self._kept.add(_originals(link.number), messages)
+                self._kept.add(_link(link.number), data)
         except (OSError, BadState) as error:
-            raise StorageFailed(f"a summary can't be kept in {self.folder}: {error}") from None
+            raise StorageFailed(f"a summary can't be kept in {self._kept.where}: {error}") from None
         return link
 
     def prepare(self) -> None:
         """Make sure that a link could be kept; `StorageFailed` if not."""
         try:
-            self._make()
-            if not os.access(self.folder, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            self._kept.prepare()
         except (OSError, BadState) as error:
-            raise StorageFailed(f"a summary can't be kept in {self.folder}: {error}") from None
+            raise StorageFailed(f"a summary can't be kept in {self._kept.where}: {error}") from None
 
     def links(self) -> list[SummaryLink]:
         """The links that can be read, by number; `check` tells of the others."""
@@ -108,17 +101,15 @@ class Chain:
         size = 0
         for number in numbers:
             wrong: dict[str, str] = {}
-            with apart(self._link(number).name, wrong):
-                link = self._read(number)
-                size += self._link(number).stat().st_size
-                links.append(link)
+            with apart(_link(number), wrong):
+                data = self._read(_link(number), MAX_LINK)
+                links.append(_as_link(number, data))
+                size += len(data)
             problems += [why if name in why else f"{name}: {why}" for name, why in wrong.items()]
             if size > MAX_LISTING:
                 problems.append(f"the summaries after number {number} are not listed: they are too much")
                 break
-        problems += [
-            f"{self._originals(number).name} belongs to no link" for number in sorted({*originals} - {*numbers})
-        ]
+        problems += [f"{_originals(number)} belongs to no link" for number in sorted({*originals} - {*numbers})]
         return links, problems
 
     def expand(self, number: int, *, deep: bool = False) -> list[Message]:
@@ -127,10 +118,14 @@ class Chain:
 
         `BadTask` if there is no such link, `BadState` if it or what it replaced is damaged.
         """
-        if not self._link(number).exists():
+        try:
+            numbers, _ = self._numbers()
+        except OSError as error:
+            raise BadState(str(error)) from None
+        if number not in numbers:
             there = ", ".join(str(link.number) for link in self.links()[:20]) or "none"
             raise BadTask(f"there is no summary {number}; there are: {there}")
-        messages = self._messages(self._read(number))
+        messages = self._messages(_as_link(number, self._read(_link(number), MAX_LINK)))
         if not deep:
             return messages
         earlier = [link for link in self.links() if link.number < number]
@@ -151,35 +146,23 @@ class Chain:
         return problems
 
     def _messages(self, link: SummaryLink) -> list[Message]:
-        path = self._originals(link.number)
-        data = _read(path, MAX_MESSAGES)
+        name = _originals(link.number)
+        data = self._read(name, MAX_MESSAGES)
         if data.count(b"\n") > len(link.replaced):
-            raise BadState(f"{path.name} is not what summary {link.number} replaced: it has more lines")
+            raise BadState(f"{name} is not what summary {link.number} replaced: it has more lines")
         lines = data.split(b"\n")
         if lines.pop():
-            raise BadState(f"{path.name} is damaged: its last line is torn")
-        messages = [_parsed(Message, line, f"{path.name}, line {at}") for at, line in enumerate(lines, 1)]
+            raise BadState(f"{name} is damaged: its last line is torn")
+        messages = [_parsed(Message, line, f"{name}, line {at}") for at, line in enumerate(lines, 1)]
         if tuple(message.id for message in messages) != link.replaced or digest_of(messages) != link.digest:
-            raise BadState(f"{path.name} is not what summary {link.number} replaced: its digest does not fit")
+            raise BadState(f"{name} is not what summary {link.number} replaced: its digest does not fit")
         return messages
 
-    def _read(self, number: int) -> SummaryLink:
-        path = self._link(number)
-        link = _parsed(SummaryLink, _read(path, MAX_LINK), path.name)
-        if link.number != number:
-            raise BadState(f"{path.name} is damaged: it says that it is number {link.number}")
-        return link
-
     def _numbers(self) -> tuple[list[int], list[int]]:
-        """The numbers of the links, and of the files with what was replaced, in order."""
-        self._no_link()
-        try:
-            with os.scandir(self.folder) as entries:
-                names = [entry.name for entry in islice(entries, MAX_FILES + 1)]
-        except FileNotFoundError:
-            return [], []
+        """The numbers of the links, and of what was replaced, in order."""
+        names = self._kept.names(MAX_FILES)
         if len(names) > MAX_FILES:
-            raise BadState(f"{self.folder} has more than {MAX_FILES} files: it is no chain")
+            raise BadState(f"{self._kept.where} has more than {MAX_FILES} files: it is no chain")
         links, originals = (
             sorted(
                 int(match[1])
@@ -190,19 +173,29 @@ class Chain:
         )
         return links, originals
 
-    def _link(self, number: int) -> Path:
-        return self.folder / f"{number:04d}.json"
+    def _read(self, name: str, most: int) -> bytes:
+        try:
+            data = self._kept.read(name, most)
+        except OSError as error:
+            raise BadState(f"{name} can't be read: {error.strerror or error}") from None
+        if len(data) > most:
+            raise BadState(f"{name} is larger than {most} bytes")
+        return data
 
-    def _originals(self, number: int) -> Path:
-        return self.folder / f"{number:04d}.messages.jsonl"
 
-    def _make(self) -> None:
-        self._no_link()
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+def _link(number: int) -> str:
+    return f"{number:04d}.json"
 
-    def _no_link(self) -> None:
-        if self.folder.is_symlink():
-            raise BadState(f"{self.folder} is a link, and a chain is kept only where it is")
+
+def _originals(number: int) -> str:
+    return f"{number:04d}.messages.jsonl"
+
+
+def _as_link(number: int, data: bytes) -> SummaryLink:
+    link = _parsed(SummaryLink, data, _link(number))
+    if link.number != number:
+        raise BadState(f"{_link(number)} is damaged: it says that it is number {link.number}")
+    return link
 
 
 def _line(model: Model) -> bytes:
@@ -223,13 +216,3 @@ def _parsed(kind: type[M], data: bytes, name: str) -> M:
 
 def _never(constant: str) -> Any:
     raise ValueError(f"{constant} is no number")
-
-
-def _read(path: Path, most: int) -> bytes:
-    try:
-        data = read_bounded(path, most)
-    except OSError as error:
-        raise BadState(f"{path.name} can't be read: {error.strerror or error}") from None
-    if len(data) > most:
-        raise BadState(f"{path.name} is larger than {most} bytes")
-    return data

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from go_ent.engine.context.chain import Chain, digest_of
+from go_ent.engine.context.chain import KIND, Chain, digest_of
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.material import apply, content_of, left_of, message_of, outputs_of, said_by
 from go_ent.engine.context.model_windows import Windows
@@ -255,7 +255,7 @@ class Keeper:
     async def links(self, context: RecordedContext, scope: str = "") -> list[SummaryLink]:
         """The summaries of that scope that were made so far; without one, of the context itself."""
         if not context.read:
-            context.links, context.read = await asyncio.to_thread(Chain(context.held.folder).links), True
+            context.links, context.read = await asyncio.to_thread(_chain(context.held).links), True
         return [link for link in context.links if link.scope == scope]
 
     async def sized(self, context: RecordedContext, messages: Iterable[Message]) -> list[Message]:
@@ -348,9 +348,7 @@ class _Fitting:
         self, messages: Sequence[Message], room: Room, purpose: str, *, last: int | None, scope: str
     ) -> Condensed:
         keeper = self._keeper
-        await asyncio.to_thread(
-            Chain(self._context.held.folder).prepare
-        )  # before anybody is paid for what can't be kept
+        await asyncio.to_thread(_chain(self._context.held).prepare)  # before anybody is paid for what can't be kept
         summarizers = keeper.summarizers(self._purse, self._model)
         return await summarize_context(
             messages,
@@ -384,8 +382,12 @@ async def _together(works: Iterable[Coroutine[Any, Any, Message]]) -> list[Messa
             await asyncio.wait(left)
 
 
+def _chain(held: OwnedExecution) -> Chain:
+    return Chain(held.attachments(KIND))
+
+
 def _write(held: OwnedExecution, link: SummaryLink, replaced: Sequence[Message]) -> SummaryLink:
-    link = Chain(held.folder).add(link, replaced)
+    link = _chain(held).add(link, replaced)
     told = link.model_dump(
         mode="json", include={"number", "scope", "by", "model", "tokens_before", "tokens_after", "cost_usd"}
     )

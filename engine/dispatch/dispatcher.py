@@ -17,6 +17,7 @@ from go_ent.engine.budget import Budget, Reservation
 from go_ent.engine.context.keeper import Keeper
 from go_ent.engine.core.concurrency import Stopped, unless
 from go_ent.engine.core.config import EngineConfig
+from go_ent.engine.core.crash_points import point
 from go_ent.engine.core.errors import BadTask, EngineError, NeedsApproval, Untrusted
 from go_ent.engine.core.models import Attempt, RunRequest, RunResult, RunStatus, Task, cost_of
 from go_ent.engine.core.step import Step
@@ -32,7 +33,6 @@ from go_ent.engine.runners.base.agent_files import obeyed
 from go_ent.engine.runners.base.runner import SURVIVABLE, Progress, Runner
 from go_ent.engine.runners.breaker import Breaker
 from go_ent.engine.runners.registry import Registry
-from go_ent.engine.storage.crash_points import point
 from go_ent.engine.strategies.results import failed
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.messages.advice import Advice
@@ -154,7 +154,7 @@ class Dispatcher:
         try:
             await run.write(partial(run.held.finish_step, step.id, result, unknown=unknown))
         except OSError as error:  # what can't be recorded must not be done again, nor anything after it be begun
-            run.broken = f"{run.held.folder} can't be written: {error.strerror or error}"
+            run.broken = f"{run.held.where} can't be written: {error.strerror or error}"
             run.stop.set()
         run.say("step", step.id, result.error or "", status=result.status)
         return result

@@ -23,8 +23,8 @@ from go_ent.engine.executions.state import (
     Request,
     Summarized,
 )
+from go_ent.engine.executions.storage import Record
 from go_ent.engine.executions.undo import gone_back
-from go_ent.engine.storage.records import Record
 
 MOST_SAID = 100  # lines about damage that a state keeps
 FIXED = frozenset({"version", "id", "seq", "offset", "damage"})  # no record of a change of status changes these

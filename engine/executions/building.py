@@ -1,50 +1,39 @@
-"""A state made of what there is of it: its file, the records of its journal, or both."""
+"""A state made of what there is of it: a copy that was saved, its records, or both."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from pathlib import Path
 
 from pydantic import ValidationError
 
-from go_ent.composer.project.files import read_bounded
-from go_ent.engine.core.errors import BadState, TooNew, Unborn
+from go_ent.engine.core.errors import BadState, Unborn
 from go_ent.engine.executions.apply_records import applied, with_damage
-from go_ent.engine.executions.state import ExecutionState, state_from, unpack
-from go_ent.engine.storage.marks import Mark
-from go_ent.engine.storage.records import Record
-
-MAX_STATE = 64 << 20
+from go_ent.engine.executions.state import ExecutionState, state_from
+from go_ent.engine.executions.storage import Record
 
 
 class StateBuilder:
-    """Makes the state of an execution of its file, if it has a usable one, and of its journal's records."""
+    """Makes the state of an execution of a copy, if there is a usable one, and of its records."""
 
-    def __init__(self, execution_id: str, where: str, file: Path | None = None) -> None:
-        """*where* is what messages call the place that it is read from."""
-        self.state: ExecutionState | None = None
-        self._id, self._where = execution_id, where
-        self._problem = f"{where} holds no execution"
-        self._begun = file is not None and file.exists()
-        if file is None:
-            return
-        try:
-            self.state = unpack(read_bounded(file, MAX_STATE), str(file))
-        except FileNotFoundError:
-            pass
-        except TooNew:
-            raise
-        except (BadState, OSError) as error:
-            self._problem = str(error)
-        if self.state is not None:
-            self._check(self.state)
-
-    def known(self, mark: Mark | None) -> int:
-        """The number of the last record that was there, as far as the state's file and the index know: before any is
-        added.
+    def __init__(
+        self,
+        execution_id: str,
+        where: str,
+        copy: ExecutionState | None = None,
+        *,
+        problem: str | None = None,
+        begun: bool = False,
+    ) -> None:
+        """*where* is what messages call the place that it is read from. *problem* is what is wrong with a copy that
+        can't be used; *begun* is whether there is any.
         """
-        return max(0 if self.state is None else self.state.seq, 0 if mark is None else mark.seq)
+        self.state = copy
+        self._id, self._where = execution_id, where
+        self._problem = problem or f"{where} holds no execution"
+        self._begun = begun
+        if copy is not None:
+            self._check(copy)
 
     def add_all(self, records: Iterable[Record]) -> ExecutionState:
         """The state after all of *records*."""

@@ -69,6 +69,16 @@ class Totals(Model):
     costs_unknown: int = 0
     duration_ms: int = 0
 
+    def with_calls(self, calls: CallTotals) -> Totals:
+        """These, and calls by guests."""
+        return self.model_copy(
+            update={
+                "count": self.count + calls.calls,
+                "successes": self.successes + calls.calls - calls.failures,
+                "duration_ms": self.duration_ms + round(calls.ms),
+            }
+        )
+
 
 class ExecutionHistory(Model):
     """Records in the order they were made. They are only ever added."""

@@ -1,51 +1,23 @@
-"""An execution that this process owns: what happens goes to its journal at once, and to its state's file now and
+"""An execution that this process owns: what happens goes to its record at once, and to the copy of its state now and
 then.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from go_ent.composer.project.files import TEMPORARY, read_bounded, sync_folder
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.apply_records import APPLIED, READ_RAW, applied
 from go_ent.engine.executions.history import CallTotals
-from go_ent.engine.executions.index import Index
-from go_ent.engine.executions.state import AgentSession, ExecutionState, ExecutionStatus, pack
+from go_ent.engine.executions.state import AgentSession, ExecutionState, ExecutionStatus
+from go_ent.engine.executions.storage import Attachments, ExecutionIndex, Record, Slot
 from go_ent.engine.executions.undo import Undoing, find_checkpoint, standing
-from go_ent.engine.storage import crash_points
-from go_ent.engine.storage.claims import Claim
-from go_ent.engine.storage.journal import Journal
-from go_ent.engine.storage.packed import MAX_PACKED
-from go_ent.engine.storage.records import Record
 
-STATE_FILE, JOURNAL_FILE, LOCK_FILE, INTERRUPT_FILE, MARK_FILE = (
-    "state.json",
-    "journal.jsonl",
-    "lock",
-    "interrupt",
-    "mark",
-)
-MAX_MARK, MAX_LABEL = 1 << 20, 200
-log = logging.getLogger(__name__)
-
-
-class Home(Protocol):
-    """Where executions are kept that are in memory so far."""
-
-    def make(self, state: ExecutionState, claim: Claim, journal: Journal) -> None:
-        """Make a folder, take it and begin its journal."""
-
-    def pack(self, state: ExecutionState, journal: bytes, calls: Mapping[str, CallTotals]) -> None:
-        """Keep one that has ended."""
+MAX_LABEL = 200
 
 
 class OwnedExecution:
@@ -53,22 +25,14 @@ class OwnedExecution:
     `pack` do not block.
 
     A new one is in memory alone until `place`, which comes with the first thing that must be on disk. One that is small
-    and has ended before can be kept by `pack`, and never has a folder of its own.
+    and has ended before can be kept by `pack`, and is never on its own.
     """
 
-    def __init__(
-        self, claim: Claim, state: ExecutionState, journal: Journal, index: Index, *, home: Home | None = None
-    ) -> None:
-        """*home* makes its folder, if there is none yet."""
-        self._folder = journal.path.parent
-        self._home = home
-        self._making = threading.RLock()
+    def __init__(self, slot: Slot, state: ExecutionState, index: ExecutionIndex) -> None:
         self.state = state
-        self._claim = claim
-        self._journal = journal
+        self._slot = slot
         self._index = index
         self._back: Undoing | None = None  # what is undone as soon as it goes on
-        self._synced = False  # whether its folder is known to be on disk: who made it may not have come to that
         self._changing = threading.Lock()  # a record and what it does to the state are one thing
         self._writing = threading.Lock()
         self._batching = threading.Lock()
@@ -84,37 +48,39 @@ class OwnedExecution:
         return self.state.id
 
     @property
-    def folder(self) -> Path:
-        """Its folder, which is there."""
-        self.place()
-        return self._folder
+    def where(self) -> str:
+        """What messages call the place where it is kept."""
+        return self._slot.where
 
     @property
     def placed(self) -> bool:
-        """Whether it has a folder; until then it is in memory alone."""
-        return self._home is None
+        """Whether it is on disk; until then it is in memory alone."""
+        return self._slot.placed
 
     def place(self) -> None:
-        """Give it its folder, if it has none: other processes see it from now on. A crash leaves it as it is then."""
-        with self._making:
-            if self._home is not None and not self.released:
-                self._home.make(self.state, self._claim, self._journal)
-                self._home = None
+        """Put it on disk, if it is not: other processes see it from now on. A crash leaves it as it is then."""
+        if not self._slot.placed:
+            self._slot.place(self.state)
 
     @property
     def before(self) -> str | None:
         """The identity of the process that had it and died, if one did."""
-        return self._claim.before
+        return self._slot.before
 
     @property
     def released(self) -> bool:
         """Whether others may have it."""
-        return self._claim.released
+        return self._slot.released
 
     @property
     def size(self) -> int:
-        """Bytes of its journal."""
-        return self._journal.size
+        """Bytes of its record."""
+        return self._slot.size
+
+    def attachments(self, kind: str) -> Attachments:
+        """What is kept beside it, of one kind: it is on disk then."""
+        self.place()
+        return self._slot.attachments(kind)
 
     def __enter__(self) -> Self:
         return self
@@ -136,38 +102,34 @@ class OwnedExecution:
         What is *raw* is JSON already; what of that the state needs is *known*, or read from it.
         """
         with self._changing:
-            seq = self._journal.append(kind, data, raw=raw)
+            seq = self._slot.append(kind, data, raw)
             if kind in APPLIED:
                 if known is None:
                     known = {name: json.loads(value) for name, value in raw.items()} if raw and kind in READ_RAW else {}
                 self.state = applied(self.state, {"at": time.time(), **data, **known, "seq": seq, "kind": kind})
         if sync:
             self._settle()
-        elif self._home is not None:
+        elif not self._slot.placed:
             if self._began is None and kind != "created":
                 self._began = time.monotonic()
-            if self._journal.size > MAX_PACKED:
+            if not self._slot.may_pack(0):
                 self.place()
         return seq
 
     def place_if_due(self, after_s: float) -> None:
-        """Give it its folder, if it has none and has run for so long."""
+        """Put it on disk, if it is not and has run for so long."""
         if self._began is not None and time.monotonic() - self._began >= after_s:
             self.place()
 
     def commit(self, *, write: bool = True) -> None:
         """All that was appended is on disk when this returns. One sync serves all who wait for one.
 
-        With the first one comes the state's file, unless the caller is about to *write* it.
+        With the first one comes the copy of the state, unless the caller is about to *write* it.
         """
         self.place()
-        self._journal.sync()
-        if not self._synced:
-            sync_folder(self._folder)
-            sync_folder(self._folder.parent)
-            self._synced = True
-            if write and not self._written:
-                self.write()
+        self._slot.sync()
+        if write and not self._written:
+            self.write()
 
     def _settle(self) -> None:
         if self._together == threading.get_ident():
@@ -177,7 +139,7 @@ class OwnedExecution:
 
     def records(self) -> Iterator[Record]:
         """All its records, read from its journal. Where some are lost, a note says which."""
-        return self._journal.records()
+        return self._slot.records()
 
     def standing(self) -> Iterator[Record]:
         """Those of its records that no going back has undone."""
@@ -185,13 +147,13 @@ class OwnedExecution:
 
     def undoing(self, name: str) -> Undoing:
         """What going back to a checkpoint would undo."""
-        return Undoing.of(self.state, self.records(), find_checkpoint(self.state, name), self._journal.seq)
+        return Undoing.of(self.state, self.records(), find_checkpoint(self.state, name), self._slot.seq)
 
     def go_back(self, back: Undoing) -> None:
         """To a checkpoint. It is on record once it is running: who finds before that it can't has changed nothing."""
         with self._changing:
             self.state = applied(
-                _still(self.state), {"at": time.time(), "seq": self._journal.seq, "kind": "undone", **back.record}
+                _still(self.state), {"at": time.time(), "seq": self._slot.seq, "kind": "undone", **back.record}
             )
             self._back = back
 
@@ -203,7 +165,7 @@ class OwnedExecution:
         with self._changing:
             moved = self.state.moved(status, time.time(), **changes)
             changed = moved.model_dump_json(include={"status", "finished", *changes})
-            self._journal.append("status", {}, raw={"changes": changed.encode()})
+            self._slot.append("status", {}, {"changes": changed.encode()})
             self.state = moved
         if self._together == threading.get_ident():
             self._wanted, self._moved = True, True
@@ -233,7 +195,7 @@ class OwnedExecution:
         self.append("session", {"step": step, "session": session.model_dump()})
 
     def finish_step(self, step: str, result: RunResult, *, unknown: bool = False) -> None:
-        """A step's result, on disk when this returns. The state's file follows when it was not just written.
+        """A step's result, on disk when this returns. The state's copy follows when it was not just written.
 
         Where it is *unknown* what the last try came to, that stays so.
         """
@@ -257,7 +219,7 @@ class OwnedExecution:
         """Whether it is in memory alone, and can be packed with a result of so many bytes: the record of its end says
         that several times.
         """
-        return self._home is not None and self._journal.size + 8 * more <= MAX_PACKED
+        return self._slot.may_pack(8 * more)
 
     def together(self, work: Sequence[Callable[[], Any]], *, pack: Mapping[str, CallTotals] | None = None) -> list[Any]:
         """Do several things of the above, and sync once: what each gave, or the error that it raised.
@@ -291,70 +253,39 @@ class OwnedExecution:
 
     def _pack(self, calls: Mapping[str, CallTotals]) -> bool:
         """Keep it as one of many; whether that was done."""
-        with self._making:
-            journal = self._journal.waiting
-            if (
-                self._home is None
-                or journal is None
-                or len(journal) > MAX_PACKED
-                or self.state.status not in ("completed", "failed")
-            ):
-                return False
-            self._home.pack(self.state, journal, calls)
-            self.release()
-            return True
+        return self.state.status in ("completed", "failed") and self._slot.pack(self.state, calls)
 
     def _due(self) -> bool:
-        """Whether it is time for the state's file: it may take a twentieth of the time."""
+        """Whether it is time for the state's copy: it may take a twentieth of the time."""
         return time.monotonic() - self._written > max(0.05, 20 * self._took)
 
     def write(self) -> None:
-        """The state as its file. It is not synced: where one is missing, damaged or old, the journal has the rest."""
+        """A copy of the state. It is not synced: where one is missing, damaged or old, the journal has the rest."""
         self.place()
-        crash_points.point("state-before-write")
         with self._writing:
             started = time.monotonic()
             with self._changing:
-                now = {"updated": time.time(), "seq": self._journal.seq, "offset": self._journal.size}
+                now = {"updated": time.time(), "seq": self._slot.seq, "offset": self._slot.size}
                 self.state = self.state.model_copy(update=now)
                 still = _still(self.state)
-            data = pack(still)  # without the lock: it may take long, and others have something to record
-            try:
-                _replace(self._folder / STATE_FILE, data)
-            except OSError as error:
-                log.warning("%s can't be written, its journal has it all: %s", self._folder / STATE_FILE, error)
+            self._slot.save(still)  # without the lock: it may take long, and others have something to record
             self._written = time.monotonic()
             self._took = self._written - started
 
     def interrupt_requested(self) -> bool:
         """Whether another process has asked to stop; asking is answered once."""
-        if not self.placed:
-            return False
-        try:
-            os.unlink(self._folder / INTERRUPT_FILE)
-        except FileNotFoundError:
-            return False
-        return True
+        return self._slot.interrupt_requested()
 
     def mark_requested(self) -> bool:
         """Whether another process has asked for a checkpoint; it is made, and its state written."""
-        if not self.placed:
+        request = self._slot.mark_requested()
+        if request is None:
             return False
-        path = self._folder / MARK_FILE
         try:
-            said = json.loads(read_bounded(path, MAX_MARK))
+            said = json.loads(request)
             label, value = str(said.get("label", ""))[:MAX_LABEL], said.get("value")
             removed = str(said.get("remove", ""))[:MAX_LABEL]
-        except FileNotFoundError:
-            return False
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-        ):  # the first: a link, a pipe, a folder
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             label, value, removed = "", None, ""
         try:
             if label:
@@ -362,14 +293,11 @@ class OwnedExecution:
             if removed:
                 self.remove_checkpoint(removed)
         finally:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            self._slot.mark_answered()
         return bool(label or removed)
 
     def release(self) -> None:
-        with self._making:
-            self._journal.close()
-            self._claim.release()
+        self._slot.release()
 
 
 def _still(state: ExecutionState) -> ExecutionState:
@@ -379,21 +307,3 @@ def _still(state: ExecutionState) -> ExecutionState:
     }
     environment = state.environment.model_copy(update={"runners": dict(state.environment.runners)})
     return state.model_copy(update={**changed, "environment": environment})
-
-
-def _replace(path: Path, data: bytes) -> None:
-    new = path.with_name(TEMPORARY + path.name)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(new)  # of an owner that was killed
-    try:
-        with os.fdopen(
-            os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb"
-        ) as file:
-            file.write(data)
-        crash_points.point("state-before-rename")
-        os.replace(new, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(new)
-        raise
-    crash_points.point("state-after-rename")

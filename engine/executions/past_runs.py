@@ -7,18 +7,14 @@ written again; deleting it loses what is learned and suggested from it, and noth
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from go_ent.composer.catalogue.scope import CallRecord, small
 from go_ent.composer.codemode.past_runs import PastRun
-from go_ent.composer.project.files import check_folder, open_ordinary
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
 from go_ent.engine.executions.state import ExecutionState
@@ -27,12 +23,10 @@ from go_ent.engine.strategies.references import filled
 from go_ent.engine.strategies.work import task_of, unpack
 from go_ent.sandbox.host.broker import CHECKPOINT
 
-log = logging.getLogger("go_ent.engine")
 MOST_EXECUTIONS = 2000  # the newest
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 8 << 20  # of all their journals, and of one
 MOST_CALLS = 500  # that an example can have
-OLD_FILES = ("runs.jsonl", "runs.1.jsonl")  # of older versions, the newer first
-OLD_LINE, OLD_BYTES = 256 << 10, 33 << 20
+OLD_LINE = 256 << 10  # bytes of a line of an older version
 NOTED = TypeAdapter(list[CallRecord], config=ConfigDict(defer_build=True))
 
 
@@ -51,7 +45,7 @@ def past_runs(store: ExecutionStore) -> Iterator[PastRun]:
                 runs = list(_runs(state, calls))
                 known.add(row.id)
         yield from runs
-    yield from _old_runs(store.folder.parent / "journal", known)
+    yield from _old_runs(store, known)
 
 
 def past_run(store: ExecutionStore, execution_id: str) -> PastRun:
@@ -186,23 +180,9 @@ class OldRun(BaseModel):
         return PastRun(self.source if alone else None, self.inputs or {}, self.result, self.kept, tuple(self.calls))
 
 
-def _old_runs(folder: Path, known: set[str]) -> Iterator[PastRun]:
+def _old_runs(store: ExecutionStore, known: set[str]) -> Iterator[PastRun]:
     """What an older version has listed, the newest first, but for the executions that are *known* better."""
-    for path in (folder / name for name in OLD_FILES):
-        try:
-            check_folder(folder)
-            with open_ordinary(path) as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - OLD_BYTES))
-                data = file.read(OLD_BYTES)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            log.warning("%s can't be read: %s", path, error.strerror or error)
-            continue
-        end = len(data)
-        while end > 0:
-            start = data.rfind(b"\n", 0, end) + 1
-            line, end = data[start:end], start - 1
-            with contextlib.suppress(ValidationError):
-                if 0 < len(line) <= OLD_LINE and (old := OldRun.model_validate_json(line)).execution not in known:
-                    yield old.run
+    for line in store.storage.older_runs():
+        with contextlib.suppress(ValidationError):
+            if 0 < len(line) <= OLD_LINE and (old := OldRun.model_validate_json(line)).execution not in known:
+                yield old.run

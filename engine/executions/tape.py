@@ -23,11 +23,11 @@ from pydantic_core import to_json
 from go_ent.composer import CallError, ToolSpec
 from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.project.numbers import whole
+from go_ent.engine.core.crash_points import point
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.executions.approvals import arguments_digest, decision, decision_seal
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.totals import Tally
-from go_ent.engine.storage.crash_points import point
 from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.host.broker import CHECKPOINT
 from go_ent.sandbox.worker.seam import SEED_BYTES

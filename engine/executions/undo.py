@@ -8,7 +8,7 @@ from typing import Any
 
 from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.executions.state import Checkpoint, ExecutionState, Lines
-from go_ent.engine.storage.records import Record
+from go_ent.engine.executions.storage import Record
 from go_ent.sandbox.host.broker import CHECKPOINT
 
 OF_A_CALL = frozenset({"begun", "answer", "asked", "decided", "unfinished"})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from go_ent.composer import Composer, ConfigError
-from go_ent.composer.composed.store import Found, Store, composed_stores, ignored_versions
+from go_ent.composer.composed.store import Store, composed_stores
+from go_ent.composer.composed.tool_store import Found
 from go_ent.composer.config import Config, read_partly
 from go_ent.composer.known_tools import unmatched_grants
 from go_ent.composer.project.items import apart
@@ -272,7 +273,7 @@ def _texts(project: Path, checked: Checked) -> None:
     checked.notes += templates.notes()
 
 
-def _scanned(store: Store, wrong: dict[str, str]) -> dict[str, Found]:
+def _scanned(store: Store, wrong: dict[str, str]) -> Mapping[str, Found]:
     """A store's files; of one that can't be looked at, none, and why."""
     with apart(str(store.folder), wrong):
         return store.scan()
@@ -290,7 +291,7 @@ async def _tools(project: Path, config: Config, checked: Checked) -> None:
             for name in store.strangers()
         ]
         with apart(str(store.folder), wrong):
-            checked.problems += ignored_versions(store)
+            checked.problems += store.ignored()
     if not any(there):
         checked.counts["composed tools"] = 0
         return

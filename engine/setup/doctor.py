@@ -11,7 +11,6 @@ import fcntl
 import os
 import platform
 import shutil
-import sqlite3
 import stat
 import sys
 import time
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from go_ent.composer import Composer
 from go_ent.composer.composed.source import Broken
-from go_ent.composer.composed.store import composed_stores, ignored_versions
+from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.config import Config, read_config
 from go_ent.composer.errors import ConfigError
 from go_ent.composer.known_tools import unmatched_grants
@@ -107,7 +106,7 @@ async def _composed(engine: Engine) -> list[Check]:
             there += len(names)
             checks += [
                 Check("version", False, said, "remove the file if nobody of you put it there", needed=False)
-                for said in await asyncio.to_thread(ignored_versions, store)
+                for said in await asyncio.to_thread(store.ignored)
             ]
         checks += [Check("composed tools", False, f"{folder}: {why}", needed=False) for folder, why in wrong.items()]
     if not there:
@@ -298,44 +297,38 @@ def settings(project: Path) -> list[Check]:
 
 def recorded(project: Path) -> list[Check]:
     """What was recorded: can it be read?"""
-    return [*_index(project / STATE / "executions"), _ledger(project), *_locks(project)]
+    return [*_index(project), _ledger(project), *_locks(project)]
 
 
-def _index(folder: Path) -> Iterator[Check]:
-    from go_ent.engine.executions.index import FILE, STALE
-    from go_ent.engine.executions.store import ExecutionStore
+def _index(project: Path) -> Iterator[Check]:
+    from go_ent.engine.storage.file_storage import open_store
 
-    if not folder.is_dir():
-        yield Check("executions", True, "none yet")
-        return
+    store = open_store(project)
+    found = store.index.check()
     fix = "go-ent executions reindex"
-    path = folder / FILE
-    there = sum(1 for one in folder.iterdir() if one.is_dir())
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            problem = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
-            known = int(database.execute("SELECT count(*) FROM executions").fetchone()[0])
-    except sqlite3.Error as error:
-        yield Check("executions", False, f"the index {path} can't be read: {error}", fix, needed=False)
-        return
-    if problem != "ok":
-        yield Check("executions", False, f"the index {path} is damaged: {problem[:200]}", fix, needed=False)
-    elif unreadable := ExecutionStore(folder.parent.parent).index.missing():
+    if found is None:
+        yield Check("executions", True, "none yet")
+    elif found.problem:
+        yield Check("executions", False, found.problem, fix, needed=False)
+    elif unreadable := store.index.missing():
         for name, why in unreadable.items():
             yield Check(
-                "execution", False, f"{name} can't be used: {why}", f"mend or remove {folder / name}", needed=False
+                "execution",
+                False,
+                f"{name} can't be used: {why}",
+                f"mend or remove {store.storage.where(name)}",
+                needed=False,
             )
-    elif (folder / STALE).exists() or known != there:
+    elif found.behind or found.known != found.there:
         yield Check(
             "executions",
             False,
-            f"the index has {known} of {there} executions; the next look mends it",
+            f"the index has {found.known} of {found.there} executions; the next look mends it",
             fix,
             needed=False,
         )
     else:
-        yield Check("executions", True, f"{there}, all in the index")
-        store = ExecutionStore(folder.parent.parent)
+        yield Check("executions", True, f"{found.there}, all in the index")
         resting = [row.id for row in store.rows(limit=1000, status="interrupted")]
         if resting:
             said = f"{len(resting)} can be resumed, the newest is {resting[0]}"
@@ -348,10 +341,10 @@ def _index(folder: Path) -> Iterator[Check]:
 
 
 def _ledger(project: Path) -> Check:
-    from go_ent.engine.budget.ledger import Ledger
+    from go_ent.engine.budget.sqlite_ledger import FileLedger
 
     try:
-        with Ledger(project).reading():
+        with FileLedger(project).reading():
             return Check("budget", True, "its account can be read")
     except EngineError as error:
         return Check("budget", False, str(error), "move the file away, as it says: then the budget begins anew")

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from go_ent.engine.storage import crash_points
+from go_ent.engine.core import crash_points
+from go_ent.engine.executions.storage import Record
 from go_ent.engine.storage.marks import Mark, changed, digest_of, new_digest
 from go_ent.engine.storage.records import (
     MAX_JOURNAL,
     MAX_LINE,
     MAX_SEQ,
-    Record,
     Scan,
     check_journal,
     decode,
@@ -26,7 +26,7 @@ from go_ent.engine.storage.records import (
 )
 from go_ent.engine.storage.repair import quarantine
 
-__all__ = ["MAX_JOURNAL", "MAX_LINE", "Journal", "Record", "read_records"]
+__all__ = ["MAX_JOURNAL", "MAX_LINE", "Journal", "read_records"]
 
 
 class Journal:

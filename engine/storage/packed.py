@@ -19,8 +19,8 @@ from typing import BinaryIO, NamedTuple
 
 from go_ent.composer.project.files import ignore_state, sync_folder
 from go_ent.composer.project.numbers import whole
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.ids import ID
-from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.records import check_journal, decode, encode, open_journal
 
 FOLDER = "packed"

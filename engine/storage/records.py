@@ -15,10 +15,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 from pydantic_core import to_json
 
+from go_ent.engine.executions.storage import Record
+
 MAX_LINE = 64 << 20
 MAX_JOURNAL = 1 << 30
 MAX_SEQ = 1 << 53
-Record = dict[str, Any]
 
 _CRC = b',"crc":"'
 _TAIL = len(_CRC) + len(b'01234567"}\n')

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from go_ent.composer.project.files import TEMPORARY, sync_folder
-from go_ent.engine.storage import crash_points
+from go_ent.engine.core import crash_points
 from go_ent.engine.storage.records import Scan
 
 MOST_KEPT = 1000

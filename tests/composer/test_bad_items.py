@@ -19,7 +19,7 @@ from go_ent.composer.catalogue.spec import ANYTHING, ToolSpec
 from go_ent.composer.codemode.past_runs import RunEnded
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.importing import read_import
-from go_ent.composer.composed.store import Store, ignored_versions
+from go_ent.composer.composed.store import Store
 from go_ent.composer.project.items import apart
 from go_ent.sandbox import Sandbox
 from tests.composer.conftest import DOUBLE, Open, tool
@@ -173,7 +173,7 @@ class TestVersions:
         assert store.version("double", saved.number).digest == changed.digest
         assert store.rollback("double", 1).number == saved.number + 1
         assert store.version("double", 1).digest == toolfile.read(DOUBLE).digest
-        (told,) = ignored_versions(store)
+        (told,) = store.ignored()
         assert name in told
         assert why in told
 
@@ -182,7 +182,7 @@ class TestVersions:
         (store.folder / ".history" / "double" / name).write_text(content)
         assert store.save(toolfile.read(DOUBLE.replace("2 * n", "n * 2")))[0].number == 2
         assert [version.number for version in store.versions("double")] == [1, 2]
-        assert ignored_versions(store) == [
+        assert store.ignored() == [
             f"{store.folder}/.history/double/{name}: its number does not follow on version 2; it is ignored"
         ]
 
@@ -193,7 +193,7 @@ class TestVersions:
             path.unlink()
         assert [version.number for version in store.versions("double")] == [3, 4]
         assert store.save(toolfile.read(DOUBLE))[0].number == 5
-        assert ignored_versions(store) == []
+        assert store.ignored() == []
 
     def test_two_of_one_number_are_both_told(self, store: Store) -> None:
         name, content = self.version(1, DOUBLE.replace("2 * n", "666"))

@@ -16,16 +16,17 @@ import pytest
 from fastmcp import Client
 
 from go_ent.composer import Composer
-from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.budget.ledger import LedgerCall, Wanted
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.engine import Engine
-from go_ent.engine.executions.index import Index
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.server import make_server
+from go_ent.engine.storage.index import Index
 from tests.composer.conftest import DOUBLE, tool
 from tests.engine.cli.test_run import Shell, shell
 from tests.engine.executions.test_executions import fresh
 from tests.engine.executions.test_index import made
+from tests.support.executions import FileStore
 
 __all__ = ["shell"]
 BAD = tool("bad", f'def bad() -> int:\n    """{"x" * 20_001}"""\n    return 1\n')
@@ -141,7 +142,7 @@ def link(path: Path) -> None:
 class TestExecutions:
     @pytest.mark.parametrize("plant", [garbage, other_id, folders, link])
     def test_one_that_can_not_be_read(self, shell: Shell, plant: Callable[[Path], None]) -> None:
-        store = ExecutionStore(shell.folder)
+        store = FileStore(shell.folder)
         good = made(store)
         bad = new_id()
         (store.folder / bad).mkdir()
@@ -158,7 +159,7 @@ class TestExecutions:
         assert shell.json("executions", "prune", "--keep", "0")["removed"] == [good]
 
     def test_one_with_figures_that_no_database_takes(self, shell: Shell) -> None:
-        store = ExecutionStore(shell.folder)
+        store = FileStore(shell.folder)
         good, bad = made(store), made(store, spent_tokens=1 << 70)
         assert store.index.rebuild() == 1
         assert [row.id for row in store.rows()] == [good]
@@ -167,7 +168,7 @@ class TestExecutions:
         assert [row.id for row in Index(store.folder).rows()] == [good]
 
     def test_one_that_says_it_runs_and_can_not_be_read(self, shell: Shell) -> None:
-        store = ExecutionStore(shell.folder)
+        store = FileStore(shell.folder)
         good = made(store)
         with store.create(fresh()) as held:
             held.move("running")
@@ -221,7 +222,7 @@ def test_skills_and_templates(shell: Shell) -> None:
 
 async def test_a_reservation_that_is_none(shell: Shell) -> None:
     async with Engine.open(shell.folder) as engine:
-        ledger = Ledger(shell.folder)
+        ledger = FileLedger(shell.folder)
         ledger.reserve(LedgerCall("good", "e", "t"), Wanted(0.5, 10), (), unknown_usd=0.1, at=time.time())
         with contextlib.closing(sqlite3.connect(ledger.path)) as database, database:
             database.execute("INSERT INTO reservations VALUES ('bad', 'e', 't', 1.0, 1, 0, 'x', 1e300, '')")

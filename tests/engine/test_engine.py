@@ -28,9 +28,9 @@ from go_ent.engine import (
 )
 from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.ids import new_id
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.runners.breaker import Breaker
 from go_ent.engine.storage.journal import Journal, read_records
+from tests.support.executions import FileStore
 from tests.support.scripted import Scripted, engine_of, fails, says
 
 
@@ -774,7 +774,7 @@ class TestInterruptAndResume:
 
         async with engine_of(project, Scripted("claude-code")) as engine:
             execution_id = (await engine.execute(one())).execution_id
-            store = ExecutionStore(project)
+            store = FileStore(project)
             made = store.load(execution_id).model_copy(
                 update={"id": new_id(), "status": "running", "result": None, "results": {}}
             )

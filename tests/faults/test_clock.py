@@ -20,11 +20,12 @@ from go_ent.composer.composed.usage import UsageStore
 from go_ent.engine import Engine, GuestOrder
 from go_ent.engine.core import ids
 from go_ent.engine.core.config import RetentionConfig
-from go_ent.engine.executions.retention import EVERY_S, STAMP, Retention, prune
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.retention import EVERY_S, Retention, prune
+from go_ent.engine.storage.removal import STAMP
 from go_ent.sandbox import Sandbox
 from tests.support.crashers import work
 from tests.support.crashers.world import World
+from tests.support.executions import FileStore
 from tests.support.shell import go_ent
 
 DAY_S = 86_400
@@ -153,7 +154,7 @@ def test_what_a_later_process_begins_is_found_listed_and_kept(
 
 
 def test_pruning_that_was_last_done_tomorrow_is_due_again(tmp_path: Path, clock: Clock) -> None:
-    store = ExecutionStore(tmp_path)
+    store = FileStore(tmp_path)
     store.folder.mkdir(parents=True)
     stamp = store.folder / STAMP
     stamp.write_bytes(b"1")

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from go_ent.composer.catalogue.learned_schemas import LearnedSchemas
-from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.budget.ledger import LedgerCall, Wanted
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.executions.past_runs import past_runs
-from go_ent.engine.executions.store import ExecutionStore
+from tests.support.executions import FileStore
 from tests.support.packed import made as packed
 from tests.support.shell import Done, go_ent
 
@@ -73,12 +74,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
         assert made.go_ent("tool", "add", "twice.py").returncode == 0
     assert made.go_ent("exec", "-c", "checkpoint('here', 1)\nawait tools.twice(x=3)").stdout == b"6\n"
     assert made.go_ent("tool", "run", "twice", "--input", '{"x": 2}').stdout == b"4\n"
-    store = ExecutionStore(made.project)
+    store = FileStore(made.project)
     for _ in range(3):
         packed(store)
     store.close()
     assert made.go_ent("trust").returncode == 0
-    Ledger(made.project).reserve(
+    FileLedger(made.project).reserve(
         LedgerCall("key", "execution", "task"), Wanted(0.5, 10), (), unknown_usd=0.0, at=time.time()
     )
     LearnedSchemas(made.state / "learned.json").save(
@@ -170,7 +171,7 @@ def test_the_list_of_runs_of_an_older_version_loses_the_line_and_no_other(place:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     left = cut(path)
     works(place)
-    sources = {run.source for run in past_runs(ExecutionStore(place.project))}
+    sources = {run.source for run in past_runs(FileStore(place.project))}
     assert {"1 + 1", *(f"{n}" for n in range(left.count(b"\n")))} <= sources
     assert place.go_ent("tool", "suggest").returncode == 0
     assert path.read_bytes() == left

@@ -24,8 +24,8 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.storage import crash_points
+from go_ent.engine.core import crash_points
+from tests.support.executions import FileStore
 from tests.support.serving import MODES, Served, say, serving, talk
 
 pytestmark = pytest.mark.more
@@ -149,7 +149,7 @@ def live_and_die(project: Path, told: Told, die: Callable[[Served], Awaitable[No
 
 def check(project: Path, told: Told) -> None:
     """All that clients were told is there; what was under way is interrupted, and goes on in the next server."""
-    store = ExecutionStore(project)
+    store = FileStore(project)
     rows = {row.id: row.status for row in store.rows(limit=10_000)}
     store.index.close()
     assert {name: rows.get(name) for name in told.runs} == dict.fromkeys(told.runs, "completed")

@@ -15,7 +15,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp.client.subscriptions import ToolsListChanged, listen
 
-from go_ent.engine.executions.store import ExecutionStore
+from tests.support.executions import FileStore
 from tests.support.serving import Served, say, serving
 from tests.support.shell import go_ent
 
@@ -112,7 +112,7 @@ def test_both_run_the_same_tool_and_every_run_is_counted_and_on_record(pair: Pai
         2 * (which * 100 + number) for which in (0, 1) for number in range(15)
     ]
     ids = [said["execution_id"] for _, said in answers]
-    store = ExecutionStore(pair[0].project)
+    store = FileStore(pair[0].project)
     rows = {row.id: row.status for row in store.rows(limit=1000)}
     store.index.close()
     assert {rows.get(one) for one in ids} == {"completed"}
@@ -173,5 +173,5 @@ def test_an_execution_goes_on_in_one_of_them(pair: Pair) -> None:
     done, refused = sorted(answers, key=lambda one: one[0])
     assert (done[0], done[1]["result"], refused[0]) == (False, 5, True), answers
     assert any(words in str(refused[1]) for words in ("is being run by process", "has finished")), refused
-    store = ExecutionStore(pair[0].project)
+    store = FileStore(pair[0].project)
     assert [record["label"] for record in store.records(execution_id) if record["kind"] == "checkpoint"] == ["once"]

@@ -26,18 +26,19 @@ from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.core.errors import BadState, BadTask
 from go_ent.engine.executions.past_runs import Calls, past_runs
 from go_ent.engine.executions.state import Environment, ExecutionState, unpack
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import read_tapes
 from go_ent.engine.prompts.chunker import pack
 from go_ent.engine.prompts.skills import find_skills
 from go_ent.engine.prompts.templating import Templates
 from go_ent.engine.setup import json_edit
+from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.storage.records import Scan
 from go_ent.engine.strategies.plan import read_plan
 from go_ent.engine.tokens import count as count_tokens
 from go_ent.engine.workflows.workflow import read_workflow
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from tests.fuzz.target import as_file, folder, target
+from tests.support.executions import FileStore
 
 SETTINGS = (
     b'[grants]\nallow = ["github.*"]\n\n[servers.github]\ncommand = "npx"\nargs = ["-y", "server"]\nenv = { T '
@@ -139,7 +140,7 @@ OLD_RUN = b'{"id":"x","kind":"code","status":"completed","source":"1","calls":[{
 def old_runs(data: bytes) -> None:
     """An older version's list of runs: lines that are none are passed over."""
     as_file("listed/.go-ent/journal/runs.jsonl", data)
-    found = list(past_runs(ExecutionStore(folder() / "listed")))
+    found = list(past_runs(FileStore(folder() / "listed")))
     assert len(found) == 1 or data != OLD_RUN
 
 
@@ -262,7 +263,7 @@ def chain(data: bytes) -> None:
     """A link of a chain of summaries: read, or told as a problem."""
     as_file("execution/context/0001.messages.jsonl", data)
     as_file("execution/context/0001.json", data)
-    found = Chain(folder() / "execution")
+    found = Chain(FileAttachments(folder() / "execution" / "context"))
     links, problems = found.listing()
     assert len(links) + len(problems) == 1
     assert found.check()  # a digest that fits is never found

@@ -16,7 +16,7 @@ import pytest
 from go_ent.composer.composed.usage import UsageStore
 from go_ent.engine import Engine, EngineConfig, Task
 from go_ent.engine.budget import Budget, BudgetReport, Estimate, Prices, Reservation
-from go_ent.engine.budget.ledger import Ledger
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.core.config import BudgetConfig
 from go_ent.engine.core.errors import BadTask, BudgetExceeded, LedgerError
 from go_ent.engine.core.models import BudgetLimit, Tokens
@@ -193,7 +193,7 @@ class TestHotJournal:
         self.forge(state / name, victim)
         if name == "budget.db":
             with pytest.raises(LedgerError, match=r"budget.db-journal is none of ours"):
-                Ledger(tmp_path).release("x")
+                FileLedger(tmp_path).release("x")
         else:
             assert UsageStore(state / name).all() == {}
         assert victim.read_text() == "precious"
@@ -204,4 +204,4 @@ class TestHotJournal:
         with contextlib.closing(sqlite3.connect(tmp_path / ".go-ent" / "budget.db", isolation_level=None)) as made:
             made.execute("CREATE TABLE t (x)")
         with pytest.raises(LedgerError, match="is not a database of ours"):
-            Ledger(tmp_path).release("x")
+            FileLedger(tmp_path).release("x")

@@ -28,9 +28,9 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.composer.config import read_config
 from go_ent.engine.executions.past_runs import past_runs
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.sandbox import Limits, Sandbox
 from tests.security.corpus import attack
+from tests.support.executions import FileStore
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ class TestGrants:
 
         async def compose_and_call() -> str:
             async with Composer(project, sources=[FunctionSource([secret], "vault")], box=box) as composer:
-                if not (composer.stores[0].folder / "leak.py").exists():
+                if not (Path(composer.stores[0].where) / "leak.py").exists():
                     await composer.compose(source)
                 run = await composer.code.execute("await tools.leak()")
                 return run.status
@@ -466,6 +466,6 @@ async def test_a_list_of_runs_that_is_not_ours_breaks_nothing(project: Path, box
     (folder / "runs.jsonl").write_bytes(b"\n".join([*lines, json.dumps(good).encode(), b'{"half']) + b"")
 
     async with Composer(project, box=box) as composer:
-        composer.past_runs = partial(past_runs, ExecutionStore(project))
+        composer.past_runs = partial(past_runs, FileStore(project))
         result = len(await composer.suggest(least=1))
     assert result == 1

@@ -22,14 +22,15 @@ from go_ent.engine.cli.commands import executions
 from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import Attempt, RunResult
-from go_ent.engine.executions import index, index_database
-from go_ent.engine.executions.index_schema import SCHEMA, VERSION
 from go_ent.engine.executions.state import Environment, ExecutionState, Request, digest_of, pack
-from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
+from go_ent.engine.storage import index, index_database
 from go_ent.engine.storage import records as reading
+from go_ent.engine.storage.index_schema import SCHEMA, VERSION
+from go_ent.engine.storage.slot import JOURNAL_FILE, STATE_FILE
 from go_ent.sandbox import Run, Sandbox
 from tests.engine.guest_runs.test_guests import World, begin, go_on, journal, live
 from tests.security.corpus import attack
+from tests.support.executions import FileStore
 from tests.support.shell import go_ent
 
 # The guest's own door to the host, past everything that the guest's side checks.
@@ -37,8 +38,8 @@ DOOR = 'import operator\nexchange = operator.attrgetter("__glo" + "bals__")(chec
 
 
 @pytest.fixture
-def store(project: Path) -> Iterator[ExecutionStore]:
-    made = ExecutionStore(project)
+def store(project: Path) -> Iterator[FileStore]:
+    made = FileStore(project)
     yield made
     made.index.close()
 
@@ -267,7 +268,7 @@ class TestWhatWaitsForApproval:
         theirs = plant(project, self.request("x", "x"))
         with pytest.raises(Untrusted, match="which somebody else has begun"):
             approve(project, shared_box, theirs, trusted=False)
-        assert ExecutionStore(project).load(theirs).decisions == {}
+        assert FileStore(project).load(theirs).decisions == {}
         mine = begin(project, shared_box, World(), code="await tools.w.danger(name='x')")
         assert list(approve(project, shared_box, mine.id, trusted=False).decisions) == ["run/1"]
 
@@ -307,9 +308,7 @@ class TestALinkedFolder:
 
 class TestAnIndexThatSomebodyElseMade:
     @attack("records", "a trigger behind the name of an index")
-    def test_with_a_trigger_behind_the_name_of_an_index_is_made_anew(
-        self, project: Path, store: ExecutionStore
-    ) -> None:
+    def test_with_a_trigger_behind_the_name_of_an_index_is_made_anew(self, project: Path, store: FileStore) -> None:
         execution_id = plant(project, forged(status="completed"))
         path = store.folder / "index.db"
         hidden = list(SCHEMA)[-1]
@@ -340,7 +339,7 @@ class TestAnIndexThatSomebodyElseMade:
     @attack("records", "a lock that is held for ever")
     @pytest.mark.parametrize("name", [".index.db.lock", ".index.filling"])
     def test_and_holds_a_lock_on_makes_nobody_wait_for_ever(
-        self, project: Path, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch, name: str
+        self, project: Path, store: FileStore, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         execution_id = plant(project, forged(status="completed"))
         monkeypatch.setattr(index_database, "BUSY_S", 0.05)
@@ -390,7 +389,7 @@ class TestAForgedJournal:
         with pytest.raises((BadState, ExecutionConflict)):
             go_on(project, shared_box, world, whole.id)
         assert world.done == []
-        state = ExecutionStore(project).load(whole.id)
+        state = FileStore(project).load(whole.id)
         assert (state.status, state.resumable) == ("interrupted", True)
 
     @attack("records", "a journal with deep JSON")

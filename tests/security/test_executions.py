@@ -16,15 +16,16 @@ from go_ent.composer.catalogue.learned import learn
 from go_ent.engine.core.errors import BadState, EngineError
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.executions.past_runs import past_runs
-from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
 from go_ent.engine.storage.records import MAX_JOURNAL, encode, read_records
+from go_ent.engine.storage.slot import JOURNAL_FILE, STATE_FILE
 from tests.engine.executions.test_executions import fresh, result
 from tests.security.corpus import attack
+from tests.support.executions import FileStore, folder_of
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ExecutionStore:
-    return ExecutionStore(tmp_path / "project")
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path / "project")
 
 
 @pytest.fixture
@@ -34,13 +35,13 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def made(store: ExecutionStore) -> Path:
+def made(store: FileStore) -> Path:
     with store.create(fresh()) as held:
         held.move("running")
-    return held.folder
+    return folder_of(held)
 
 
-def everything(store: ExecutionStore, folder: Path) -> list[str]:
+def everything(store: FileStore, folder: Path) -> list[str]:
     """Look at it and take it in every way; what was said of those that were refused."""
     looks: list[Callable[[], object]] = [
         lambda: store.load(folder.name),
@@ -63,7 +64,7 @@ def everything(store: ExecutionStore, folder: Path) -> list[str]:
 class TestOtherThanFiles:
     @attack("paths", "a link in place of a journal or a state")
     @pytest.mark.parametrize("name", [JOURNAL_FILE, STATE_FILE])
-    def test_a_link_is_not_followed(self, store: ExecutionStore, secret: Path, name: str) -> None:
+    def test_a_link_is_not_followed(self, store: FileStore, secret: Path, name: str) -> None:
         folder = made(store)
         (folder / name).unlink()
         (folder / name).symlink_to(secret)
@@ -74,7 +75,7 @@ class TestOtherThanFiles:
 
     @attack("paths", "a pipe in place of a journal or a state")
     @pytest.mark.parametrize("name", [JOURNAL_FILE, STATE_FILE, ".tmp-" + STATE_FILE])
-    def test_a_pipe_makes_nobody_wait(self, store: ExecutionStore, name: str) -> None:
+    def test_a_pipe_makes_nobody_wait(self, store: FileStore, name: str) -> None:
         folder = made(store)
         (folder / name).unlink(missing_ok=True)
         os.mkfifo(folder / name)
@@ -87,7 +88,7 @@ class TestOtherThanFiles:
 
     @attack("paths", "a link in place of a file to be written")
     @pytest.mark.parametrize("name", [".tmp-" + STATE_FILE, ".tmp-" + JOURNAL_FILE, "journal.damaged-1.jsonl"])
-    def test_nothing_is_written_through_a_link(self, store: ExecutionStore, secret: Path, name: str) -> None:
+    def test_nothing_is_written_through_a_link(self, store: FileStore, secret: Path, name: str) -> None:
         folder = made(store)
         (folder / name).symlink_to(secret)
         path = folder / JOURNAL_FILE
@@ -98,7 +99,7 @@ class TestOtherThanFiles:
         assert (folder / "journal.damaged-1.jsonl").is_symlink() == (folder / "journal.damaged-2.jsonl").exists()
 
     @attack("paths", "an execution's folder that is a link")
-    def test_a_folder_that_is_a_link_is_no_execution(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_a_folder_that_is_a_link_is_no_execution(self, store: FileStore, tmp_path: Path) -> None:
         folder = made(store)
         folder.rename(tmp_path / folder.name)
         folder.symlink_to(tmp_path / folder.name)
@@ -109,7 +110,7 @@ class TestOtherThanFiles:
         assert sorted(os.listdir(tmp_path / folder.name)) == before
 
     @attack("records", "a journal larger than may be")
-    def test_a_journal_that_is_too_large_is_not_read(self, store: ExecutionStore) -> None:
+    def test_a_journal_that_is_too_large_is_not_read(self, store: FileStore) -> None:
         folder = made(store)
         os.truncate(folder / JOURNAL_FILE, MAX_JOURNAL + 1)
         assert any(f"has {MAX_JOURNAL + 1} bytes, and {MAX_JOURNAL} may be" in one for one in everything(store, folder))
@@ -117,7 +118,7 @@ class TestOtherThanFiles:
 
 class TestWhatIsWritten:
     @attack("records", "zeros at the end of a journal")
-    def test_zeros_where_a_record_should_be_are_cut_off(self, store: ExecutionStore) -> None:
+    def test_zeros_where_a_record_should_be_are_cut_off(self, store: FileStore) -> None:
         folder, size = made(store), 1 << 20
         path = folder / JOURNAL_FILE
         os.truncate(path, path.stat().st_size + size)
@@ -138,7 +139,7 @@ class TestWhatIsWritten:
             '"\\ud800"',
         ],
     )
-    def test_a_state_with_a_right_checksum_is_still_checked(self, store: ExecutionStore, state: str) -> None:
+    def test_a_state_with_a_right_checksum_is_still_checked(self, store: FileStore, state: str) -> None:
         folder = made(store)
         packed = f'{{"checksum":"{hashlib.sha256(state.encode()).hexdigest()}","state":{state}}}\n'
         (folder / STATE_FILE).write_text(packed)
@@ -147,7 +148,7 @@ class TestWhatIsWritten:
 
     @attack("records", "a place in a journal that is none")
     @pytest.mark.parametrize("number", [-1, 1 << 60])
-    def test_a_place_in_the_journal_is_checked(self, store: ExecutionStore, number: int) -> None:
+    def test_a_place_in_the_journal_is_checked(self, store: FileStore, number: int) -> None:
         folder = made(store)
         text = store.load(folder.name).model_copy(update={"offset": number, "seq": 1}).model_dump_json()
         packed = f'{{"checksum":"{hashlib.sha256(text.encode()).hexdigest()}","state":{text}}}\n'
@@ -155,14 +156,14 @@ class TestWhatIsWritten:
         assert store.load(folder.name).status == "interrupted"
 
     @attack("records", "an execution in another's folder")
-    def test_an_execution_in_the_folder_of_another_is_refused(self, store: ExecutionStore) -> None:
+    def test_an_execution_in_the_folder_of_another_is_refused(self, store: FileStore) -> None:
         folder = made(store)
         other = folder.with_name(new_id())
         folder.rename(other)
         assert any("holds another execution" in one for one in everything(store, other))
 
     @attack("records", "numbers of records that leap")
-    def test_numbers_that_leap_lose_nothing_that_is_there(self, store: ExecutionStore) -> None:
+    def test_numbers_that_leap_lose_nothing_that_is_there(self, store: FileStore) -> None:
         folder = made(store)
         leap = encode((1 << 53) - 2, 1.0, "status", {"changes": {"status": "paused"}})
         with open(folder / JOURNAL_FILE, "ab") as file:
@@ -179,7 +180,7 @@ class TestWhatIsWritten:
         everything(store, folder)
 
     @attack("records", "damage without end")
-    def test_damage_without_end_is_said_within_bounds(self, store: ExecutionStore) -> None:
+    def test_damage_without_end_is_said_within_bounds(self, store: FileStore) -> None:
         folder = made(store)
         with open(folder / JOURNAL_FILE, "ab") as file:
             for number in range(3, 2000):
@@ -216,7 +217,7 @@ class TestWhatIsLearnedFromIt:
     )
 
     @attack("records", "forged calls and code, for what is learned and suggested")
-    def test_what_makes_no_sense_teaches_nothing_and_costs_no_other(self, store: ExecutionStore) -> None:
+    def test_what_makes_no_sense_teaches_nothing_and_costs_no_other(self, store: FileStore) -> None:
         with store.create(fresh(kind="code", work={"guest": {"code": "len('a')"}})) as good:
             good.move("running")
             good.finish_step("run", result("run", structured=1))

@@ -21,20 +21,22 @@ from go_ent.composer.composed.usage import UsageStore
 from go_ent.composer.config import read_config
 from go_ent.composer.project.files import find_project, read_bounded, write_whole
 from go_ent.composer.project.trust import is_sealed, seal
-from go_ent.engine.budget.ledger import Ledger, LedgerCall, Wanted
+from go_ent.engine.budget.ledger import LedgerCall, Wanted
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.context.chain import Chain
 from go_ent.engine.core.errors import BadState, BadTask, EngineError, ExecutionNotFound, LedgerError, StorageFailed
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.executions.past_runs import past_runs
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.prompts.files import read_files
 from go_ent.engine.prompts.skills import all_skills, find_skills
 from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.strategies.plan import read_plan
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
 from go_ent.sandbox.images.packages import REQUIREMENT
 from tests.security.corpus import attack
+from tests.support.executions import FileStore
 from tests.support.shell import go_ent
 
 TOOL = '# /// tool\n# name = "{0}"\n# ///\ndef {0}() -> int:\n    """T."""\n    return 1\n'
@@ -149,9 +151,9 @@ class TestTheStore:
     def test_a_file_that_becomes_a_link_between_look_and_read_is_not_followed(self, store: Store, victim: Path) -> None:
         (victim / "a.py").write_text(TOOL.format("a"))
         (store.folder / "a.py").write_text(TOOL.format("a"))
-        found = store.scan()["a"]
-        found.path.unlink()
-        found.path.symlink_to(victim / "a.py")
+        assert "a" in store.scan()
+        (store.folder / "a.py").unlink()
+        (store.folder / "a.py").symlink_to(victim / "a.py")
         with pytest.raises(ComposeRefused, match="its file can't be read: Too many levels of symbolic links"):
             store.read("a")
 
@@ -341,7 +343,7 @@ class TestIds:
     @attack("paths", "an execution's id that is a path")
     @pytest.mark.parametrize("name", NAMES)
     def test_no_id_of_an_execution_leads_out_of_its_folder(self, project: Path, name: str) -> None:
-        store = ExecutionStore(project)
+        store = FileStore(project)
         for act in (
             store.find,
             store.load,
@@ -386,7 +388,9 @@ class TestIds:
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / ".go-ent").symlink_to(victim)
         with pytest.raises(LedgerError, match="is a link, or in one, and state is written only where it is"):
-            Ledger(tmp_path / "other").reserve(LedgerCall("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0)
+            FileLedger(tmp_path / "other").reserve(
+                LedgerCall("k", "e", "t"), Wanted(0.1, 1), [], unknown_usd=0.0, at=1.0
+            )
         assert there(victim) == {"precious": "mine"}
 
 
@@ -395,7 +399,7 @@ class TestTheListOfRunsOfOlderVersions:
 
     @staticmethod
     def sources(project: Path) -> list[str | None]:
-        return [run.source for run in past_runs(ExecutionStore(project))]
+        return [run.source for run in past_runs(FileStore(project))]
 
     @attack("paths", "a pipe or a folder in place of an older version's list of runs")
     @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
@@ -547,7 +551,7 @@ class TestFilesOfTheUsersOwn:
     def test_a_chain_is_not_kept_through_a_link(self, tmp_path: Path, victim: Path) -> None:
         (tmp_path / "execution").mkdir()
         (tmp_path / "execution" / "context").symlink_to(victim)
-        chain = Chain(tmp_path / "execution")
+        chain = Chain(FileAttachments(tmp_path / "execution" / "context"))
         with pytest.raises(StorageFailed):
             chain.prepare()
         assert chain.links() == []
@@ -555,6 +559,6 @@ class TestFilesOfTheUsersOwn:
 
     @attack("paths", "the id of an execution in capitals")
     def test_an_id_has_one_spelling(self, project: Path) -> None:
-        store = ExecutionStore(project)
+        store = FileStore(project)
         with pytest.raises(ExecutionNotFound, match="is not the id of an execution"):
             store.find(new_id().upper())

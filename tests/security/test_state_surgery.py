@@ -22,13 +22,12 @@ from go_ent.composer.project.files import user_data
 from go_ent.composer.project.trust import is_sealed, is_trusted, seal, set_trust
 from go_ent.engine import Engine, ExecutionConflict, Untrusted
 from go_ent.engine.core.models import Task
-from go_ent.engine.executions.index_schema import SCHEMA, VERSION
-from go_ent.engine.executions.owned import MARK_FILE
 from go_ent.engine.executions.retention import prune
 from go_ent.engine.executions.state import ExecutionState, digest_of, pack, sealed_text
-from go_ent.engine.executions.store import JOURNAL_FILE, LOCK_FILE, STATE_FILE, ExecutionStore
 from go_ent.engine.storage import records as reading
 from go_ent.engine.storage.claims import held_by
+from go_ent.engine.storage.index_schema import SCHEMA, VERSION
+from go_ent.engine.storage.slot import JOURNAL_FILE, LOCK_FILE, MARK_FILE, STATE_FILE
 from go_ent.engine.workflows.loop import Loop
 from go_ent.engine.workflows.loop_checks import CommandCheck
 from go_ent.engine.workflows.workflow import Workflows, WorkflowStep
@@ -37,14 +36,16 @@ from tests.engine.executions.test_executions import fresh
 from tests.engine.guest_runs.test_guests import World, begin, go_on, journal, live
 from tests.security.corpus import attack
 from tests.security.test_durable import everything, forged, plant
+from tests.support.executions import FileStore
+from tests.support.executions import folder_of as path_of
 from tests.support.scripted import Scripted, engine_of
 
 PAY = "await tools.w.danger(name='pay')"
 
 
 @pytest.fixture
-def store(project: Path) -> Iterator[ExecutionStore]:
-    made = ExecutionStore(project)
+def store(project: Path) -> Iterator[FileStore]:
+    made = FileStore(project)
     yield made
     made.index.close()
 
@@ -93,7 +94,7 @@ class TestSeals:
     @attack("records", "a seal taken from another execution")
     def test_a_seal_is_of_one_execution(self, project: Path, shared_box: Sandbox) -> None:
         mine = begin(project, shared_box, World(), code=PAY)
-        stolen = ExecutionStore(project).load(mine.id).seal
+        stolen = FileStore(project).load(mine.id).seal
         theirs = plant(project, forged(work={"guest": {"code": PAY}}, seal=stolen))
         with pytest.raises(Untrusted, match="which somebody else has begun"):
             resume_untrusted(project, shared_box, theirs)
@@ -227,64 +228,64 @@ class TestDecisions:
 class TestFiles:
     @attack("records", "a state that was cut off")
     @pytest.mark.parametrize("size", [0, 1, 100, -1])
-    def test_a_torn_state_is_made_anew_from_the_journal(self, store: ExecutionStore, size: int) -> None:
+    def test_a_torn_state_is_made_anew_from_the_journal(self, store: FileStore, size: int) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.move("paused")
-        path = held.folder / STATE_FILE
+        path = path_of(held) / STATE_FILE
         path.write_bytes(path.read_bytes()[:size])
         assert store.load(held.id).status == "paused"
 
     @attack("records", "a journal that was cut off within a record")
-    def test_a_torn_record_costs_itself_alone(self, store: ExecutionStore) -> None:
+    def test_a_torn_record_costs_itself_alone(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.move("paused")
-        path = held.folder / JOURNAL_FILE
+        path = path_of(held) / JOURNAL_FILE
         path.write_bytes(path.read_bytes()[:-7])
-        (held.folder / STATE_FILE).unlink()
+        (path_of(held) / STATE_FILE).unlink()
         assert store.load(held.id).status == "interrupted"
         with store.hold(held.id) as again:
             assert again.state.status in ("running", "interrupted")
 
     @attack("records", "a record changed without its checksum")
-    def test_a_changed_record_is_damage_and_not_believed(self, store: ExecutionStore) -> None:
+    def test_a_changed_record_is_damage_and_not_believed(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.move("paused")
-        path = held.folder / JOURNAL_FILE
+        path = path_of(held) / JOURNAL_FILE
         path.write_bytes(path.read_bytes().replace(b'"paused"', b'"failed"'))
-        (held.folder / STATE_FILE).unlink()
+        (path_of(held) / STATE_FILE).unlink()
         assert store.load(held.id).status != "failed"
 
     @attack("records", "a state that says more than its journal")
-    def test_a_state_ahead_of_its_journal_is_said_to_be_damaged(self, store: ExecutionStore) -> None:
+    def test_a_state_ahead_of_its_journal_is_said_to_be_damaged(self, store: FileStore) -> None:
         """The records that would bear it out are lost, or never were: it is shown, with that, and can't be gone on
         with.
         """
         with store.create(fresh()) as held:
             held.move("running")
         ahead = store.load(held.id).model_copy(update={"status": "completed", "seq": 99, "offset": 1 << 30})
-        (held.folder / STATE_FILE).write_bytes(pack(ahead))
+        (path_of(held) / STATE_FILE).write_bytes(pack(ahead))
         assert store.load(held.id).damage == ("records 3 to 99 are lost: the journal was damaged",)
 
     @attack("records", "a lock that names another process, or none")
     @pytest.mark.parametrize("words", [b"1-1-1", b"9" * 60, b"\xff\0", b"", b"x" * (1 << 20)])
-    def test_what_a_lock_says_gives_nobody_an_execution(self, store: ExecutionStore, words: bytes) -> None:
+    def test_what_a_lock_says_gives_nobody_an_execution(self, store: FileStore, words: bytes) -> None:
         with store.create(fresh()) as held:
             held.move("running")
-        (held.folder / LOCK_FILE).write_bytes(words)
-        assert held_by(held.folder / LOCK_FILE) is None
+        (path_of(held) / LOCK_FILE).write_bytes(words)
+        assert held_by(path_of(held) / LOCK_FILE) is None
         with store.hold(held.id) as again:
-            assert (again.folder / LOCK_FILE).stat().st_size < 100
+            assert (path_of(again) / LOCK_FILE).stat().st_size < 100
 
     @attack("records", "a mark asked for by a pipe, a link, or too much")
     @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "deep", "huge", "list"])
-    def test_a_mark_that_is_none_is_thrown_away(self, store: ExecutionStore, tmp_path: Path, kind: str) -> None:
+    def test_a_mark_that_is_none_is_thrown_away(self, store: FileStore, tmp_path: Path, kind: str) -> None:
         (tmp_path / "secret").write_text('{"label": "stolen"}')
         with store.create(fresh()) as held:
             held.move("running")
-            path = held.folder / MARK_FILE
+            path = path_of(held) / MARK_FILE
             made: dict[str, Callable[[], object]] = {
                 "pipe": lambda: os.mkfifo(path),
                 "link": lambda: path.symlink_to(tmp_path / "secret"),
@@ -306,14 +307,14 @@ class TestFiles:
 
 
 class TestDatabases:
-    def index(self, store: ExecutionStore, *statements: tuple[str, tuple[object, ...]]) -> None:
+    def index(self, store: FileStore, *statements: tuple[str, tuple[object, ...]]) -> None:
         with contextlib.closing(sqlite3.connect(store.folder / "index.db", isolation_level=None)) as database:
             for statement, values in statements:
                 database.execute(statement, values)
 
     @attack("records", "an index that leads out of its folder")
     def test_a_row_that_is_a_path_is_neither_shown_nor_removed(
-        self, project: Path, store: ExecutionStore, tmp_path: Path
+        self, project: Path, store: FileStore, tmp_path: Path
     ) -> None:
         victim = tmp_path / "victim"
         victim.mkdir()
@@ -330,7 +331,7 @@ class TestDatabases:
         prune(store, keep=0, older_than_s=0, resumable=True)
         assert everything(victim) == {"precious": b"mine"}
 
-    def columns(self, store: ExecutionStore) -> list[str]:
+    def columns(self, store: FileStore) -> list[str]:
         with contextlib.closing(sqlite3.connect(store.folder / "index.db")) as database:
             return [row[1] for row in database.execute("PRAGMA table_info(executions)")]
 
@@ -338,17 +339,17 @@ class TestDatabases:
     @pytest.mark.parametrize(
         "data", [b"", b"x" * 5000, b"SQLite format 3\0" + b"\xff" * 5000, b"SQLite format 3\0" + b"\0" * 84]
     )
-    def test_a_broken_index_is_made_anew(self, project: Path, store: ExecutionStore, data: bytes) -> None:
+    def test_a_broken_index_is_made_anew(self, project: Path, store: FileStore, data: bytes) -> None:
         good = plant(project, forged(status="completed"))
         (store.folder / "index.db").write_bytes(data)
         assert [row.id for row in store.rows()] == [good]
 
     @attack("records", "an index of a newer version")
-    def test_an_index_of_another_version_is_not_read(self, project: Path, store: ExecutionStore) -> None:
+    def test_an_index_of_another_version_is_not_read(self, project: Path, store: FileStore) -> None:
         good = plant(project, forged(status="completed"))
         assert [row.id for row in store.rows()] == [good]
         self.index(store, (f"PRAGMA user_version={VERSION + 1}", ()), ("UPDATE executions SET title = 'forged'", ()))
-        assert [row.title for row in ExecutionStore(project).rows()] != ["forged"]
+        assert [row.title for row in FileStore(project).rows()] != ["forged"]
         assert len(SCHEMA) > 1
 
     @attack("records", "uses that are texts, blobs and without end")

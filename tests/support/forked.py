@@ -203,7 +203,7 @@ def main() -> None:
     atexit.register(_end)
     warm()
     from go_ent.engine.cli import main as go_ent
-    from go_ent.engine.storage import crash_points
+    from go_ent.engine.core import crash_points
 
     _become(_until_forked(socket.socket(fileno=int(sys.argv[1]))))
     crash_points.arm(os.environ.get("GO_ENT_CRASH"))  # which is read when it is imported

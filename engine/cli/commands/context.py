@@ -15,13 +15,13 @@ from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.commands.executions import Id
 from go_ent.engine.cli.commands.shared import JsonFlag, YesFlag, dollars, table, with_engine
 from go_ent.engine.cli.terminal.output import plain, say, short, show_json
-from go_ent.engine.context.chain import Chain
+from go_ent.engine.context.chain import KIND, Chain
 from go_ent.engine.context.models import Message, SummaryLink
 from go_ent.engine.core.config import EngineConfig, read_engine_config
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import ModelName
 from go_ent.engine.executions.state import ExecutionState, Fill
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.file_storage import open_store
 
 if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
@@ -44,9 +44,9 @@ def context_command(
     if deep and expand is None:
         raise UsageError("--deep is for --expand N")
     project = find_project(".")
-    store = ExecutionStore(project)
+    store = open_store(project)
     state = store.load(store.find(execution))
-    chain = Chain(store.folder / state.id)
+    chain = Chain(store.storage.attachments(state.id, KIND))
     if expand is not None:
         return _expand(chain, expand, deep=deep, json_=json_)
     links, problems = chain.links(), chain.check()

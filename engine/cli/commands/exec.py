@@ -223,11 +223,11 @@ def print_run(
 
 def _can_help(run: Run, project: Path) -> bool:
     """Whether a resume could end in another way."""
-    from go_ent.engine.executions.store import ExecutionStore
+    from go_ent.engine.storage.file_storage import open_store
 
     if run.status == "cpu_limit":  # what it has computed is computed again, within the same limit
         return False
-    return ExecutionStore(project).load(run.id).resumable
+    return open_store(project).load(run.id).resumable
 
 
 def _print_result(run: Run, *, is_tool: bool) -> None:

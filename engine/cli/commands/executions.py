@@ -25,12 +25,13 @@ from go_ent.engine.cli.terminal.progress import QuietFlag
 from go_ent.engine.cli.terminal.tables import Branch, show_tree
 from go_ent.engine.core.models import ExecutionKind
 from go_ent.engine.core.outcomes import EXIT_CODES
-from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
+from go_ent.engine.executions.storage import Row
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import Unfinished
 from go_ent.engine.executions.tree import TreeNode, tree
 from go_ent.engine.guest_runs.runs import guest_order
+from go_ent.engine.storage.file_storage import open_store
 
 if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
@@ -52,7 +53,7 @@ def ps_command(
     """The executions of this project, the newest first."""
     if limit < 1:
         raise UsageError(f"--limit is how many are listed: 1 or more, not {limit}")
-    store = ExecutionStore(find_project("."))
+    store = open_store(find_project("."))
     above = None if parent is None else store.find(parent)
     found = store.rows(limit=limit, status=status, kind=kind, parent=above)
     for name, why in store.index.missing().items():
@@ -76,7 +77,7 @@ def ps_command(
 
 def status_command(execution: Id, /, *, json_: JsonFlag = False) -> int:
     """One execution: the tree of its steps and calls, how long they took, what they cost, where it stands."""
-    store = ExecutionStore(find_project("."))
+    store = open_store(find_project("."))
     state = store.load(store.find(execution))
     nodes = tree(state, store.records(state.id))
     if json_:
@@ -171,7 +172,7 @@ def logs_command(
     json_: JsonFlag = False,
 ) -> int:
     """What an execution has done, record by record, as its journal has it."""
-    store = ExecutionStore(find_project("."))
+    store = open_store(find_project("."))
     execution_id = store.find(execution)
     for record in _records(store, execution_id, follow=follow):
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from datetime import datetime
@@ -143,24 +142,16 @@ def prune_command(
 
 def _is_needed(image: Image) -> bool:
     """Whether an execution of any project that has used it can be resumed. Where that can't be known, it is."""
-    from go_ent.composer.project.files import STATE
-    from go_ent.engine.executions.index import Index
+    from go_ent.engine.storage.file_storage import FileStorage
 
     projects = projects_of(image)
     if projects is None:
         return True
     for project in projects:
-        folder = project / STATE / "executions"
+        storage = FileStorage(project)
         try:
-            folder.lstat()
-        except (FileNotFoundError, NotADirectoryError):  # the project is gone, or its executions are
-            continue
-        except OSError:
-            return True
-        index = Index(folder)
-        try:
-            if not os.access(folder, os.R_OK | os.X_OK) or image.digest in index.needs_image():
+            if storage.needs_image(image.digest):
                 return True
         finally:
-            index.close()
+            storage.close()
     return False

@@ -17,9 +17,9 @@ from go_ent.engine.cli.terminal.progress import ProgressLine, image_ready
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.executions.lifecycle import Lifecycle
 from go_ent.engine.executions.past_runs import past_runs
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.guest_runs.engine_tools import SummarySource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests
+from go_ent.engine.storage.file_storage import open_store
 
 
 @contextlib.asynccontextmanager
@@ -35,7 +35,7 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
     config = await asyncio.to_thread(
         read_engine_config, composer.project
     )  # now: what is wrong with it is told before anything runs
-    store = ExecutionStore(composer.project)
+    store = open_store(composer.project)
     composer.past_runs = partial(past_runs, store)
     lifecycle = Lifecycle(store, config.executions)
     try:

@@ -14,7 +14,6 @@ from go_ent.composer import Approver, Composer, ComposerError, ToolSpec
 from go_ent.composer.catalogue.catalogue import Detail, show_found
 from go_ent.composer.catalogue.catalogue import show as stubs
 from go_ent.composer.composed.source import Broken, Composed
-from go_ent.composer.composed.store import ignored_versions
 from go_ent.composer.composed.usage import Used
 from go_ent.composer.errors import NotGranted
 from go_ent.composer.project.items import reason
@@ -70,11 +69,11 @@ def _say_ignored(composer: Composer) -> None:
     for folder, why in composer.composed.problems.items():
         say(f"{folder}: {why}", err=True)
     for store in composer.stores:
-        if str(store.folder) in composer.composed.problems:
+        if store.where in composer.composed.problems:
             continue
         for name in store.strangers():
             say(f"{store.scope}: {name} is not a tool: its name can't be one", err=True)
-        for told in ignored_versions(store):
+        for told in store.ignored():
             say(told, err=True)
 
 

@@ -21,7 +21,7 @@ from go_ent.engine.cli.terminal.completion_values import ToolName
 from go_ent.engine.cli.terminal.output import say, show, show_json
 from go_ent.engine.cli.terminal.usage_errors import unknown_option
 from go_ent.engine.executions.past_runs import past_run
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.file_storage import open_store
 
 T = TypeVar("T")
 
@@ -244,7 +244,7 @@ def save_command(
     """
 
     async def work(composer: Composer) -> int:
-        run = await asyncio.to_thread(past_run, ExecutionStore(composer.project), execution)
+        run = await asyncio.to_thread(past_run, open_store(composer.project), execution)
         await composer.catalogue.load()
         source = await composer.tool_of(run, name, about or f"Made from execution {execution}.")
         saved = await composer.compose(source, scope="global" if global_ else "project")

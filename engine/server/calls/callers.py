@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from go_ent.composer import Composer
 from go_ent.composer.catalogue.grants import Grants
-from go_ent.composer.composed.store import StoreScope
+from go_ent.composer.composed.tool_store import StoreScope
 from go_ent.engine.core.errors import ExecutionNotFound
 from go_ent.engine.engine import Engine
-from go_ent.engine.executions.index import Row
 from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.storage import Row
 from go_ent.sandbox.host.sharing import CALLER
 from go_ent.sandbox.messages.advice import Advice
 

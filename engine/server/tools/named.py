@@ -197,7 +197,7 @@ class NamedTools(Provider):
         stamps = await asyncio.to_thread(stamps_of, self.composer)
         for store in self.composer.stores:
             if sum(scope == store.scope for scope, _ in stamps) > MAX_FILES:
-                raise StoreError(f"{store.folder} has more than {MAX_FILES} files")
+                raise StoreError(f"{store.where} has more than {MAX_FILES} files")
         await composed.load()
         async with self._lock:
             key = {name: tool.file.digest for name, tool in composed.found.items()}

@@ -155,7 +155,7 @@ class TestCompose:
         assert change[0] in TRIAGE
         assert any(said in problem for problem in refused(composer, TRIAGE.replace(*change)))
         assert composer.stores[0].scan() == {}
-        assert not composer.stores[0].folder.exists()
+        assert not Path(composer.stores[0].where).exists()
 
     async def test_examples_reach_nothing(self, project: Path, open_composer: Open) -> None:
         """A server that is not there: the recorded answer is enough, by name. By position its names would be needed."""
@@ -194,7 +194,7 @@ class TestCompose:
             with pytest.raises(ComposeRefused, match="composed tools can't call themselves: a → b → c → a"):
                 await composer.compose(calling("c", "a"))
             # By hand all the same: the run refuses it, by name too.
-            (composer.stores[0].folder / "c.py").write_text(calling("c", "a"))
+            (Path(composer.stores[0].where) / "c.py").write_text(calling("c", "a"))
             run = await composer.run("a", {"n": 1})
             assert run.status == "error"
             assert run.error is not None
@@ -393,7 +393,7 @@ class TestNested:
 
         async with Composer(project, workers=1) as composer:
             await composer.compose(DOUBLE)
-            path = composer.stores[0].folder / "double.py"
+            path = Path(composer.stores[0].where) / "double.py"
 
             def touch() -> int:
                 path.write_text(path.read_text().replace("Twice", "Two times"))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from go_ent.composer import ComposerError, StoreError, ToolNotFound
+from go_ent.composer import Composer, ComposerError, StoreError, ToolNotFound
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.interface import Interface
 from go_ent.composer.composed.store import Store
@@ -32,6 +32,10 @@ def store(tmp_path: Path) -> Store:
 
 def numbered(name: str, number: int) -> toolfile.ToolFile:
     return toolfile.read(tool(name, f"x = {number}\n"))
+
+
+def folder_of(composer: Composer) -> Path:
+    return Path(composer.stores[0].where)
 
 
 class TestVersions:
@@ -120,7 +124,7 @@ class TestEdits:
     async def test_a_valid_edit_is_a_version(self, open_composer: Open) -> None:
         async with open_composer() as composer:
             await composer.compose(DOUBLE)
-            path = composer.stores[0].folder / "double.py"
+            path = folder_of(composer) / "double.py"
             path.write_text(TRIPLE)
             assert await composer.call("double", n=2) == 6
             assert [version.number for version in await composer.history("double")] == [1, 2]
@@ -146,7 +150,7 @@ class TestEdits:
 
     async def test_a_file_put_there_by_hand_is_a_tool(self, open_composer: Open) -> None:
         async with open_composer() as composer:
-            folder = composer.stores[0].folder
+            folder = folder_of(composer)
             folder.mkdir()
             (folder / "double.py").write_text(DOUBLE)
             assert await composer.call("double", n=4) == 8
@@ -156,7 +160,7 @@ class TestEdits:
         async with open_composer() as composer:
             await composer.compose(DOUBLE)
             await composer.compose(DOUBLE.replace("double", "other"))
-            path = composer.stores[0].folder / "double.py"
+            path = folder_of(composer) / "double.py"
             path.write_text(DOUBLE.replace("2 * n", "2 *"))
             assert await composer.call("other", n=1) == 2
             with pytest.raises(
@@ -176,13 +180,13 @@ class TestEdits:
     async def test_whatever_is_in_a_file(self, open_composer: Open, content: bytes) -> None:
         async with open_composer() as composer:
             await composer.compose(DOUBLE.replace("double", "fine"))
-            (composer.stores[0].folder / "double.py").write_bytes(content)
+            (folder_of(composer) / "double.py").write_bytes(content)
             assert await composer.call("fine", n=1) == 2
             assert list(composer.composed.broken) == ["double"]
 
     async def test_links_and_folders_are_not_tools(self, open_composer: Open, tmp_path: Path) -> None:
         async with open_composer() as composer:
-            folder = composer.stores[0].folder
+            folder = folder_of(composer)
             folder.mkdir()
             (tmp_path / "secret.py").write_text(DOUBLE.replace("double", "linked"))
             (folder / "linked.py").symlink_to(tmp_path / "secret.py")
@@ -271,7 +275,7 @@ class TestProcesses:
 MIXED = """
 import os, random, signal, sys
 from pathlib import Path
-from go_ent.composer import ComposerError
+from go_ent.composer import Composer, ComposerError
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.interface import Interface
 from go_ent.composer.composed.store import Store
@@ -364,7 +368,7 @@ def test_any_order_of_steps(
             known: dict[str, dict[int, int]] = {"a": {}, "b": {}}
             for what, name, number in steps:
                 source = tool(name, f'def {name}() -> int:\n    """T."""\n    return {number}\n')
-                path = composer.stores[0].folder / f"{name}.py"
+                path = folder_of(composer) / f"{name}.py"
                 try:
                     if what == "save":
                         saved = await composer.compose(source)
@@ -422,7 +426,7 @@ class TestUsage:
     async def test_running_a_tool_changes_no_reviewed_file(self, open_composer: Open) -> None:
         async with open_composer() as composer:
             await composer.compose(DOUBLE)
-            folder = composer.stores[0].folder
+            folder = folder_of(composer)
             before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
             await composer.call("double", n=1)
             await composer.run("double", {"n": "x"})

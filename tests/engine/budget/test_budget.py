@@ -35,7 +35,7 @@ from go_ent.engine.budget import (
     Settled,
     bounds,
     dollars,
-    ledger,
+    sqlite_ledger,
     tighter,
     zone,
 )
@@ -595,11 +595,11 @@ time.sleep(60)
         """Its number means nothing here: it may live, though no process here has that number."""
         mine = Purse(Budget(project, BudgetConfig(), Prices(), mode="library"))
         mine.reserve(0.4)
-        with contextlib.closing(sqlite3.connect(project / STATE / ledger.FILE)) as database, database:
+        with contextlib.closing(sqlite3.connect(project / STATE / sqlite_ledger.FILE)) as database, database:
             namespace = own_identity().rpartition("-")[2]
             database.execute("UPDATE reservations SET owner = ?", (f"{2**22 + 1}-1-{int(namespace) + 1}",))
         assert (mine.report.open_reservations, mine.report.lost_reservations) == (1, 0)
-        with contextlib.closing(sqlite3.connect(project / STATE / ledger.FILE)) as database, database:
+        with contextlib.closing(sqlite3.connect(project / STATE / sqlite_ledger.FILE)) as database, database:
             database.execute("UPDATE reservations SET owner = ?", (f"{2**22 + 1}-1-{namespace}",))
         assert (mine.report.open_reservations, mine.report.lost_reservations) == (0, 1)
 
@@ -802,7 +802,7 @@ class TestDamage:
     ) -> None:
         mine = purse()
         mine.reserve(0.5)
-        monkeypatch.setattr(ledger, "BUSY_S", 0.01)
+        monkeypatch.setattr(sqlite_ledger, "BUSY_S", 0.01)
         other = sqlite3.connect(project / ".go-ent" / "budget.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="is held by another process, so nothing may be spent: try again"):

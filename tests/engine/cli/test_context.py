@@ -21,14 +21,15 @@ from go_ent.engine.context.chain import Chain
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import SummaryFailed
 from go_ent.engine.executions.state import Fill
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls.sampling import sample
+from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.tokens import count
 from go_ent.sandbox import Sandbox
 from tests.engine.context.test_context import JOIN, SUMMARY, Strict, answers, context
 from tests.engine.server.test_server import say
+from tests.support.executions import FileStore
 from tests.support.scripted import Scripted, engine_of, fails, says
 from tests.support.shell import Done, go_ent
 
@@ -62,8 +63,8 @@ class TestContext:
     def test_shows_how_full_it_is_and_the_chain(self, project: Path) -> None:
         execution = begun(project, summary=says(SUMMARY, cost_usd=0.25))
         shown = text(go_ent("context", execution[:24]))
-        state = ExecutionStore(project).load(execution)
-        (link,) = Chain(project / ".go-ent" / "executions" / execution).links()
+        state = FileStore(project).load(execution)
+        (link,) = Chain(FileAttachments(project / ".go-ent" / "executions" / execution / "context")).links()
         assert state.fill is not None
         assert f"{state.fill.tokens:,} of 8,000 tokens" in shown
         assert "in step c; | 80%" in shown
@@ -103,7 +104,7 @@ class TestContext:
         execution = begun(
             project, lambda request: {"status": "completed", "output": f"{ESCAPE} {request.task_id}\n" + "x y " * 9_000}
         )
-        chain = Chain(project / ".go-ent" / "executions" / execution)
+        chain = Chain(FileAttachments(project / ".go-ent" / "executions" / execution / "context"))
         (first,) = chain.expand(1)
         for deep in ([], ["--deep"]):
             shown = text(go_ent("context", execution, "--expand", "1", *deep))
@@ -164,7 +165,7 @@ class TestSummarize:
     def test_says_what_became_of_it(self, project: Path) -> None:
         execution = begun(project, answers(8_000), tasks=JOIN[:2])
         shown = text(go_ent("summarize", execution[:24], "--model", "cheap"))
-        (link,) = Chain(project / ".go-ent" / "executions" / execution).links()
+        (link,) = Chain(FileAttachments(project / ".go-ent" / "executions" / execution / "context")).links()
         assert f"summary 1: {link.tokens_before:,} tokens became {link.tokens_after:,}, by deterministic" in shown
         assert f"go-ent context {execution} --expand 1" in shown
         assert "1. assistant a" in text(go_ent("context", execution, "--expand", "1"))
@@ -204,8 +205,8 @@ class TestSummarize:
 def test_a_threshold_is_for_a_plan_as_for_a_task(project: Path) -> None:
     (project / "plan.toml").write_text('[[task]]\nid = "a"\ncommand = ["true"]\n')
     assert go_ent("run", "--plan", "plan.toml", "--threshold", "0.3").returncode == 0
-    (row,) = ExecutionStore(project).rows()
-    state = ExecutionStore(project).load(row.id)
+    (row,) = FileStore(project).rows()
+    state = FileStore(project).load(row.id)
     assert state.work["plan"]["threshold"] == 0.3
     assert threshold_of(state.model_copy(update={"fill": Fill(step="a", tokens=1, window=10)}), EngineConfig()) == 0.3
     refused = go_ent("run", "--plan", "plan.toml", "--threshold", "0.99")

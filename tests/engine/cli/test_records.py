@@ -12,22 +12,22 @@ from go_ent.composer.errors import ConfigError
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.commands.records import prune_command, reindex_command, totals_command
 from go_ent.engine.executions.history import CallTotals
-from go_ent.engine.executions.index import FILE
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.totals import records_from
+from go_ent.engine.storage.index import FILE
 from tests.engine.executions.test_executions import fresh
 from tests.engine.executions.test_index import attempt, made, step
+from tests.support.executions import FileStore
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExecutionStore:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
     (tmp_path / ".go-ent").mkdir()
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    return ExecutionStore(tmp_path)
+    return FileStore(tmp_path)
 
 
-def test_reindex_says_how_many_there_are(store: ExecutionStore, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reindex_says_how_many_there_are(store: FileStore, capsys: pytest.CaptureFixture[str]) -> None:
     made(store)
     store.index.close()
     (store.folder / FILE).write_bytes(b"garbage")
@@ -38,7 +38,7 @@ def test_reindex_says_how_many_there_are(store: ExecutionStore, capsys: pytest.C
 
 
 class TestPrune:
-    def test_by_what_is_given(self, store: ExecutionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_by_what_is_given(self, store: FileStore, capsys: pytest.CaptureFixture[str]) -> None:
         ids = [made(store) for _ in range(3)]
         assert prune_command(keep=2, dry_run=True) == 0
         assert capsys.readouterr().out == f"{ids[0]}\n"
@@ -49,7 +49,7 @@ class TestPrune:
         assert capsys.readouterr().out.startswith("removed 2 executions, 0.0 MB")
         assert not [name for name in os.listdir(store.folder) if name in ids]
 
-    def test_else_by_the_configuration(self, store: ExecutionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_else_by_the_configuration(self, store: FileStore, capsys: pytest.CaptureFixture[str]) -> None:
         ids = [made(store) for _ in range(3)]
         assert prune_command(json_=True) == 0
         assert json.loads(capsys.readouterr().out)["removed"] == []
@@ -60,9 +60,7 @@ class TestPrune:
         with pytest.raises(ConfigError, match=r"executions\.days"):
             prune_command()
 
-    def test_what_can_be_resumed_goes_when_asked(
-        self, store: ExecutionStore, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_can_be_resumed_goes_when_asked(self, store: FileStore, capsys: pytest.CaptureFixture[str]) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.move("interrupted")
@@ -74,22 +72,22 @@ class TestPrune:
         assert capsys.readouterr().out.startswith("removed 1 execution, ")
 
     @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "0d", "1y", "1e9d", "999999999w", "٣d", "1d2h"])
-    def test_a_time_that_is_none(self, store: ExecutionStore, text: str) -> None:
+    def test_a_time_that_is_none(self, store: FileStore, text: str) -> None:
         with pytest.raises(UsageError, match="--older-than is a time like"):
             prune_command(older_than=text)
 
     @pytest.mark.parametrize("text", ["", "G", "-1", "1X", "1e3", "2 GG"])
-    def test_a_size_that_is_none(self, store: ExecutionStore, text: str) -> None:
+    def test_a_size_that_is_none(self, store: FileStore, text: str) -> None:
         with pytest.raises(UsageError, match="--max-size is a size like 500M or 2G"):
             prune_command(max_size=text)
 
-    def test_a_number_that_is_none(self, store: ExecutionStore) -> None:
+    def test_a_number_that_is_none(self, store: FileStore) -> None:
         with pytest.raises(UsageError, match="0 or more, not -1"):
             prune_command(keep=-1)
 
 
 class TestTotals:
-    def test_a_table(self, store: ExecutionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_table(self, store: FileStore, capsys: pytest.CaptureFixture[str]) -> None:
         name = made(store)
         state = fresh(results={"task": step("task", attempt("cl\x1b[2Jaude", cost_usd=0.25), attempt("cli"))})
         store.index.note(name, records_from(state), {"search": CallTotals(3, 1, 20.0, state.updated)})
@@ -102,13 +100,13 @@ class TestTotals:
         assert totals_command(by="tool", since="1h", json_=True) == 0
         assert json.loads(capsys.readouterr().out)["search"]["successes"] == 2
 
-    def test_of_nothing(self, store: ExecutionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_of_nothing(self, store: FileStore, capsys: pytest.CaptureFixture[str]) -> None:
         assert totals_command(by="day", since="7d") == 0
         said = capsys.readouterr()
         assert (said.out, said.err) == ("", "no executions within 7d\n")
         assert totals_command(json_=True) == 0
         assert json.loads(capsys.readouterr().out) == {}
 
-    def test_a_time_that_is_none(self, store: ExecutionStore) -> None:
+    def test_a_time_that_is_none(self, store: FileStore) -> None:
         with pytest.raises(UsageError, match="--since is a time like"):
             totals_command(since="soon")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from go_ent.engine.executions.store import ExecutionStore
 from tests.support import SMALL_SERVER
+from tests.support.executions import FileStore
 from tests.support.forked import Forked
 from tests.support.shell import go_ent
 
@@ -93,7 +93,7 @@ class TestPipelines:
         assert cleaned.returncode == 0, cleaned.stderr
         assert [json.loads(line)["n"] for line in cleaned.stdout.splitlines()] == list(range(25))  # in order
         assert filled.json("tool", "run", "rank", "--slurp", stdin=cleaned.stdout) == ["x24", "x23"]
-        store = ExecutionStore(filled.folder)
+        store = FileStore(filled.folder)
         (row,) = [row for row in store.rows() if "for each line" in row.title]  # one execution
         assert sum(record["kind"] == "line" for record in store.records(row.id)) == 25
 

@@ -14,6 +14,7 @@ from go_ent.engine.context import chain as chains
 from go_ent.engine.context.chain import Chain, digest_of, summary_id
 from go_ent.engine.context.models import Message, Speaker, SummaryLink
 from go_ent.engine.core.errors import BadState, BadTask, StorageFailed
+from go_ent.engine.storage.attachments import FileAttachments
 
 
 def message(name: str, text: str = "", speaker: Speaker = "user") -> Message:
@@ -40,14 +41,18 @@ def standing_for(one: SummaryLink) -> Message:
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Chain:
-    return Chain(tmp_path)
+    return Chain(FileAttachments(tmp_path / "context"))
+
+
+def folder_of(chain: Chain) -> Path:
+    return Path(chain._kept.where)
 
 
 class TestKeeping:
     def test_a_link_and_what_it_replaced_come_back_as_they_were(self, chain: Chain) -> None:
         originals = [message("a", "Grüße\n`x`\0 \u2028 \ud800"), message("b")]
         kept = chain.add(link(originals), originals)
-        again = Chain(chain.folder.parent)
+        again = Chain(FileAttachments(folder_of(chain)))
         assert again.links() == [kept]
         assert again.expand(1) == originals
         assert again.check() == []
@@ -69,15 +74,15 @@ class TestKeeping:
         chain.add(link([message("a")]), [message("a")])
         modes = {
             path.name: stat.S_IMODE(path.stat().st_mode)
-            for path in chain.folder.iterdir()
+            for path in folder_of(chain).iterdir()
             if path.suffix in {".json", ".jsonl"}
         }
         assert modes == {"0001.json": 0o600, "0001.messages.jsonl": 0o600}
-        assert stat.S_IMODE(chain.folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE(folder_of(chain).stat().st_mode) == 0o700
 
     def test_a_file_that_is_there_is_never_written_over(self, chain: Chain) -> None:
-        chain.folder.mkdir()
-        left = chain.folder / "0001.messages.jsonl"
+        folder_of(chain).mkdir()
+        left = folder_of(chain) / "0001.messages.jsonl"
         left.write_text("left by a crash")
         assert chain.add(link([message("a")]), [message("a")]).number == 2
         assert left.read_text() == "left by a crash"
@@ -86,7 +91,7 @@ class TestKeeping:
     def test_messages_that_are_not_those_of_the_link_are_refused(self, chain: Chain) -> None:
         with pytest.raises(BadTask, match="not the messages"):
             chain.add(link([message("a")]), [message("a", "another text")])
-        assert not chain.folder.exists()
+        assert not folder_of(chain).exists()
 
     def test_what_is_too_large_is_refused_before_anything_is_written(
         self, chain: Chain, monkeypatch: pytest.MonkeyPatch
@@ -100,7 +105,7 @@ class TestKeeping:
     def test_a_folder_that_is_a_link_is_not_written_to(self, chain: Chain, tmp_path: Path) -> None:
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
-        chain.folder.symlink_to(elsewhere)
+        folder_of(chain).symlink_to(elsewhere)
         with pytest.raises(StorageFailed, match="is a link"):
             chain.add(link([message("a")]), [message("a")])
         assert chain.links() == []
@@ -156,7 +161,7 @@ class TestDamage:
     )
     def test_a_damaged_link_is_told_and_hides_no_other(self, chain: Chain, data: bytes, said: str) -> None:
         self._two(chain)
-        (chain.folder / "0001.json").write_bytes(data)
+        (folder_of(chain) / "0001.json").write_bytes(data)
         assert [one.number for one in chain.links()] == [2]
         [problem] = chain.check()
         assert problem.startswith("0001.json")
@@ -164,14 +169,14 @@ class TestDamage:
 
     def test_a_link_under_another_number_is_damaged(self, chain: Chain) -> None:
         self._two(chain)
-        os.replace(chain.folder / "0002.json", chain.folder / "0001.json")
+        os.replace(folder_of(chain) / "0002.json", folder_of(chain) / "0001.json")
         assert chain.links() == []
         assert "it says that it is number 2" in chain.check()[0]
 
     @pytest.mark.parametrize("change", ["text", "torn", "missing", "more"])
     def test_originals_that_were_changed_are_told_by_the_check_and_not_shown(self, chain: Chain, change: str) -> None:
         self._two(chain)
-        path = chain.folder / "0002.messages.jsonl"
+        path = folder_of(chain) / "0002.messages.jsonl"
         line = path.read_bytes()
         if change == "missing":
             path.unlink()
@@ -188,10 +193,10 @@ class TestDamage:
     def test_what_is_no_ordinary_file_is_not_read(self, chain: Chain, tmp_path: Path) -> None:
         self._two(chain)
         secret = tmp_path / "secret.json"
-        secret.write_bytes((chain.folder / "0001.json").read_bytes())
-        (chain.folder / "0001.json").unlink()
-        (chain.folder / "0001.json").symlink_to(secret)
-        os.mkfifo(chain.folder / "0003.json")
+        secret.write_bytes((folder_of(chain) / "0001.json").read_bytes())
+        (folder_of(chain) / "0001.json").unlink()
+        (folder_of(chain) / "0001.json").symlink_to(secret)
+        os.mkfifo(folder_of(chain) / "0003.json")
         assert [one.number for one in chain.links()] == [2]
         assert [problem.partition(" ")[0] for problem in chain.check()] == ["0001.json", "0003.json"]
 
@@ -199,8 +204,8 @@ class TestDamage:
         self, chain: Chain, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._two(chain)
-        os.truncate(chain.folder / "0001.json", chains.MAX_LINK + 1)
-        os.truncate(chain.folder / "0002.messages.jsonl", 1 << 40)
+        os.truncate(folder_of(chain) / "0001.json", chains.MAX_LINK + 1)
+        os.truncate(folder_of(chain) / "0002.messages.jsonl", 1 << 40)
         assert [one.number for one in chain.links()] == [2]
         monkeypatch.setattr(chains, "MAX_MESSAGES", 1 << 20)
         assert [problem.partition(" is larger")[0] for problem in chain.check()] == ["0001.json", "0002.messages.jsonl"]

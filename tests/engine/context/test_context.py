@@ -23,9 +23,11 @@ from go_ent.engine.core.models import TaskResult
 from go_ent.engine.guest_runs.engine_tools import offer_summaries
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.runners.base.runner import Emit
+from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.tokens import count
 from go_ent.sandbox import Sandbox
+from tests.support.executions import files_of
 from tests.support.scripted import Say, Scripted, engine_of, fails, says
 
 WINDOW = 8_000
@@ -123,7 +125,7 @@ def do(engine: Engine, *tasks: dict[str, Any], **plan: Any) -> Any:
 
 
 def links_of(engine: Engine, result: TaskResult) -> list[SummaryLink]:
-    chain = Chain(engine.store.folder / result.execution_id)
+    chain = Chain(FileAttachments(files_of(engine.store).folder / result.execution_id / "context"))
     assert chain.check() == []
     return chain.links()
 
@@ -221,7 +223,9 @@ class TestNothingIsTooLarge:
             (link,) = links_of(engine, result)
             assert (link.scope, link.by) == ("the file large.txt", "runner")
             assert (
-                Chain(engine.store.folder / result.execution_id).expand(1)[0].text
+                Chain(FileAttachments(files_of(engine.store).folder / result.execution_id / "context"))
+                .expand(1)[0]
+                .text
                 == (project / "large.txt").read_text()
             )
 

@@ -19,6 +19,7 @@ from go_ent.engine.core.errors import BudgetExceeded, PromptTooLarge
 from go_ent.engine.core.models import Event
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.runners.base.runner import Emit
+from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.strategies import parse_plan
 from go_ent.sandbox import Sandbox
 from tests.engine.context.test_context import (
@@ -37,6 +38,7 @@ from tests.engine.context.test_context import (
     prose,
     run,
 )
+from tests.support.executions import files_of
 from tests.support.scripted import Say, engine_of, fails, says
 
 FIVE = [f"t{n}" for n in range(5)]
@@ -410,7 +412,9 @@ def test_over_fifty_rounds_every_prompt_fits_and_has_what_is_pinned(project: Pat
         assert (result.status, runner.refused, len(runner.seen)) == ("COMPLETE", [], 50)
         links = links_of(engine, result)
         assert len(links) > 20
-        originals = Chain(engine.store.folder / result.execution_id).expand(links[-1].number, deep=True)
+        originals = Chain(FileAttachments(files_of(engine.store).folder / result.execution_id / "context")).expand(
+            links[-1].number, deep=True
+        )
         assert [message.text for message in originals] == [
             prose(step.task_id, 1_000) for step in result.steps[: len(originals)]
         ]
@@ -433,7 +437,7 @@ class TestTheRecord:
             assert done.status == "completed"
             records = [record for record in engine.store.records(done.id) if record["kind"] == "summary"]
             assert [record["number"] for record in records] == [1]
-            chain = Chain(engine.store.folder / done.id)
+            chain = Chain(FileAttachments(files_of(engine.store).folder / done.id / "context"))
             assert [message.text for message in chain.expand(1)] == [prose("given")]
             assert (await engine.status(done.id)).spent_usd == 0.5 * len(runner.summarised)
         assert runner.summarised
@@ -446,7 +450,7 @@ class TestTheRecord:
             links = links_of(engine, result)
             assert len([link for link in links if link.scope]) == len(FIVE)
             top = next(link for link in links if not link.scope)
-            chain = Chain(engine.store.folder / result.execution_id)
+            chain = Chain(FileAttachments(files_of(engine.store).folder / result.execution_id / "context"))
             assert prose("t0", 12_000) not in [message.text for message in chain.expand(top.number)]
             originals = [message.text for message in chain.expand(top.number, deep=True)]
             assert originals == [prose(one, 12_000) for one in FIVE[: len(originals)]]

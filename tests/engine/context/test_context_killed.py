@@ -15,20 +15,21 @@ import pytest
 
 from go_ent.engine import Engine, ExecutionConflict
 from go_ent.engine.context.chain import Chain
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.attachments import FileAttachments
 from tests.engine.context.test_context import JOIN, SUMMARY, Strict, answers, context, do, run
 from tests.support import ROOT
+from tests.support.executions import FileStore
 from tests.support.scripted import engine_of
 
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from go_ent.engine.context import chain, keeper
+from go_ent.engine.storage import attachments
 from go_ent.engine.executions.owned import OwnedExecution
 from tests.engine.context.test_context import JOIN, Strict, do, run
 
 left = {"originals": 1, "link": 2}.get(sys.argv[2], 0)
-write_new, append = chain.write_new, OwnedExecution.append
+write_new, append = attachments.write_new, OwnedExecution.append
 
 def dies(path, data, **named):
     global left
@@ -42,7 +43,7 @@ def dies_before_the_record(self, kind, *arguments, **named):
         os.kill(os.getpid(), signal.SIGKILL)
     return append(self, kind, *arguments, **named)
 
-chain.write_new, OwnedExecution.append = dies, dies_before_the_record
+attachments.write_new, OwnedExecution.append = dies, dies_before_the_record
 run(Path(sys.argv[1]), Strict(), lambda engine: do(engine, *JOIN, concurrency=1))
 """
 
@@ -64,16 +65,16 @@ def test_killed_while_a_summary_is_kept_it_goes_on_with_what_is_whole(project: P
         check=False,
     )
     assert died.returncode == -signal.SIGKILL
-    (row,) = ExecutionStore(project).rows()
-    folder = ExecutionStore(project).folder / row.id
-    assert len(Chain(folder).links()) == links
+    (row,) = FileStore(project).rows()
+    folder = FileStore(project).folder / row.id
+    assert len(Chain(FileAttachments(folder / "context")).links()) == links
     runner = Strict()
 
     async def work(engine: Engine) -> None:
         result = await engine.resume(row.id)
         assert (result.status, runner.refused) == ("COMPLETE", [])
-        (link,) = Chain(folder).links()
-        assert [one.text for one in Chain(folder).expand(link.number)]
+        (link,) = Chain(FileAttachments(folder / "context")).links()
+        assert [one.text for one in Chain(FileAttachments(folder / "context")).expand(link.number)]
         assert link.summary in runner.told("c").prompt
         assert SUMMARY in link.summary
 
@@ -84,9 +85,9 @@ def test_killed_while_a_summary_is_kept_it_goes_on_with_what_is_whole(project: P
 HOLDS = """
 import asyncio, sys
 from pathlib import Path
-from go_ent.engine.executions.store import ExecutionStore
+from tests.support.executions import FileStore
 
-held = ExecutionStore(Path(sys.argv[1])).hold(sys.argv[2])
+held = FileStore(Path(sys.argv[1])).hold(sys.argv[2])
 print("held", flush=True)
 sys.stdin.read()
 held.release()

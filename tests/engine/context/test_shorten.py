@@ -23,6 +23,7 @@ from go_ent.engine.context.summarizers import ModelSummarizer
 from go_ent.engine.core.errors import ContextTooLarge, SummaryFailed
 from go_ent.engine.core.models import ModelOptions, ModelReply
 from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.storage.attachments import FileAttachments
 
 COUNTER = Counter()
 
@@ -346,7 +347,7 @@ class TestManyRounds:
         assert links > 20
 
     def test_the_chain_leads_back_to_all_that_was_ever_said(self, tmp_path: Path) -> None:
-        chain = Chain(tmp_path)
+        chain = Chain(FileAttachments(tmp_path / "context"))
         context: tuple[Message, ...] = ()
         said = []
         for at in range(12):

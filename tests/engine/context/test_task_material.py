@@ -12,6 +12,7 @@ from go_ent.engine.context.chain import Chain
 from go_ent.engine.core.errors import BadTask, PromptTooLarge
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.core.step import Output
+from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.strategies import parse_plan
 from go_ent.engine.strategies.plan import PlanTask
 from go_ent.engine.strategies.references import filled
@@ -29,6 +30,7 @@ from tests.engine.context.test_context import (
     run,
 )
 from tests.engine.context.test_context_holds import block_the_chain
+from tests.support.executions import files_of
 from tests.support.scripted import fails, says
 
 REFERS = {"id": "b", "prompt": "Mend what this says: ${a.output}\nThen stop."}
@@ -48,7 +50,12 @@ class TestAContext:
             assert (result.status, runner.refused) == ("COMPLETE", [])
             (link,) = links_of(engine, result)
             assert link.scope == "the context of the task"
-            assert [one.text for one in Chain(engine.store.folder / result.execution_id).expand(1)] == [given]
+            assert [
+                one.text
+                for one in Chain(
+                    FileAttachments(files_of(engine.store).folder / result.execution_id / "context")
+                ).expand(1)
+            ] == [given]
             assert link.summary in runner.told("task").prompt
             assert MARK in runner.told("task").prompt
             assert any(note.startswith("the context of the task was summarised by") for note in result.observations)

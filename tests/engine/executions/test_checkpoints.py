@@ -14,13 +14,13 @@ import pytest
 
 from go_ent.composer import Composer
 from go_ent.engine import Engine, ExecutionConflict, GuestOrder, parse_plan
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import Unfinished
 from go_ent.engine.executions.tree import TreeNode, tree
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.sandbox import Run, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.guest_runs.test_guests import World, begin, live
+from tests.support.executions import FileStore
 from tests.support.shell import go_ent
 
 CODE = """
@@ -47,7 +47,7 @@ def back(
 
 
 def records(project: Path, execution_id: str) -> list[dict[str, Any]]:
-    return list(ExecutionStore(project).records(execution_id))
+    return list(FileStore(project).records(execution_id))
 
 
 class TestCode:
@@ -63,7 +63,7 @@ class TestCode:
             back(project, box, world, whole.id, "half")
         assert world.done == ["first", "second", "third"]
         assert records(project, whole.id) == before
-        assert ExecutionStore(project).load(whole.id).status == "completed"
+        assert FileStore(project).load(whole.id).status == "completed"
 
     @pytest.mark.parametrize(("name", "again"), [("half", ["third"]), ("begun", ["second", "third"])])
     def test_goes_on_from_there_and_what_came_before_is_not_done_again(
@@ -79,7 +79,7 @@ class TestCode:
         assert run.result[3] == whole.result[3] or name == "begun"
         assert (world.done, len(told)) == (again, len(again))
         assert records(project, whole.id)[: len(before)] == before, "what came after is kept"
-        state = ExecutionStore(project).load(whole.id)
+        state = FileStore(project).load(whole.id)
         assert [one.label for one in state.checkpoints] == ["begun", "half"]
         (step,) = tree(state, records(project, whole.id))
         statuses = [child.status for child in step.children]
@@ -127,10 +127,10 @@ said
             run, _ = back(project, box, world, whole.id, name, anyway=True)
             assert (run.status, world.done) == ("completed", again)
             folder = project / ".go-ent" / "executions"
-            was = ExecutionStore(project).load(whole.id)
+            was = FileStore(project).load(whole.id)
             for path in (*folder.glob("index.db*"), folder / whole.id / "state.json"):
                 path.unlink()
-            now = ExecutionStore(project).load(whole.id)
+            now = FileStore(project).load(whole.id)
             assert (now.status, now.undone, now.results) == (was.status, was.undone, was.results)
             assert [(one.label, one.seq) for one in now.checkpoints] == [
                 (one.label, one.seq) for one in was.checkpoints
@@ -149,7 +149,7 @@ said
         whole = begin(project, box, World(), code=code)
         with pytest.raises(ExecutionConflict, match=r"several checkpoints .* give the number of one"):
             back(project, box, World(), whole.id, "again")
-        second = ExecutionStore(project).load(whole.id).checkpoints[1]
+        second = FileStore(project).load(whole.id).checkpoints[1]
         world = World()
         run, _ = back(project, box, world, whole.id, str(second.seq))
         assert (run.result, world.done) == (2, ["look 2"])
@@ -292,7 +292,7 @@ def test_one_is_removed_by_the_process_that_has_the_execution(project: Path, box
         )
         await world.waiting.wait()
         (row,) = await engine.executions()
-        elsewhere = ExecutionStore(project)  # as another process has it
+        elsewhere = FileStore(project)  # as another process has it
         state = await asyncio.to_thread(elsewhere.remove_checkpoint, row.id, "a")
         assert [one.label for one in state.checkpoints] == ["b"]
         world.hold.set()
@@ -311,7 +311,7 @@ def test_calls_that_were_undone_are_shown_as_that(project: Path, box: Sandbox) -
             yield node
             yield from all_of(node.children)
 
-    state = ExecutionStore(project).load(whole.id)
+    state = FileStore(project).load(whole.id)
     shown = [
         (node.path, node.status) for node in all_of(tree(state, records(project, whole.id))) if node.status == "undone"
     ]
@@ -333,10 +333,11 @@ Forge = Callable[[dict[str, Any]], dict[str, Any]]
 )
 def test_a_record_of_it_that_can_not_be_is_damage(project: Path, box: Sandbox, forge: Forge) -> None:
     whole = begin(project, box, World(), code="checkpoint('a')\nawait tools.w.danger(name='x')")
-    with ExecutionStore(project).hold(whole.id) as held:
+    with FileStore(project).hold(whole.id) as held:
         good = held.undoing("a").record
-        held._journal.append("undone", forge(good), sync=True)
-    assert "can't be used" in ExecutionStore(project).load(whole.id).damage[0]
+        held._slot.append("undone", forge(good))
+        held._slot.sync()
+    assert "can't be used" in FileStore(project).load(whole.id).damage[0]
 
 
 def test_what_is_unfinished_before_it_is_still_to_be_decided(project: Path, box: Sandbox) -> None:

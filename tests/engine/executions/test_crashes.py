@@ -20,8 +20,8 @@ import psutil
 import pytest
 
 from go_ent.engine import ExecutionConflict, StorageFailed
-from go_ent.engine.executions.store import owner
-from go_ent.engine.storage import crash_points
+from go_ent.engine.core import crash_points
+from go_ent.engine.storage.file_storage import owner
 from go_ent.engine.storage.records import encode
 from go_ent.sandbox import Sandbox
 from tests.support.crashers import work
@@ -481,7 +481,7 @@ class TestCutJournal:
         path.write_bytes(b"")
         path.with_name("state.json").unlink()
         with killed.store() as store:
-            store._forget_unborn(store.index.rows()[0].model_copy(update={"created": 0.0}))
+            store.storage.forget_unborn(store.index.rows()[0].id)
         assert path.exists()
 
 

@@ -27,8 +27,9 @@ from go_ent.engine.executions.state import (
     pack,
     unpack,
 )
-from go_ent.engine.executions.store import STATE_FILE, ExecutionStore
 from go_ent.engine.storage.claims import Claim
+from go_ent.engine.storage.slot import STATE_FILE
+from tests.support.executions import FileStore, folder_of
 
 
 def fresh(**changes: Any) -> ExecutionState:
@@ -54,8 +55,8 @@ def result(step: str, **fields: object) -> RunResult:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ExecutionStore:
-    return ExecutionStore(tmp_path)
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path)
 
 
 class TestIds:
@@ -109,7 +110,7 @@ class TestStates:
 
 
 class TestStore:
-    def test_what_was_done_is_there_again(self, store: ExecutionStore) -> None:
+    def test_what_was_done_is_there_again(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             assert held.start_try("a", "cli") == 1
@@ -126,29 +127,29 @@ class TestStore:
             assert (again.state.spent_usd, again.state.spent_tokens) == (0.5, 15)
             assert again.start_try("b", "claude-code") == 2
 
-    def test_a_lost_state_is_made_anew_from_the_journal(self, store: ExecutionStore) -> None:
+    def test_a_lost_state_is_made_anew_from_the_journal(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.finish_step("a", result("a"))
         for damaged in (True, False):
             if damaged:
-                (held.folder / STATE_FILE).write_bytes(b"junk")
+                (folder_of(held) / STATE_FILE).write_bytes(b"junk")
             else:
-                (held.folder / STATE_FILE).unlink()
+                (folder_of(held) / STATE_FILE).unlink()
             with store.hold(held.id) as again:
                 assert again.state.status == "running"
                 assert again.state.results["a"].ok
                 again.write()
 
-    def test_neither_state_nor_journal_is_said_to_be_damaged(self, store: ExecutionStore) -> None:
+    def test_neither_state_nor_journal_is_said_to_be_damaged(self, store: FileStore) -> None:
         held = store.create(fresh())
         held.release()
-        (held.folder / STATE_FILE).write_bytes(b"junk")
-        (held.folder / "journal.jsonl").write_bytes(b"junk\n")
+        (folder_of(held) / STATE_FILE).write_bytes(b"junk")
+        (folder_of(held) / "journal.jsonl").write_bytes(b"junk\n")
         with pytest.raises(BadState, match="its journal does not tell how it began"):
             store.hold(held.id)
 
-    def test_one_process_owns_it(self, store: ExecutionStore) -> None:
+    def test_one_process_owns_it(self, store: FileStore) -> None:
         with (
             store.create(fresh()) as held,
             pytest.raises(ExecutionConflict, match=f"is being run by process {os.getpid()}"),
@@ -156,16 +157,16 @@ class TestStore:
             store.hold(held.id)
         store.hold(held.id).release()
 
-    def test_running_without_an_owner_is_interrupted(self, store: ExecutionStore) -> None:
+    def test_running_without_an_owner_is_interrupted(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             assert store.load(held.id).status == "running"
         assert store.load(held.id).status == "interrupted"
 
-    def test_a_killed_owner_lets_go(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_a_killed_owner_lets_go(self, store: FileStore, tmp_path: Path) -> None:
         code = (
             "import sys, time; from pathlib import Path; from tests.engine.executions.test_executions import *\n"
-            "held = ExecutionStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
+            "held = FileStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
             "held.finish_step('a', result('a'))\n"
             "print(held.id, flush=True); time.sleep(60)"
         )
@@ -180,9 +181,7 @@ class TestStore:
         with store.hold(execution_id) as held:
             assert held.state.results["a"].ok
 
-    def test_a_request_to_stop_is_for_who_has_it_then(
-        self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_request_to_stop_is_for_who_has_it_then(self, store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             assert store.ask_to_interrupt(held.id) is None
@@ -199,18 +198,18 @@ class TestStore:
         with store.hold(held.id) as asked:
             assert asked.interrupt_requested()
 
-    def test_an_id_is_found_by_its_beginning(self, store: ExecutionStore) -> None:
+    def test_an_id_is_found_by_its_beginning(self, store: FileStore) -> None:
         with store.create(fresh()) as first, store.create(fresh(id="ffffffff" + new_id()[8:])) as second:
             assert store.find(second.id[:6]) == second.id
             assert store.find(first.id) == first.id
             assert [row.id for row in store.rows(10)] == [second.id, first.id]
 
     @pytest.mark.parametrize("text", ["", "..", "../../etc", "/etc/passwd", "a\0b", "*", "ABC", "0000", "x" * 10_000])
-    def test_other_ids_are_refused(self, store: ExecutionStore, text: str) -> None:
+    def test_other_ids_are_refused(self, store: FileStore, text: str) -> None:
         with pytest.raises(ExecutionNotFound):
             store.find(text)
 
-    def test_several_of_one_beginning_are_said(self, store: ExecutionStore) -> None:
+    def test_several_of_one_beginning_are_said(self, store: FileStore) -> None:
         same = new_id()
         with (
             store.create(fresh(id=same[:-1] + "1")),
@@ -221,24 +220,24 @@ class TestStore:
 
 
 class TestInterrupting:
-    def ask(self, store: ExecutionStore, held: OwnedExecution) -> str:
+    def ask(self, store: FileStore, held: OwnedExecution) -> str:
         with pytest.raises(ExecutionConflict) as caught:
             store.ask_to_interrupt(held.id)
         return str(caught.value)
 
-    def test_the_owner_is_asked_once(self, store: ExecutionStore) -> None:
+    def test_the_owner_is_asked_once(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             store.ask_to_interrupt(held.id)
             assert [held.interrupt_requested(), held.interrupt_requested()] == [True, False]
 
-    def test_what_has_finished_is_said_to_have(self, store: ExecutionStore) -> None:
+    def test_what_has_finished_is_said_to_have(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.move("completed")
             assert "has finished: it is completed" in self.ask(store, held)
 
-    def test_what_nobody_runs_is_said_not_to(self, store: ExecutionStore) -> None:
+    def test_what_nobody_runs_is_said_not_to(self, store: FileStore) -> None:
         held = store.create(fresh())
         held.move("running")
         held.release()

@@ -21,19 +21,19 @@ from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.ids import ID, new_id
 from go_ent.engine.core.models import Attempt, RunResult, TaskResult, Tokens
 from go_ent.engine.executions.history import CallTotals, ExecutionHistory, Grouping
-from go_ent.engine.executions.index import FILE, STALE, Index
-from go_ent.engine.executions.index_database import create
-from go_ent.engine.executions.index_schema import SCHEMA, VERSION, find_query, rows_query
 from go_ent.engine.executions.state import Environment, ExecutionState
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.totals import calls_from, records_from
+from go_ent.engine.storage.index import FILE, STALE, Index
+from go_ent.engine.storage.index_database import create
+from go_ent.engine.storage.index_schema import SCHEMA, VERSION, find_query, rows_query
 from go_ent.engine.storage.marks import Mark
 from tests.engine.executions.test_executions import fresh
 from tests.support import ROOT
+from tests.support.executions import FileStore
 from tests.support.rows import each
 
 
-def made(store: ExecutionStore, **changes: Any) -> str:
+def made(store: FileStore, **changes: Any) -> str:
     """An execution that has completed."""
     with store.create(fresh(**changes), sync=False) as held:
         held.move("running")
@@ -42,17 +42,17 @@ def made(store: ExecutionStore, **changes: Any) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ExecutionStore:
-    return ExecutionStore(tmp_path)
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path)
 
 
 @pytest.fixture
-def index(store: ExecutionStore) -> Index:
+def index(store: FileStore) -> Index:
     return store.index
 
 
 class TestLooking:
-    def test_nothing_is_made_by_looking(self, store: ExecutionStore) -> None:
+    def test_nothing_is_made_by_looking(self, store: FileStore) -> None:
         assert store.index.rows() == []
         assert store.index.find("0123") == []
         assert store.index.needs_image() == set()
@@ -184,7 +184,7 @@ class TestTelling:
         assert [row.spent_tokens for row in found] == ([tokens] if tokens < 1 << 63 else [])
         index.close()
 
-    def test_what_it_could_not_be_told_it_looks_up(self, store: ExecutionStore) -> None:
+    def test_what_it_could_not_be_told_it_looks_up(self, store: FileStore) -> None:
         made(store)
         with contextlib.closing(sqlite3.connect(store.folder / FILE)) as other, other:
             other.execute("DELETE FROM executions")
@@ -208,25 +208,25 @@ class TestTelling:
 
 
 class TestFilling:
-    def test_an_index_that_is_gone_is_made_again(self, store: ExecutionStore) -> None:
+    def test_an_index_that_is_gone_is_made_again(self, store: FileStore) -> None:
         ids = [made(store) for _ in range(3)]
         for name in os.listdir(store.folder):
             if not ID.fullmatch(name):
                 (store.folder / name).unlink()
         assert [row.id for row in store.index.rows()] == ids[::-1]
-        assert ExecutionStore(store.folder.parent.parent).index.find(ids[0][:30]) == [ids[0]]
+        assert FileStore(store.folder.parent.parent).index.find(ids[0][:30]) == [ids[0]]
 
     @pytest.mark.parametrize(
         "data", [b"", b"garbage", b"SQLite format 3\0" + b"\0" * 84, b"SQLite format 3\0" + b"\2" * 5000]
     )
-    def test_garbage_in_its_place_is_replaced(self, store: ExecutionStore, data: bytes) -> None:
+    def test_garbage_in_its_place_is_replaced(self, store: FileStore, data: bytes) -> None:
         first = made(store)
         (store.folder / FILE).write_bytes(data)
         second = made(store)
         assert [row.id for row in store.index.rows()] == [second, first]
 
     @pytest.mark.parametrize("size", [0, 100, 9000])
-    def test_one_that_is_cut_short_while_it_is_used_is_replaced(self, store: ExecutionStore, size: int) -> None:
+    def test_one_that_is_cut_short_while_it_is_used_is_replaced(self, store: FileStore, size: int) -> None:
         ids = [made(store, title="x" * 300) for _ in range(20)]
         other = Index(store.folder)
         assert len(other.rows()) == 20
@@ -238,7 +238,7 @@ class TestFilling:
         assert [row.id for row in other.rows(100)] == ids[::-1]
         assert [row.id for row in store.index.rows(100)] == ids[::-1]
 
-    def test_one_that_was_replaced_is_not_written_to(self, store: ExecutionStore) -> None:
+    def test_one_that_was_replaced_is_not_written_to(self, store: FileStore) -> None:
         made(store)
         other = Index(store.folder)
         assert len(other.rows()) == 1
@@ -255,7 +255,7 @@ class TestFilling:
     @pytest.mark.parametrize(
         "change", ["PRAGMA user_version = 99", "CREATE TRIGGER t AFTER INSERT ON executions BEGIN SELECT 1; END"]
     )
-    def test_another_version_or_a_schema_that_is_not_ours_is_replaced(self, store: ExecutionStore, change: str) -> None:
+    def test_another_version_or_a_schema_that_is_not_ours_is_replaced(self, store: FileStore, change: str) -> None:
         first = made(store)
         store.index.close()
         other = sqlite3.connect(store.folder / FILE)
@@ -267,13 +267,13 @@ class TestFilling:
         assert other.execute("PRAGMA user_version").fetchone() == (VERSION,)
         other.close()
 
-    def test_rebuilding_forgets_what_has_no_folder(self, store: ExecutionStore) -> None:
+    def test_rebuilding_forgets_what_has_no_folder(self, store: FileStore) -> None:
         kept = made(store)
         store.index.put(fresh())
         assert store.index.rebuild() == 1
         assert [row.id for row in store.index.rows()] == [kept]
 
-    def test_what_can_not_be_read_is_left_out(self, store: ExecutionStore) -> None:
+    def test_what_can_not_be_read_is_left_out(self, store: FileStore) -> None:
         kept, broken = made(store), made(store)
         (store.folder / broken / "state.json").write_bytes(b"?")
         (store.folder / broken / "journal.jsonl").write_bytes(b"?\n")
@@ -282,7 +282,7 @@ class TestFilling:
         assert [row.id for row in store.index.rows()] == [kept]
 
     def test_where_there_can_be_no_index_the_folders_answer(
-        self, store: ExecutionStore, caplog: pytest.LogCaptureFixture
+        self, store: FileStore, caplog: pytest.LogCaptureFixture
     ) -> None:
         ids = [made(store), made(store)]
         store.index.close()
@@ -298,9 +298,7 @@ class TestFilling:
 
 
 class TestHostileFolders:
-    def test_a_link_or_a_pipe_in_its_place_is_replaced_and_not_followed(
-        self, store: ExecutionStore, tmp_path: Path
-    ) -> None:
+    def test_a_link_or_a_pipe_in_its_place_is_replaced_and_not_followed(self, store: FileStore, tmp_path: Path) -> None:
         first = made(store)
         store.index.close()
         target = tmp_path / "precious"
@@ -312,7 +310,7 @@ class TestHostileFolders:
                 assert [row.id for row in store.index.rows()] == [first]
         assert target.read_bytes() == b"mine"
 
-    def test_rows_that_name_no_execution_are_not_given(self, store: ExecutionStore) -> None:
+    def test_rows_that_name_no_execution_are_not_given(self, store: FileStore) -> None:
         first = made(store)
         store.index.close()
         other = sqlite3.connect(store.folder / FILE)
@@ -336,9 +334,9 @@ class TestHostileFolders:
 MAKING = """
 import sys
 from pathlib import Path
-from go_ent.engine.executions.store import ExecutionStore
 from tests.engine.executions.test_index import made
-store = ExecutionStore(Path(sys.argv[1]))
+from tests.support.executions import FileStore
+store = FileStore(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(sys.argv[2])):
@@ -347,7 +345,7 @@ for _ in range(int(sys.argv[2])):
 FILLING_AND_DYING = """
 import os, signal, sys
 from pathlib import Path
-from go_ent.engine.executions import index as module
+from go_ent.engine.storage import index as module
 module.BATCH = 1
 index = module.Index(Path(sys.argv[1]))
 read, count = index._read, 0
@@ -369,7 +367,7 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 class TestManyProcesses:
-    def test_two_that_put_at_once_lose_nothing(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_two_that_put_at_once_lose_nothing(self, store: FileStore, tmp_path: Path) -> None:
         both = [python(MAKING, tmp_path, 60, name) for name in ("a", "b")]
         for one in both:
             assert one.stdout is not None
@@ -384,7 +382,7 @@ class TestManyProcesses:
         assert sorted(row.title for row in store.index.rows(1000, status="completed")) == ["a"] * 60 + ["b"] * 60
         assert store.index.rebuild() == 120
 
-    def test_threads_that_put_and_look_while_it_is_replaced_lose_nothing(self, store: ExecutionStore) -> None:
+    def test_threads_that_put_and_look_while_it_is_replaced_lose_nothing(self, store: FileStore) -> None:
         states = [fresh(title=str(number)) for number in range(60)]
         go = threading.Barrier(4)
 
@@ -408,7 +406,7 @@ class TestManyProcesses:
             thread.join()
         assert {state.id for state in states} <= {row.id for row in Index(store.folder).rows(1000)}
 
-    def test_who_is_killed_while_filling_it_leaves_one_that_the_next_fills(self, store: ExecutionStore) -> None:
+    def test_who_is_killed_while_filling_it_leaves_one_that_the_next_fills(self, store: FileStore) -> None:
         ids = [made(store) for _ in range(6)]
         killed = python(FILLING_AND_DYING, store.folder)
         killed.communicate(timeout=60)
@@ -543,7 +541,7 @@ class TestTotals:
         assert list(index.totals("runtime", since=2000.0)) == ["b"]
         assert list(index.totals("tool", since=2000.0)) == [new.id, "unknown"]
 
-    def test_what_is_removed_counts_no_more(self, store: ExecutionStore) -> None:
+    def test_what_is_removed_counts_no_more(self, store: FileStore) -> None:
         name = made(store)
         store.index.note(name, records_from(fresh(results={"task": step("task", attempt("a"))})), {"t": CallTotals(1)})
         store.index.remove(name)
@@ -551,7 +549,7 @@ class TestTotals:
         assert store.index.totals("tool") == {}
         assert store.index.rows() == []
 
-    def test_rebuilding_finds_the_same(self, store: ExecutionStore) -> None:
+    def test_rebuilding_finds_the_same(self, store: FileStore) -> None:
         with store.create(fresh(), sync=False) as held:
             held.move("running")
             held.append("call", {"path": "task/1", "tool": "search", "digest": "0", "arguments": None, "heard": "[]"})

@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from go_ent.engine.storage import crash_points, journal
+from go_ent.engine.core import crash_points
+from go_ent.engine.executions.storage import Record
+from go_ent.engine.storage import journal
 from go_ent.engine.storage import records as reading
-from go_ent.engine.storage.journal import Journal, Record, read_records
+from go_ent.engine.storage.journal import Journal, read_records
 
 NAME = "journal.jsonl"
 values = st.recursive(

@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from go_ent.engine import Engine, GuestOrder, Task
-from go_ent.engine.executions.index import Row
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.storage import Row
 from go_ent.sandbox import Sandbox
 from tests.support.crashers import work
 from tests.support.crashers.forking import Forker
+from tests.support.executions import FileStore
 from tests.support.scripted import Scripted, engine_of, says
 
 
@@ -117,7 +117,7 @@ def test_processes_on_one_project_lose_nothing_of_each_other(
     ended = {execution_id: status for child in children for execution_id, status in child.outcome().items()}
     assert len(ended) == processes * each
     assert {*ended.values()} == {"completed", "failed"}
-    store = ExecutionStore(project)
+    store = FileStore(project)
     try:
         rows = store.rows(limit=1000)
         assert {row.id: row.status for row in rows} == ended

@@ -18,34 +18,35 @@ import pytest
 
 from go_ent.composer import Composer
 from go_ent.engine import Engine, GuestOrder
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.errors import BadState, ExecutionNotFound
-from go_ent.engine.executions import group_commit, running
-from go_ent.engine.executions.index import PackedExecution
+from go_ent.engine.executions import running
 from go_ent.engine.executions.retention import prune
-from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.storage import crash_points, packed
+from go_ent.engine.storage import group_commit, packed
+from go_ent.engine.storage.index import PackedExecution
 from go_ent.engine.storage.packed import Packed
 from go_ent.sandbox import Run, Sandbox
 from tests.support import ROOT
+from tests.support.executions import FileStore
 from tests.support.packed import fresh, made
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ExecutionStore]:
-    made = ExecutionStore(tmp_path)
+def store(tmp_path: Path) -> Iterator[FileStore]:
+    made = FileStore(tmp_path)
     yield made
     made.close()
 
 
-def files(store: ExecutionStore) -> list[Path]:
+def files(store: FileStore) -> list[Path]:
     return sorted((store.folder / "packed").glob("*.jsonl"))
 
 
 class TestKept:
-    def test_it_has_no_folder_and_is_found_at_once_by_everybody(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_it_has_no_folder_and_is_found_at_once_by_everybody(self, store: FileStore, tmp_path: Path) -> None:
         one = made(store)
         assert not (store.folder / one).exists()
-        for other in (store, ExecutionStore(tmp_path)):
+        for other in (store, FileStore(tmp_path)):
             assert other.load(one).status == "completed"
             assert other.load(one).results["run"].output == "2"
             assert [row.id for row in other.rows()] == [one]
@@ -56,7 +57,7 @@ class TestKept:
             assert other.read_from(one, offset) == ([], offset)
             assert other.counts()["completed"] == 1
 
-    def test_a_new_one_is_nowhere_until_it_must_be(self, store: ExecutionStore) -> None:
+    def test_a_new_one_is_nowhere_until_it_must_be(self, store: FileStore) -> None:
         held = store.create(fresh(), sync=False)
         held.append("printed", {"step": "run", "text": "x"})
         assert not store.folder.exists()
@@ -65,13 +66,13 @@ class TestKept:
         assert [record["kind"] for record in held.records()] == ["created", "printed"]
         held.release()
 
-    def test_a_large_one_gets_a_folder(self, store: ExecutionStore) -> None:
+    def test_a_large_one_gets_a_folder(self, store: FileStore) -> None:
         held = store.create(fresh(), sync=False)
         held.append("printed", {"step": "run", "text": "x" * packed.MAX_PACKED})
         assert (store.folder / held.id / "journal.jsonl").exists()
         held.release()
 
-    def test_one_that_goes_on_gets_a_folder_and_is_there_once(self, store: ExecutionStore) -> None:
+    def test_one_that_goes_on_gets_a_folder_and_is_there_once(self, store: FileStore) -> None:
         one, other = made(store), made(store)
         with store.hold(one) as held:
             held.append("note", {"text": "went on"})
@@ -80,9 +81,9 @@ class TestKept:
         assert sorted(row.id for row in store.rows()) == sorted([one, other])
         assert store.index.rebuild() == 2
         assert sorted(prune(store, keep=0).removed) == sorted([one, other])
-        assert ExecutionStore(store.folder.parent.parent).rows() == []
+        assert FileStore(store.folder.parent.parent).rows() == []
 
-    def test_totals_count_them(self, store: ExecutionStore) -> None:
+    def test_totals_count_them(self, store: FileStore) -> None:
         made(store)
         made(store)
         store.flush()
@@ -90,16 +91,14 @@ class TestKept:
         (store.folder / "index.db").unlink()
         assert store.index.totals("runtime")["cli"].count == 2
 
-    def test_files_are_numbered_when_they_are_full(
-        self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_files_are_numbered_when_they_are_full(self, store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(packed, "MAX_FILE", 4000)
         ids = [made(store) for _ in range(12)]
         assert len(files(store)) > 2
         assert {row.id for row in store.rows()} == set(ids)
         assert all(store.load(one).status == "completed" for one in ids)
 
-    def test_an_index_that_says_something_else_is_put_right(self, store: ExecutionStore) -> None:
+    def test_an_index_that_says_something_else_is_put_right(self, store: FileStore) -> None:
         one = made(store)
         store.close()
         with contextlib.closing(sqlite3.connect(store.folder / "index.db")) as database, database:
@@ -110,18 +109,25 @@ class TestKept:
 
 
 class TestRemoved:
-    def test_they_stay_removed_without_an_index(self, store: ExecutionStore) -> None:
+    def test_they_stay_removed_without_an_index(self, store: FileStore) -> None:
         ids = [made(store) for _ in range(5)]
         assert sorted(prune(store, keep=2).removed) == ids[:3]
         store.close()
         (store.folder / "index.db").unlink()
-        again = ExecutionStore(store.folder.parent.parent)
+        again = FileStore(store.folder.parent.parent)
         assert {row.id for row in again.rows()} == set(ids[3:])
         with pytest.raises(ExecutionNotFound):
             again.load(ids[0])
 
+    def test_they_stay_removed_though_the_index_is_told_of_them_later(self, store: FileStore) -> None:
+        one = made(store)
+        other = FileStore(store.folder.parent.parent)
+        assert prune(other, keep=0).removed == [one]
+        store.flush()
+        assert (store.rows(), other.rows()) == ([], [])
+
     def test_old_files_go_and_what_is_left_of_them_stays(
-        self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch
+        self, store: FileStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(packed, "MAX_FILE", 4000)
         ids = [made(store) for _ in range(20)]
@@ -134,9 +140,9 @@ class TestRemoved:
         assert {row.id for row in store.rows()} == kept
         assert store.load(ids[0]).status == "completed"
         (store.folder / "index.db").unlink()
-        assert {row.id for row in ExecutionStore(store.folder.parent.parent).rows()} == kept
+        assert {row.id for row in FileStore(store.folder.parent.parent).rows()} == kept
 
-    def test_a_dry_run_removes_nothing(self, store: ExecutionStore) -> None:
+    def test_a_dry_run_removes_nothing(self, store: FileStore) -> None:
         ids = [made(store) for _ in range(3)]
         told = prune(store, keep=1, dry_run=True)
         assert told.removed == ids[:2]
@@ -145,7 +151,7 @@ class TestRemoved:
 
 
 class TestDamage:
-    def test_a_damaged_one_is_told_and_the_others_are_there(self, store: ExecutionStore) -> None:
+    def test_a_damaged_one_is_told_and_the_others_are_there(self, store: FileStore) -> None:
         ids = [made(store, f"number {number}") for number in range(3)]
         store.close()
         (file,) = files(store)
@@ -157,11 +163,11 @@ class TestDamage:
             store.load(ids[1])
         store.close()
         (store.folder / "index.db").unlink()
-        again = ExecutionStore(store.folder.parent.parent)
+        again = FileStore(store.folder.parent.parent)
         assert {row.id for row in again.rows()} == {ids[0], ids[2]}
         assert any(entry.damaged for entry in again.packed.entries(1))
 
-    def test_a_torn_end_takes_no_other_with_it(self, store: ExecutionStore) -> None:
+    def test_a_torn_end_takes_no_other_with_it(self, store: FileStore) -> None:
         one = made(store)
         store.close()
         (file,) = files(store)
@@ -172,7 +178,7 @@ class TestDamage:
         assert store.load(other).status == "completed"
 
     @pytest.mark.parametrize("planted", ["link", "folder", "pipe", "rubbish", "forged"])
-    def test_what_is_planted_there_is_one_bad_item(self, store: ExecutionStore, planted: str, tmp_path: Path) -> None:
+    def test_what_is_planted_there_is_one_bad_item(self, store: FileStore, planted: str, tmp_path: Path) -> None:
         one = made(store)
         store.close()
         path = store.folder / "packed" / "000002.jsonl"
@@ -207,14 +213,14 @@ def child(tmp_path: Path, code: str, **variables: str) -> subprocess.Popen[str]:
     )
 
 
-MAKE = "store = ExecutionStore(Path(sys.argv[1])); [print(made(store), flush=True) for _ in range(int(sys.argv[2]))]"
+MAKE = "store = FileStore(Path(sys.argv[1])); [print(made(store), flush=True) for _ in range(int(sys.argv[2]))]"
 
 
 class TestKilled:
     @pytest.mark.parametrize(
         "point", ["pack-before-append", "pack-after-append", "pack-before-sync", "pack-after-sync"]
     )
-    def test_what_was_answered_is_there(self, store: ExecutionStore, tmp_path: Path, point: str) -> None:
+    def test_what_was_answered_is_there(self, store: FileStore, tmp_path: Path, point: str) -> None:
         """Killed between an answer and the commit: nothing of what was answered is missing, and nothing is twice."""
         killed = child(tmp_path, MAKE + "; time.sleep(10)", GO_ENT_CRASH=f"{point}:{1 if 'sync' in point else 20}")
         told = killed.communicate(timeout=60)[0].split()
@@ -224,7 +230,7 @@ class TestKilled:
         assert len(found) - len(told) == (point == "pack-after-append")
         assert all(store.load(one).status == "completed" for one in told)
 
-    def test_in_the_middle_of_a_write_only_that_one_is_missing(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_in_the_middle_of_a_write_only_that_one_is_missing(self, store: FileStore, tmp_path: Path) -> None:
         killed = child(tmp_path, MAKE, GO_ENT_CRASH="journal-mid-line:7")
         told = killed.communicate(timeout=60)[0].split()
         assert (killed.returncode, len(told)) == (-9, 6)
@@ -233,7 +239,7 @@ class TestKilled:
 
 
 class TestTwoProcesses:
-    def test_lose_nothing_and_have_nothing_twice(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_lose_nothing_and_have_nothing_twice(self, store: FileStore, tmp_path: Path) -> None:
         children = [child(tmp_path, MAKE + "; store.close()") for _ in range(2)]
         told = [one for each in children for one in each.communicate(timeout=60)[0].split()]
         assert [each.returncode for each in children] == [0, 0]
@@ -269,7 +275,7 @@ class TestFullDisk:
 
 
 class TestGroups:
-    def test_the_index_is_told_of_many_at_once(self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_index_is_told_of_many_at_once(self, store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[int] = []
         put = store.index.put_packed
 

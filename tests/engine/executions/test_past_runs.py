@@ -17,9 +17,10 @@ from go_ent.engine import Engine, GuestOrder, Task, parse_plan
 from go_ent.engine.executions import past_runs as reading
 from go_ent.engine.executions import tape
 from go_ent.engine.executions.past_runs import Calls, past_runs
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage import file_storage
 from go_ent.sandbox import Run, Sandbox
 from tests.composer.conftest import tool
+from tests.support.executions import FileStore
 
 
 def search(q: str, top: int = 3) -> list[str]:
@@ -57,7 +58,7 @@ class Place:
         return await self.engine.guests.run(GuestOrder(code=code, inputs=inputs or {}, **order))
 
     def past(self) -> list[PastRun]:
-        return list(past_runs(ExecutionStore(self.project)))
+        return list(past_runs(FileStore(self.project)))
 
     def list_old(self, *runs: dict[str, Any], name: str = "runs.jsonl") -> Path:
         path = self.project / ".go-ent" / "journal" / name
@@ -222,7 +223,7 @@ class TestSessions:
             code = "await tools.rows(n=1)\ntry:\n    await tools.github.x()\nexcept ToolError:\n    pass"
             run = await place.run(code, session="work")
             await place.run("1", session="work")
-        store = ExecutionStore(place.project)
+        store = FileStore(place.project)
         (record,) = [record for record in store.records(run.id) if record["kind"] == "calls"]
         assert [(call["name"], call["arguments"], call["error"]) for call in record["calls"]] == [
             ("rows", {"n": 1}, None),
@@ -232,7 +233,7 @@ class TestSessions:
     async def test_they_are_in_the_totals_as_they_are_after_a_rebuild(self, place: Place) -> None:
         async with place.open():
             await place.run("await tools.rows(n=1)\nawait tools.rows(n='x')", session="work")
-        store = ExecutionStore(place.project)
+        store = FileStore(place.project)
         totals = store.index.totals("tool")["rows"]
         assert (totals.count, totals.successes) == (2, 1)
         store.index.rebuild()
@@ -318,5 +319,5 @@ class TestOlderVersions:
         self, place: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         place.list_old(*({**self.CODE, "id": f"{n}", "source": f"{n}"} for n in range(9)))
-        monkeypatch.setattr(reading, "OLD_BYTES", 250)
+        monkeypatch.setattr(file_storage, "OLD_BYTES", 250)
         assert [run.source for run in place.past()] == ["8", "7"]

@@ -17,18 +17,19 @@ import pytest
 from go_ent.composer.errors import ConfigError
 from go_ent.engine.cli.commands.image import prune_command
 from go_ent.engine.core.config import RetentionConfig, read_engine_config
-from go_ent.engine.executions.index import FILE
-from go_ent.engine.executions.retention import EVERY_S, GONE, STAMP, Retention, prune
+from go_ent.engine.executions.retention import EVERY_S, Retention, prune
 from go_ent.engine.executions.state import Environment, ExecutionStatus
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.index import FILE
+from go_ent.engine.storage.removal import GONE, STAMP
 from go_ent.sandbox.images import Image, find_image, list_images, note_project, projects_of
 from go_ent.sandbox.images.cache import MAX_PROJECTS, images_folder
 from go_ent.sandbox.images.seals import digest_of, seal
 from tests.engine.executions.test_executions import fresh
 from tests.support import ROOT
+from tests.support.executions import FileStore
 
 
-def made(store: ExecutionStore, status: ExecutionStatus = "completed", age_s: float = 0.0, **changes: Any) -> str:
+def made(store: FileStore, status: ExecutionStatus = "completed", age_s: float = 0.0, **changes: Any) -> str:
     """An execution that ended that long ago."""
     with store.create(fresh(**changes), sync=False) as held:
         held.move("running")
@@ -37,17 +38,17 @@ def made(store: ExecutionStore, status: ExecutionStatus = "completed", age_s: fl
         return held.id
 
 
-def there(store: ExecutionStore) -> list[str]:
+def there(store: FileStore) -> list[str]:
     return sorted(name for name in os.listdir(store.folder) if not name.startswith((".", FILE)))
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ExecutionStore:
-    return ExecutionStore(tmp_path)
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path)
 
 
 class TestWhatGoes:
-    def test_all_but_the_newest(self, store: ExecutionStore) -> None:
+    def test_all_but_the_newest(self, store: FileStore) -> None:
         ids = [made(store) for _ in range(5)]
         pruned = prune(store, keep=2)
         assert pruned.removed == ids[:3]
@@ -55,54 +56,54 @@ class TestWhatGoes:
         assert there(store) == ids[3:]
         assert [row.id for row in store.index.rows()] == ids[:2:-1]
 
-    def test_what_did_not_change_for_long(self, store: ExecutionStore) -> None:
+    def test_what_did_not_change_for_long(self, store: FileStore) -> None:
         old, new = made(store, age_s=5000), made(store, age_s=1000)
         assert prune(store, older_than_s=2000).removed == [old]
         assert there(store) == [new]
 
-    def test_what_is_beyond_the_newest_bytes(self, store: ExecutionStore) -> None:
+    def test_what_is_beyond_the_newest_bytes(self, store: FileStore) -> None:
         ids = [made(store) for _ in range(3)]
         for name in ids:
             (store.folder / name / "large").write_bytes(b"x" * 100_000)
         assert prune(store, max_bytes=250_000).removed == ids[:1]
         assert all(row.size > 100_000 for row in store.index.rows())
 
-    def test_without_a_limit_nothing(self, store: ExecutionStore) -> None:
+    def test_without_a_limit_nothing(self, store: FileStore) -> None:
         made(store, age_s=1e9)
         assert prune(store).removed == []
 
-    def test_dry_it_only_says(self, store: ExecutionStore) -> None:
+    def test_dry_it_only_says(self, store: FileStore) -> None:
         ids = [made(store), made(store)]
         pruned = prune(store, keep=0, dry_run=True)
         assert pruned.removed == ids
         assert pruned.bytes > 0
         assert there(store) == ids
 
-    def test_what_just_changed_can_be_spared(self, store: ExecutionStore) -> None:
+    def test_what_just_changed_can_be_spared(self, store: FileStore) -> None:
         old, new = made(store, age_s=5000), made(store)
         assert prune(store, keep=0, spare_s=3600).removed == [old]
         assert there(store) == [new]
 
-    def test_without_executions_nothing_is_made(self, store: ExecutionStore) -> None:
+    def test_without_executions_nothing_is_made(self, store: FileStore) -> None:
         assert prune(store, keep=0).removed == []
         assert not store.folder.exists()
 
 
 class TestWhatStays:
     @pytest.mark.parametrize("status", ["interrupted", "paused", "failed"])
-    def test_what_can_be_resumed_unless_asked(self, store: ExecutionStore, status: ExecutionStatus) -> None:
+    def test_what_can_be_resumed_unless_asked(self, store: FileStore, status: ExecutionStatus) -> None:
         waiting, done = made(store, status), made(store)
         pruned = prune(store, keep=0)
         assert (pruned.removed, pruned.kept_resumable) == ([done], 1)
         assert prune(store, keep=0, resumable=True).removed == [waiting]
 
-    def test_what_an_old_one_that_stays_takes_is_not_taken_from_new_ones(self, store: ExecutionStore) -> None:
+    def test_what_an_old_one_that_stays_takes_is_not_taken_from_new_ones(self, store: FileStore) -> None:
         waiting, done = made(store, "interrupted"), made(store)
         (store.folder / waiting / "large").write_bytes(b"x" * 100_000)
         assert prune(store, keep=1, max_bytes=50_000).removed == []
         assert there(store) == [waiting, done]
 
-    def test_the_parents_of_what_can_be_resumed(self, store: ExecutionStore) -> None:
+    def test_the_parents_of_what_can_be_resumed(self, store: FileStore) -> None:
         top = made(store)
         middle = made(store, parent=top)
         child = made(store, "interrupted", parent=middle)
@@ -111,11 +112,11 @@ class TestWhatStays:
         assert prune(store, keep=1, resumable=True).removed == []
         assert prune(store, keep=0, resumable=True).removed == [top, middle, child]
 
-    def test_what_another_process_runs(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_what_another_process_runs(self, store: FileStore, tmp_path: Path) -> None:
         code = (
-            "import sys; from pathlib import Path; from go_ent.engine.executions.store import ExecutionStore; "
+            "import sys; from pathlib import Path; from tests.support.executions import FileStore; "
             "from tests.engine.executions.test_executions import fresh; "
-            "held = ExecutionStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
+            "held = FileStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
             "print(held.id, flush=True); sys.stdin.readline()"
         )
         command = [sys.executable, "-c", code, str(tmp_path)]
@@ -130,14 +131,14 @@ class TestWhatStays:
         assert prune(store, keep=0).removed == []
         assert prune(store, keep=0, resumable=True).removed == [name]
 
-    def test_what_the_index_wrongly_takes_for_finished(self, store: ExecutionStore) -> None:
+    def test_what_the_index_wrongly_takes_for_finished(self, store: FileStore) -> None:
         name = made(store, "interrupted")
         state = store.load(name)
         store.index.put(state.model_copy(update={"status": "completed", "seq": state.seq + 9}))
         assert prune(store, keep=0).removed == []
         assert there(store) == [name]
 
-    def test_what_can_not_be_read(self, store: ExecutionStore) -> None:
+    def test_what_can_not_be_read(self, store: FileStore) -> None:
         name = made(store)
         (store.folder / name / "state.json").write_bytes(b"?")
         (store.folder / name / "journal.jsonl").write_bytes(b"?\n")
@@ -146,13 +147,13 @@ class TestWhatStays:
 
 
 class TestRemoving:
-    def test_what_a_killed_one_left_is_deleted_by_the_next(self, store: ExecutionStore) -> None:
+    def test_what_a_killed_one_left_is_deleted_by_the_next(self, store: FileStore) -> None:
         name = made(store)
         os.rename(store.folder / name, store.folder / f"{GONE}{name}")
         prune(store)
         assert not [name for name in os.listdir(store.folder) if name.startswith(GONE)]
 
-    def test_links_are_not_followed(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_links_are_not_followed(self, store: FileStore, tmp_path: Path) -> None:
         precious = tmp_path / "precious"
         precious.mkdir()
         (precious / "file").write_bytes(b"x" * 1000)
@@ -165,7 +166,7 @@ class TestRemoving:
         assert (precious / "file").read_bytes() == b"x" * 1000
         assert sorted(os.listdir(precious)) == ["file"]
 
-    def test_a_folder_of_executions_that_is_a_link_is_left_alone(self, store: ExecutionStore, tmp_path: Path) -> None:
+    def test_a_folder_of_executions_that_is_a_link_is_left_alone(self, store: FileStore, tmp_path: Path) -> None:
         name = made(store)
         store.index.close()
         os.rename(store.folder, tmp_path / "elsewhere")
@@ -175,7 +176,7 @@ class TestRemoving:
 
 
 class TestByItself:
-    def test_it_keeps_to_the_configuration(self, store: ExecutionStore) -> None:
+    def test_it_keeps_to_the_configuration(self, store: FileStore) -> None:
         ids = [made(store, age_s=2 * EVERY_S) for _ in range(4)]
         waiting = made(store, "interrupted", age_s=2 * EVERY_S)
         retention = Retention(store, RetentionConfig(keep=3))
@@ -183,7 +184,7 @@ class TestByItself:
         retention.wait(60)
         assert there(store) == [*ids[2:], waiting]
 
-    def test_once_an_hour(self, store: ExecutionStore) -> None:
+    def test_once_an_hour(self, store: FileStore) -> None:
         retention = Retention(store, RetentionConfig(keep=1))
         made(store)
         assert retention.maybe() is not None
@@ -200,10 +201,10 @@ class TestByItself:
         later.wait(60)
         assert old[0] not in there(store)
 
-    def test_not_when_it_is_turned_off(self, store: ExecutionStore) -> None:
+    def test_not_when_it_is_turned_off(self, store: FileStore) -> None:
         assert Retention(store, RetentionConfig(auto=False)).maybe() is None
 
-    def test_it_fails_nobody(self, store: ExecutionStore) -> None:
+    def test_it_fails_nobody(self, store: FileStore) -> None:
         retention = Retention(store, RetentionConfig())
         retention.maybe()
         retention.wait(60)
@@ -298,7 +299,7 @@ class TestImages:
             project = tmp_path / image.key
             project.mkdir()
             note_project(image, project)
-            made(ExecutionStore(project), status, environment=Environment(go_ent="0", python="3", image=image.digest))  # type: ignore[arg-type]
+            made(FileStore(project), status, environment=Environment(go_ent="0", python="3", image=image.digest))  # type: ignore[arg-type]
         note_project(unused, tmp_path / "gone")
         assert prune_command(all_=True) == 0
         assert list_images() == [waiting]

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound, TooNew
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.executions.approvals import arguments_digest
@@ -33,15 +34,15 @@ from go_ent.engine.executions.state import (
     AgentSession,
     ExecutionState,
 )
-from go_ent.engine.executions.store import JOURNAL_FILE, STATE_FILE, ExecutionStore
-from go_ent.engine.storage import crash_points
 from go_ent.engine.storage.records import read_records
+from go_ent.engine.storage.slot import JOURNAL_FILE, STATE_FILE
 from tests.engine.executions.test_executions import fresh, result
+from tests.support.executions import FileStore, folder_of
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ExecutionStore:
-    return ExecutionStore(tmp_path)
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path)
 
 
 # -- killed at any point
@@ -49,7 +50,7 @@ def store(tmp_path: Path) -> ExecutionStore:
 STEPS = ("created", "running", "begun", "tried", "finished", "marked", "paused", "decided", "again", "completed")
 
 
-def live(store: ExecutionStore, execution_id: str, done: Callable[[str], None]) -> None:
+def live(store: FileStore, execution_id: str, done: Callable[[str], None]) -> None:
     """The life of an execution, from wherever it stands; *done* is told of each thing that was acknowledged."""
     folder = store.folder / execution_id
     if not (folder / JOURNAL_FILE).exists() or not read_records(folder / JOURNAL_FILE).size:
@@ -104,7 +105,7 @@ def live(store: ExecutionStore, execution_id: str, done: Callable[[str], None]) 
         done("completed")
 
 
-def check(store: ExecutionStore, execution_id: str, acknowledged: Sequence[str]) -> None:
+def check(store: FileStore, execution_id: str, acknowledged: Sequence[str]) -> None:
     """What was acknowledged is there, for one who looks."""
     if "created" not in acknowledged:
         return
@@ -136,7 +137,7 @@ def crash_everywhere(project: Path) -> None:
             if not child:
                 with open(project / execution_id, "a", buffering=1) as said:
                     crash_points.arm(f"{name}:{time}")
-                    live(ExecutionStore(project), execution_id, lambda step: print(step, file=said))
+                    live(FileStore(project), execution_id, lambda step: print(step, file=said))
                 os._exit(0)
             _, status = os.waitpid(child, 0)
             print(name, execution_id, os.waitstatus_to_exitcode(status), flush=True)
@@ -145,9 +146,7 @@ def crash_everywhere(project: Path) -> None:
 
 
 class TestKilledAtAnyPoint:
-    def test_what_was_acknowledged_is_there_and_the_rest_can_be_done(
-        self, store: ExecutionStore, tmp_path: Path
-    ) -> None:
+    def test_what_was_acknowledged_is_there_and_the_rest_can_be_done(self, store: FileStore, tmp_path: Path) -> None:
         code = (
             "import sys; from pathlib import Path; from tests.engine.executions.test_store import *; "
             "crash_everywhere(Path(sys.argv[1]))"
@@ -179,7 +178,7 @@ class TestKilledAtAnyPoint:
 
     def test_the_environment_names_the_point(self, tmp_path: Path) -> None:
         code = (
-            "import sys; from tests.engine.executions.test_store import *; live(ExecutionStore(Path(sys.argv[1])), "
+            "import sys; from tests.engine.executions.test_store import *; live(FileStore(Path(sys.argv[1])), "
             "new_id(), print)"
         )
         environment = {**os.environ, "GO_ENT_CRASH": "journal-before-append:2"}
@@ -193,12 +192,12 @@ class TestKilledAtAnyPoint:
         with pytest.raises(SystemExit, match="names no crash point: there are create-before-folder"):
             crash_points.arm(said)
 
-    def test_a_crash_while_damage_is_mended_leaves_it_to_the_next(self, store: ExecutionStore) -> None:
+    def test_a_crash_while_damage_is_mended_leaves_it_to_the_next(self, store: FileStore) -> None:
         damaged = damage(store, 2)
         project = str(store.folder.parent.parent)
         code = (
             "import sys, tests.engine.executions.test_store as own; "
-            "own.ExecutionStore(own.Path(sys.argv[1])).hold(sys.argv[2])"
+            "own.FileStore(own.Path(sys.argv[1])).hold(sys.argv[2])"
         )
         environment = {**os.environ, "GO_ENT_CRASH": "repair-before-swap"}
         child = subprocess.run([sys.executable, "-c", code, project, damaged], check=False, env=environment)
@@ -210,7 +209,7 @@ class TestKilledAtAnyPoint:
 
 
 class TestFullDisk:
-    def test_what_was_acknowledged_is_there_and_what_failed_can_be_done_later(self, store: ExecutionStore) -> None:
+    def test_what_was_acknowledged_is_there_and_what_failed_can_be_done_later(self, store: FileStore) -> None:
         for number in range(1, 100):
             execution_id, said = new_id(), list[str]()
             crash_points.arm(f"full:{number}")
@@ -229,17 +228,17 @@ class TestFullDisk:
         assert number > 10
 
     def test_a_state_that_can_not_be_written_fails_nothing(
-        self, store: ExecutionStore, caplog: pytest.LogCaptureFixture
+        self, store: FileStore, caplog: pytest.LogCaptureFixture
     ) -> None:
         with store.create(fresh()) as held:
-            (held.folder / STATE_FILE).unlink()
-            (held.folder / STATE_FILE).mkdir()
+            (folder_of(held) / STATE_FILE).unlink()
+            (folder_of(held) / STATE_FILE).mkdir()
             with caplog.at_level(logging.WARNING):
                 held.move("running")
             assert "its journal has it all" in caplog.text
             assert store.load(held.id).status == "running"
 
-    def test_an_execution_that_could_not_be_begun_leaves_nothing(self, store: ExecutionStore) -> None:
+    def test_an_execution_that_could_not_be_begun_leaves_nothing(self, store: FileStore) -> None:
         crash_points.arm("full:1")
         try:
             with pytest.raises(OSError, match="No space left"):
@@ -277,7 +276,7 @@ def packed(found: dict[str, Any]) -> bytes:
     return f'{{"checksum":"{hashlib.sha256(text.encode()).hexdigest()}","state":{text}}}\n'.encode()
 
 
-def put(store: ExecutionStore, execution_id: str, state: bytes | None, *records: dict[str, Any]) -> str:
+def put(store: FileStore, execution_id: str, state: bytes | None, *records: dict[str, Any]) -> str:
     folder = store.folder / execution_id
     folder.mkdir(parents=True)
     if state is not None:
@@ -300,7 +299,7 @@ class TestVersions:
         ]
 
     @pytest.mark.parametrize("kept", ["both", "journal", "ahead"])
-    def test_the_first_version_is_read_and_goes_on(self, store: ExecutionStore, kept: str) -> None:
+    def test_the_first_version_is_read_and_goes_on(self, store: FileStore, kept: str) -> None:
         state = fresh()
         then = older(state, status="running", seq=2)
         if kept == "ahead":
@@ -322,7 +321,7 @@ class TestVersions:
 
     @pytest.mark.parametrize("kept", ["both", "journal"])
     def test_a_try_of_the_second_version_without_an_end_is_one_that_was_begun(
-        self, store: ExecutionStore, kept: str
+        self, store: FileStore, kept: str
     ) -> None:
         state = fresh()
         then = older(
@@ -341,7 +340,7 @@ class TestVersions:
         assert set(MIGRATIONS) == set(range(1, SCHEMA_VERSION))
 
     @pytest.mark.parametrize("place", ["state", "journal"])
-    def test_a_newer_version_is_refused(self, store: ExecutionStore, place: str) -> None:
+    def test_a_newer_version_is_refused(self, store: FileStore, place: str) -> None:
         state = fresh()
         newer = state.model_dump(mode="json") | {"version": SCHEMA_VERSION + 1}
         in_state = place == "state"
@@ -358,7 +357,7 @@ class TestVersions:
             store.hold(state.id)
 
     @pytest.mark.parametrize("version", [0, -1, None, True, "2", 1.5])
-    def test_a_version_that_never_was_is_no_state(self, store: ExecutionStore, version: object) -> None:
+    def test_a_version_that_never_was_is_no_state(self, store: FileStore, version: object) -> None:
         state = fresh()
         put(store, state.id, packed(older(state, version=version)))
         with pytest.raises(BadState, match="its journal does not tell how it began"):
@@ -366,51 +365,51 @@ class TestVersions:
 
 
 class TestStatesFile:
-    def test_comes_with_the_first_sync(self, store: ExecutionStore) -> None:
+    def test_comes_with_the_first_sync(self, store: FileStore) -> None:
         with store.create(fresh(), sync=False) as held:
-            assert not (held.folder / STATE_FILE).exists()
+            assert not (folder_of(held) / STATE_FILE).exists()
             assert store.load(held.id).title == held.state.title
             held.append("begun", {"path": "run/1", "retry": False}, sync=True)
-            assert (held.folder / STATE_FILE).exists()
+            assert (folder_of(held) / STATE_FILE).exists()
 
     @pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"{}", b'{"checksum":"', None])
-    def test_one_that_did_not_reach_the_disk_is_made_anew(self, store: ExecutionStore, content: bytes | None) -> None:
+    def test_one_that_did_not_reach_the_disk_is_made_anew(self, store: FileStore, content: bytes | None) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.finish_step("a", result("a"))
             if content is None:
-                (held.folder / STATE_FILE).unlink()
+                (folder_of(held) / STATE_FILE).unlink()
             else:
-                (held.folder / STATE_FILE).write_bytes(content)
+                (folder_of(held) / STATE_FILE).write_bytes(content)
             assert store.load(held.id).results == {"a": result("a")}
 
-    def test_the_journal_is_read_from_where_the_state_ends(self, store: ExecutionStore) -> None:
+    def test_the_journal_is_read_from_where_the_state_ends(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
-            size = (held.folder / JOURNAL_FILE).stat().st_size
+            size = (folder_of(held) / JOURNAL_FILE).stat().st_size
             assert (held.state.offset, held.state.seq) == (size, 2)
             held.append("call", {"path": "a/1"})
-            data = bytearray((held.folder / JOURNAL_FILE).read_bytes())
+            data = bytearray((folder_of(held) / JOURNAL_FILE).read_bytes())
             data[10] ^= 1  # before that place: nobody looks there
-            (held.folder / JOURNAL_FILE).write_bytes(data)
+            (folder_of(held) / JOURNAL_FILE).write_bytes(data)
             found = store.load(held.id)
             assert (found.calls, found.damage) == (1, ())
 
-    def test_or_from_the_beginning_if_that_does_not_fit(self, store: ExecutionStore) -> None:
+    def test_or_from_the_beginning_if_that_does_not_fit(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.append("call", {"path": "a/1"})
-            path = held.folder / STATE_FILE
+            path = folder_of(held) / STATE_FILE
         for offset in (0, 3, held.state.offset - 1, held.state.offset + 1, 1 << 40):
             path.write_bytes(packed(held.state.model_dump(mode="json") | {"calls": 0, "seq": 2, "offset": offset}))
             assert store.load(held.id).calls == 1
 
-    def test_a_state_that_knows_more_than_its_journal_is_believed_and_said(self, store: ExecutionStore) -> None:
+    def test_a_state_that_knows_more_than_its_journal_is_believed_and_said(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.checkpoint("x")
             held.move("paused")
-            path = held.folder / JOURNAL_FILE
+            path = folder_of(held) / JOURNAL_FILE
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(lines[:2]))
         said = ("records 3 to 4 are lost: the journal was damaged",)
@@ -424,7 +423,7 @@ class TestStatesFile:
         assert (found.gaps, store.load(held.id).damage) == ((), said)
 
 
-def damage(store: ExecutionStore, *lost: int) -> str:
+def damage(store: FileStore, *lost: int) -> str:
     """An execution that came to its end, with these lines of its journal unreadable and no state beside it."""
     with store.create(fresh()) as held:
         held.append("call", {"path": "a/1"})
@@ -433,15 +432,15 @@ def damage(store: ExecutionStore, *lost: int) -> str:
         held.finish_step("a", result("a"))
         held.append("decided", {"path": "a/1", "approved": True})
         held.move("completed", error="said")
-    path = held.folder / JOURNAL_FILE
+    path = folder_of(held) / JOURNAL_FILE
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(b"?" * 20 + b"\n" if number in lost else line for number, line in enumerate(lines, 1)))
-    (held.folder / STATE_FILE).unlink()
+    (folder_of(held) / STATE_FILE).unlink()
     return held.id
 
 
 class TestADamagedJournal:
-    def test_what_follows_the_damage_is_in_the_state_and_what_is_lost_is_said(self, store: ExecutionStore) -> None:
+    def test_what_follows_the_damage_is_in_the_state_and_what_is_lost_is_said(self, store: FileStore) -> None:
         execution_id = damage(store, 2, 3, 4)
         looked = store.load(execution_id)
         with store.hold(execution_id) as held:
@@ -452,7 +451,7 @@ class TestADamagedJournal:
             assert [record["lost"] for record in held.records() if "lost" in record] == [[2, 4]]
         assert store.load(execution_id).damage == looked.damage
 
-    def test_looking_mends_nothing(self, store: ExecutionStore) -> None:
+    def test_looking_mends_nothing(self, store: FileStore) -> None:
         execution_id = damage(store, 2)
         path = store.folder / execution_id / JOURNAL_FILE
         before = path.read_bytes()
@@ -461,23 +460,23 @@ class TestADamagedJournal:
         assert path.read_bytes() == before
         assert sorted(os.listdir(path.parent)) == [JOURNAL_FILE, "lock"]
 
-    def test_a_state_from_before_it_was_mended_learns_of_it(self, store: ExecutionStore) -> None:
+    def test_a_state_from_before_it_was_mended_learns_of_it(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
             held.checkpoint("x")
             held.move("paused")
-            before = (held.folder / STATE_FILE).read_bytes()
-        path = held.folder / JOURNAL_FILE
+            before = (folder_of(held) / STATE_FILE).read_bytes()
+        path = folder_of(held) / JOURNAL_FILE
         path.write_bytes(path.read_bytes().replace(b'"label":"x"', b'"label":"y"'))
         store.hold(held.id).release()
-        (held.folder / STATE_FILE).write_bytes(before)
+        (folder_of(held) / STATE_FILE).write_bytes(before)
         assert store.load(held.id).damage == ("record 3 is lost: the journal was damaged",)
         assert store.load(held.id).checkpoints[0].label == "x"
 
-    def test_a_beginning_that_is_lost_is_made_up_for_by_the_state(self, store: ExecutionStore) -> None:
+    def test_a_beginning_that_is_lost_is_made_up_for_by_the_state(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             held.move("running")
-        path = held.folder / JOURNAL_FILE
+        path = folder_of(held) / JOURNAL_FILE
         path.write_bytes(b"?" + path.read_bytes())
         with store.hold(held.id) as again:
             assert again.state.damage == ("record 1 is lost: the journal was damaged",)
@@ -500,7 +499,7 @@ class TestADamagedJournal:
         ],
     )
     def test_a_record_that_can_not_be_used_is_said_and_hides_no_other(
-        self, store: ExecutionStore, record: dict[str, Any]
+        self, store: FileStore, record: dict[str, Any]
     ) -> None:
         state = fresh()
         done = {"kind": "status", "changes": {"status": "completed"}}
@@ -511,7 +510,7 @@ class TestADamagedJournal:
 
 
 class TestAppending:
-    def test_all_kinds_are_in_the_state(self, store: ExecutionStore) -> None:
+    def test_all_kinds_are_in_the_state(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             for number in range(3):
                 held.append("call", {"path": f"a/{number}"})
@@ -539,7 +538,7 @@ class TestAppending:
         assert found.model_dump(include=same) == state.model_dump(include=same)
         assert list(found.requests) == ["a/1"]
 
-    def test_the_last_checkpoints_are_kept_and_large_values_are_in_the_journal(self, store: ExecutionStore) -> None:
+    def test_the_last_checkpoints_are_kept_and_large_values_are_in_the_journal(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             for number in range(MAX_CHECKPOINTS + 5):
                 held.append("checkpoint", {"path": "a", "label": f"n{number}"}, raw={"value": b"%d" % number})
@@ -553,7 +552,7 @@ class TestAppending:
             assert store.load(held.id).checkpoints == held.state.checkpoints
             assert len(list(held.records())[-1]["value"]) == MAX_VALUE
 
-    def test_from_many_threads_all_are_there_in_order(self, store: ExecutionStore) -> None:
+    def test_from_many_threads_all_are_there_in_order(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
 
             def work(name: str) -> None:
@@ -581,13 +580,13 @@ class TestAppending:
             assert mine == [f"{name}/{number}" for number in range(400)]
         assert store.load(held.id).calls == 1600
 
-    def test_one_who_follows_is_given_what_is_new(self, store: ExecutionStore) -> None:
+    def test_one_who_follows_is_given_what_is_new(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             first, offset = store.read_from(held.id, 0)
             assert [record["kind"] for record in first] == ["created"]
             assert store.read_from(held.id, offset) == ([], offset)
             held.append("progress", {"step": "a", "what": "text", "text": "hello"})
-            with open(held.folder / JOURNAL_FILE, "ab") as file:
+            with open(folder_of(held) / JOURNAL_FILE, "ab") as file:
                 file.write(b'{"at":1')
             second, after = store.read_from(held.id, offset)
             assert [record["text"] for record in second] == ["hello"]
@@ -612,11 +611,11 @@ class TestOnDisk:
         monkeypatch.setattr(os, "fdatasync", noting(os.fdatasync))
         return names
 
-    def test_what_is_begun_is_there_with_its_folder(self, store: ExecutionStore, synced: list[str]) -> None:
+    def test_what_is_begun_is_there_with_its_folder(self, store: FileStore, synced: list[str]) -> None:
         with store.create(fresh()) as held:
             assert synced == [JOURNAL_FILE, held.id, "executions"]
 
-    def test_or_as_soon_as_something_is_to_be(self, store: ExecutionStore, synced: list[str]) -> None:
+    def test_or_as_soon_as_something_is_to_be(self, store: FileStore, synced: list[str]) -> None:
         with store.create(fresh(), sync=False) as held:
             held.append("call", {"path": "a/1"})
             held.session("a", AgentSession(runtime="cli", id="s"))
@@ -638,7 +637,7 @@ class TestOnDisk:
         ],
     )
     def test_each_thing_costs_one_sync_and_so_do_several_together(
-        self, store: ExecutionStore, synced: list[str], work: Callable[[OwnedExecution], object]
+        self, store: FileStore, synced: list[str], work: Callable[[OwnedExecution], object]
     ) -> None:
         with store.create(fresh()) as held:
             synced.clear()
@@ -646,7 +645,7 @@ class TestOnDisk:
             assert synced == [JOURNAL_FILE]
 
     def test_what_could_not_be_brought_there_has_failed(
-        self, store: ExecutionStore, monkeypatch: pytest.MonkeyPatch
+        self, store: FileStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(_: int) -> None:
             raise OSError(errno.EIO, "Input/output error")
@@ -658,7 +657,7 @@ class TestOnDisk:
 
 
 class TestDeciding:
-    def paused(self, store: ExecutionStore) -> str:
+    def paused(self, store: FileStore) -> str:
         with store.create(fresh()) as held:
             held.move("running")
             for path in ("a/1", "a/2"):
@@ -668,7 +667,7 @@ class TestDeciding:
             held.move("paused")
         return held.id
 
-    def test_one_call_or_all(self, store: ExecutionStore) -> None:
+    def test_one_call_or_all(self, store: FileStore) -> None:
         execution_id = self.paused(store)
         assert list(store.decide(execution_id, "a/2", False).requests) == ["a/1"]
         state = store.decide(execution_id, None, True)
@@ -679,7 +678,7 @@ class TestDeciding:
         assert store.load(execution_id).decisions == state.decisions
         assert state.status == "paused"
 
-    def test_what_does_not_wait_is_said_not_to(self, store: ExecutionStore) -> None:
+    def test_what_does_not_wait_is_said_not_to(self, store: FileStore) -> None:
         execution_id = self.paused(store)
         with pytest.raises(ExecutionConflict, match="has no call 'a/3' that waits for a decision; there are: a/1, a/2"):
             store.decide(execution_id, "a/3", True)
@@ -693,7 +692,7 @@ class TestDeciding:
         with pytest.raises(ExecutionConflict, match="all its calls have one"):
             store.decide(execution_id, None, True)
 
-    def test_a_mark_by_a_person(self, store: ExecutionStore) -> None:
+    def test_a_mark_by_a_person(self, store: FileStore) -> None:
         execution_id = self.paused(store)
         assert store.checkpoint(execution_id, "before lunch", 5).checkpoints[0].path is None
         assert store.load(execution_id).checkpoints[0].value == 5
@@ -715,7 +714,7 @@ class TestResumable:
 
 
 class TestRows:
-    def test_what_runs_without_an_owner_is_interrupted(self, store: ExecutionStore) -> None:
+    def test_what_runs_without_an_owner_is_interrupted(self, store: FileStore) -> None:
         held = store.create(fresh())
         held.move("running")
         with store.create(fresh()) as other:
@@ -727,14 +726,14 @@ class TestRows:
             assert [row.id for row in store.rows(status="running")] == [other.id]
             assert [row.id for row in store.rows(1)] == [other.id]
 
-    def test_one_whose_folder_is_gone_is_forgotten(self, store: ExecutionStore) -> None:
+    def test_one_whose_folder_is_gone_is_forgotten(self, store: FileStore) -> None:
         store.create(fresh()).release()
         store.index.put(fresh(created=1.0))
         assert len(store.index.rows()) == 2
         assert len(store.rows()) == 1
         assert len(store.index.rows()) == 1
 
-    def test_an_id_that_the_index_does_not_know_is_found(self, store: ExecutionStore) -> None:
+    def test_an_id_that_the_index_does_not_know_is_found(self, store: FileStore) -> None:
         with store.create(fresh()) as held:
             store.index.remove(held.id)
             assert store.find(held.id[:13]) == held.id
@@ -742,7 +741,7 @@ class TestRows:
 
 class TestIds:
     @pytest.mark.parametrize("text", ["..", "../x", "", "/etc", "a\0b", "x" * 300])
-    def test_what_is_no_id_is_nowhere(self, store: ExecutionStore, text: str) -> None:
+    def test_what_is_no_id_is_nowhere(self, store: FileStore, text: str) -> None:
         for look in (
             store.load,
             store.hold,

@@ -15,12 +15,13 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.engine import Engine, ExecutionConflict
 from go_ent.engine.cli.commands.pipeline import Piped
-from go_ent.engine.executions.store import ExecutionStore, owner
 from go_ent.engine.guest_runs.runs import guest_order
 from go_ent.engine.server import make_server
+from go_ent.engine.storage.file_storage import owner
 from go_ent.sandbox import Status
 from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
+from tests.support.executions import FileStore, files_of
 from tests.support.shell import Done, go_ent
 
 DROP = 'def drop(n: int) -> int:\n    """Drop."""\n    return -n\n'
@@ -60,7 +61,7 @@ def status(execution_id: str) -> Any:
 
 
 def records(project: Path, execution_id: str, kind: str) -> list[dict[str, Any]]:
-    return [one for one in ExecutionStore(project).records(execution_id) if one["kind"] == kind]
+    return [one for one in FileStore(project).records(execution_id) if one["kind"] == kind]
 
 
 class TestLinesThatWait:
@@ -135,7 +136,7 @@ class TestWithoutItsLines:
             async with Engine(project, trusted=True) as engine:
                 with pytest.raises(ExecutionConflict, match=f"go-ent resume {execution_id} < LINES"):
                     await getattr(engine, how)(execution_id)
-                assert owner(engine.store.folder / execution_id) is None
+                assert owner(files_of(engine.store).folder / execution_id) is None
 
         asyncio.run(main())
         assert status(execution_id)["status"] == "paused"
@@ -161,7 +162,7 @@ def test_how_it_was_to_be_run_is_kept(project: Path) -> None:
     done = each("10\n1\n2\n", "--fail-fast", "--jobs", "1")
     execution_id = only(project)
     assert (done.returncode, done.stdout) == (1, b"")
-    order = guest_order(ExecutionStore(project).load(execution_id))
+    order = guest_order(FileStore(project).load(execution_id))
     assert order is not None
     assert (order.each, order.fail_fast, order.jobs) == (True, True, 1)
     assert status(execution_id)["status"] == "failed"

@@ -16,18 +16,19 @@ from go_ent.composer import Composer, FunctionSource, Grants, Hints, Unavailable
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.engine import Engine, ExecutionConflict, GuestOrder, Task, parse_plan
+from go_ent.engine.core import crash_points
 from go_ent.engine.core.models import Event
-from go_ent.engine.executions.owned import MARK_FILE
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.executions.store import ExecutionStore, owner
 from go_ent.engine.executions.tape import Policy, Unfinished, read_tapes
 from go_ent.engine.executions.totals import calls_from
 from go_ent.engine.executions.tree import tree
-from go_ent.engine.storage import crash_points
+from go_ent.engine.storage.file_storage import owner
 from go_ent.engine.storage.journal import Journal
+from go_ent.engine.storage.slot import MARK_FILE
 from go_ent.sandbox import LimitError, Run, Sandbox
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from tests.composer.conftest import tool
+from tests.support.executions import FileStore, files_of
 from tests.support.scripted import Scripted, says
 
 
@@ -118,7 +119,7 @@ def go_on(
 def journal(project: Path, execution_id: str) -> list[bytes]:
     """Its lines; a packed one gets its folder, as it would to go on."""
     path = project / ".go-ent" / "executions" / execution_id / "journal.jsonl"
-    ExecutionStore(project).hold(execution_id).release()
+    FileStore(project).hold(execution_id).release()
     return path.read_bytes().splitlines(keepends=True)
 
 
@@ -446,7 +447,7 @@ except ToolError as error:
         world = World()
         run = begin(project, box, world, code=self.CODE)
         for seal in ("", "0" * 64):
-            with ExecutionStore(project).hold(run.id) as held:
+            with FileStore(project).hold(run.id) as held:
                 held.append("decided", {"path": "run/2", "approved": True, "seal": seal})
             assert go_on(project, box, world, run.id).status == "paused"
         assert world.done == ["before"]
@@ -643,7 +644,7 @@ def approve(project: Path, box: Sandbox, execution_id: str) -> None:
 
 
 def state_of(project: Path, execution_id: str) -> ExecutionState:
-    store = ExecutionStore(project)
+    store = FileStore(project)
     try:
         return store.load(execution_id)
     finally:
@@ -682,7 +683,7 @@ class TestBeginning:
             await asyncio.wait([running])
             assert running.cancelled()
             (row,) = await engine.executions()
-            assert owner(engine.store.folder / row.id) is None
+            assert owner(files_of(engine.store).folder / row.id) is None
             assert row.status == "interrupted"
             engine.store.create = create  # type: ignore[method-assign]
             return (await engine.resume_run(row.id))[0].status
@@ -1030,14 +1031,14 @@ exchange('-1\\n[[[2,"w.put",[],{"text":"a"}]],[]]')
             running = asyncio.create_task(engine.guests.run(GuestOrder(code="await tools.w.put(text='x')")))
             await world.waiting.wait()
             (row,) = await engine.executions()
-            path = engine.store.folder / row.id / MARK_FILE
+            path = files_of(engine.store).folder / row.id / MARK_FILE
             if mark is None:
                 path.mkdir()
             else:
                 path.write_text(mark)
                 while path.exists():  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-            other = ExecutionStore(project)  # as another process would
+            other = FileStore(project)  # as another process would
             assert await asyncio.to_thread(other.ask_to_interrupt, row.id) is None
             other.index.close()
             return await asyncio.wait_for(running, 30)
@@ -1051,7 +1052,7 @@ class TestWhatIsShownOfCalls:
         lines = journal(project, whole.id)
         cut_to(project, whole.id, lines[: kinds(lines).index("begun") + 1])
         go_on(project, box, World(), whole.id, "skip")
-        (node,) = tree(state_of(project, whole.id), ExecutionStore(project).records(whole.id))
+        (node,) = tree(state_of(project, whole.id), FileStore(project).records(whole.id))
         assert [(one.name, one.status) for one in node.children] == [("w.put", "skipped"), ("w.look", "completed")]
 
     WAITED = (

@@ -22,7 +22,6 @@ from go_ent.composer import Composer
 from go_ent.composer.catalogue.schemas import Checker
 from go_ent.engine import Engine
 from go_ent.engine.core.errors import Unborn
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls import callers
 from go_ent.engine.tokens import count
@@ -30,6 +29,7 @@ from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
 from tests.support import ROOT
+from tests.support.executions import FileStore
 from tests.support.scripted import Scripted, engine_of, says
 from tests.support.serving import ERAS
 
@@ -418,7 +418,7 @@ def transport(project: Path) -> StdioTransport:
 def test_a_server_that_ends_in_the_middle_of_a_call_loses_nothing(project: Path, box: Sandbox, killed: bool) -> None:
     """Its stdin is closed, or it is killed: the run is on record as interrupted, and somebody else goes on with it."""
     code = "import asyncio\nfor n in range(30):\n    await asyncio.sleep(0.1)\n    checkpoint('at', n)\nn"
-    store = ExecutionStore(project)
+    store = FileStore(project)
 
     async def under_way() -> str:
         """The id of the execution, once its guest runs."""

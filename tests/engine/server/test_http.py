@@ -22,7 +22,7 @@ from mcp.client.subscriptions import listen
 
 from go_ent.composer.errors import ConfigError
 from go_ent.engine.budget import Budget, Prices
-from go_ent.engine.budget.ledger import SCHEMA_1
+from go_ent.engine.budget.sqlite_ledger import SCHEMA_1
 from go_ent.engine.core.config import BudgetConfig, ClientConfig
 from go_ent.engine.core.errors import BudgetExceeded
 from go_ent.engine.core.models import BudgetLimit, Tokens

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from go_ent.composer.project.files import locked
-from go_ent.engine.budget.ledger import Ledger
+from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.engine import Engine
 from go_ent.engine.setup.doctor import Check, examine, machine, recorded, settings, shut_in
 from go_ent.sandbox import Wall
@@ -141,7 +141,7 @@ class TestTheProject:
         assert of_record(shell)["executions"].said.startswith("the index has 0 of 1 executions")
 
     def test_an_account_that_can_not_be_read(self, shell: Shell) -> None:
-        path = Ledger(shell.folder).path
+        path = FileLedger(shell.folder).path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"rubbish" * 1000)
         found = of_record(shell)["budget"]

@@ -15,8 +15,8 @@ from go_ent.composer import Composer
 from go_ent.composer.config import Config
 from go_ent.composer.sources.server_config import ServerConfig
 from go_ent.engine import ExecutionConflict
-from go_ent.engine.executions.store import LOCK_FILE
 from go_ent.engine.storage.claims import Claim, held_by
+from go_ent.engine.storage.slot import LOCK_FILE
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.children.proc import OWNER, identity, is_dead, own_identity
 from tests.support.crashers import work

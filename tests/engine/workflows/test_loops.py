@@ -46,7 +46,6 @@ from go_ent.engine.core.models import (
     Tokens,
 )
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.workflows.loop import TRANSITIONS, Iteration, Loop, LoopResult, LoopState, LoopStatus
 from go_ent.engine.workflows.loop_checks import (
     FEEDBACK_CHARS,
@@ -59,6 +58,7 @@ from go_ent.engine.workflows.loop_checks import (
 )
 from tests.engine.workflows.test_workflows import Executions
 from tests.support import ROOT
+from tests.support.executions import FileStore
 from tests.support.rows import each
 
 T = TypeVar("T")
@@ -467,7 +467,7 @@ class TestInterrupting:
         loop = Loop.start(project, TASK, ToolCheck(tool="verify"))
         run(loop, Agent(lambda _: result(error="interrupted", status="PARTIAL", ran="interrupted")))
         under_way = str(loop.state.under_way)
-        with ExecutionStore(project).hold(under_way):
+        with FileStore(project).hold(under_way):
             paused = run(Loop.resume(project, loop.id), Agent())
         assert (paused.state, loop.state.under_way) == ("paused", under_way)
         assert f"process {os.getpid()}" in paused.message

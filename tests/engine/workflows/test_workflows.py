@@ -38,7 +38,6 @@ from go_ent.engine.core.models import Attempt, Metrics, RunResult, Task, TaskRes
 from go_ent.engine.executions.history import ExecutionHistory, ExecutionRecord, Grouping, records_of
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import FINISHED, Environment, ExecutionState, digest_of
-from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.storage.state_files import StateFiles
 from go_ent.engine.workflows.workflow import (
     CONTEXT_CHARS,
@@ -52,6 +51,7 @@ from go_ent.engine.workflows.workflow import (
     read_workflow,
 )
 from tests.support import ROOT
+from tests.support.executions import FileStore
 
 Answer = Callable[[Task, tuple[str, ...]], TaskResult | Exception]
 
@@ -88,7 +88,7 @@ class Executions:
         self._held: dict[str, OwnedExecution] = {}
 
     def at(self, project: Path) -> Self:
-        self.store = ExecutionStore(project)
+        self.store = FileStore(project)
         return self
 
     async def work(self, state: ExecutionState, task: Task) -> TaskResult:
@@ -332,7 +332,7 @@ class TestGoingOn:
         left = self.interrupted(workflows, run(status="interrupted"))
         assert left.under_way is not None
         agent = Agent()
-        with ExecutionStore(workflows.project).hold(left.under_way), pytest.raises(ExecutionConflict, match="process"):
+        with FileStore(workflows.project).hold(left.under_way), pytest.raises(ExecutionConflict, match="process"):
             advance(workflows, agent)
         assert (workflows.get("w").under_way, agent.done) == (left.under_way, [])
         assert advance(workflows, agent).status == "completed"

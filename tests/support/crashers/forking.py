@@ -166,7 +166,7 @@ def _child(request: dict[str, Any]) -> None:
 
 def _do(request: dict[str, Any], place: Path) -> int:
     from go_ent.engine.cli import main as go_ent
-    from go_ent.engine.storage import crash_points
+    from go_ent.engine.core import crash_points
     from tests.support.crashers import work
 
     crash_points.arm(request["crash"])

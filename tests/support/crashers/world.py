@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from go_ent.engine.core.errors import BadState
-from go_ent.engine.executions.index import Row
-from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.executions.storage import Row
 from go_ent.engine.processes.trees import reap_now
 from tests.support.crashers import work
+from tests.support.executions import FileStore
 
 TOKEN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -41,8 +41,8 @@ class World:
         return path.read_text().splitlines() if path.exists() else []
 
     @contextlib.contextmanager
-    def store(self) -> Iterator[ExecutionStore]:
-        store = ExecutionStore(self.project)
+    def store(self) -> Iterator[FileStore]:
+        store = FileStore(self.project)
         try:
             yield store
         finally:

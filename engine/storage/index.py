@@ -17,25 +17,27 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, Unpack
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from go_ent.composer.project.files import ignore_state, locked
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.ids import ID, PREFIX
-from go_ent.engine.core.models import ExecutionKind, Model, StrategyName
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
-from go_ent.engine.executions.index_database import IndexFile, create
-from go_ent.engine.executions.index_schema import COLUMNS, NAMES, PUT, SCHEMA, VERSION, find_query, rows_query
-from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
-from go_ent.engine.executions.totals import calls_from, note, records_from, storable, totals
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.storage import Filters, IndexCheck, Row
+from go_ent.engine.executions.totals import calls_from, records_from
 from go_ent.engine.storage import marks
+from go_ent.engine.storage.index_database import IndexFile, create
+from go_ent.engine.storage.index_schema import COLUMNS, NAMES, PUT, SCHEMA, VERSION, find_query, rows_query
+from go_ent.engine.storage.index_totals import note, storable, totals
 from go_ent.engine.storage.packed import Entry, Packed, Place
 from go_ent.engine.storage.records import Scan
 
 log = logging.getLogger("go_ent.engine")
+PLACE = "SELECT file, offset, size FROM executions WHERE id = ? AND file IS NOT NULL"
 T = TypeVar("T")
 Found = tuple[ExecutionState, list[ExecutionRecord], dict[str, CallTotals]]
 FILE, FILLING, STALE = "index.db", ".index.filling", ".index.stale"
@@ -54,27 +56,6 @@ UNFIT = (
     ArithmeticError,
 )
 MOST_TOLD = 20  # executions that can't be read
-
-
-class Row(Model):
-    """An execution as the index knows it."""
-
-    id: Annotated[str, Field(pattern=f"^{ID.pattern}$")]
-    parent: str | None
-    kind: ExecutionKind
-    status: ExecutionStatus
-    title: str
-    strategy: StrategyName
-    created: float
-    updated: float
-    finished: float | None
-    spent_usd: float | None
-    spent_tokens: int
-    image: str
-    resumable: bool
-    client: str  # who began it; "": the project's own user
-    size: int  # bytes of its folder; 0 until somebody has measured it
-    packed: bool = False  # whether it is kept in a file with others
 
 
 class PackedExecution(NamedTuple):
@@ -116,11 +97,14 @@ class Index:
             if works:
                 self._tell(lambda database: [work(database) for work in works])
 
-    def put(self, state: ExecutionState, place: Place | None = None) -> None:
-        """Tell it of an execution's state, and of its *place* if it is packed. Never fails: what it could not be told,
-        it looks up itself later.
-        """
-        self._tell(lambda database: database.execute(PUT, _values(state, place)))
+    def put(self, state: ExecutionState) -> None:
+        """Tell it of an execution's state. Never fails: what it could not be told, it looks up itself later."""
+
+        def put(database: sqlite3.Connection) -> None:
+            row = None if (self.folder / state.id).is_dir() else database.execute(PLACE, (state.id,)).fetchone()
+            database.execute(PUT, _values(state, None if row is None else Place(*row)))
+
+        self._tell(put)
 
     def note(self, execution_id: str, records: Iterable[ExecutionRecord], calls: Mapping[str, CallTotals]) -> None:
         """Tell it what an execution came to so far, instead of what it was told before. Never fails."""
@@ -131,7 +115,10 @@ class Index:
         """Tell it of executions that were just packed, in that order. Never fails: it finds out itself otherwise."""
 
         def put(database: sqlite3.Connection) -> None:
+            read = _read_so_far(database)
             for state, calls, place, start in executions:
+                if start < read.get(place.number, 0):
+                    continue  # another process has read it, and may have removed it since
                 _put_packed(database, state, calls, place)
                 end = place.offset + place.size
                 if start == 0:
@@ -172,8 +159,7 @@ class Index:
 
     def place(self, execution_id: str) -> Place | None:
         """Where an execution is packed, if it is."""
-        query = "SELECT file, offset, size FROM executions WHERE id = ? AND file IS NOT NULL"
-        row = self._ask(lambda database: database.execute(query, (execution_id,)).fetchone())
+        row = self._ask(lambda database: database.execute(PLACE, (execution_id,)).fetchone())
         return None if row is None or not all(type(one) is int and one >= 0 for one in row) else Place(*row)
 
     def packed_in(self, file: int) -> list[tuple[str, Place]]:
@@ -202,19 +188,9 @@ class Index:
         found = self._ask(lambda database: database.execute(*find_query(prefix)).fetchall())
         return [name for (name,) in found if isinstance(name, str) and ID.fullmatch(name)]
 
-    def rows(
-        self,
-        limit: int = 50,
-        *,
-        status: ExecutionStatus | None = None,
-        kind: ExecutionKind | None = None,
-        parent: str | None = None,
-        since: float | None = None,
-        before: float | None = None,
-        client: str | None = None,
-    ) -> list[Row]:
-        """Executions, the newest first; *since* and *before* are times at which they were made."""
-        query = rows_query(limit, status=status, kind=kind, parent=parent, since=since, before=before, client=client)
+    def rows(self, limit: int = 50, **filters: Unpack[Filters]) -> list[Row]:
+        """Executions, the newest first."""
+        query = rows_query(limit, **filters)
         return _valid(self._ask(lambda database: database.execute(*query).fetchall()))
 
     def counts(self) -> dict[str, int]:
@@ -274,6 +250,22 @@ class Index:
             lambda database: database.execute("SELECT count(*) FROM executions").fetchone(), write=False
         )
         return int(count)
+
+    def check(self) -> IndexCheck | None:
+        """Whether it can be used; None if there are no executions yet. Nothing is mended by looking."""
+        if not self.folder.is_dir():
+            return None
+        path = self.folder / FILE
+        there = sum(1 for one in self.folder.iterdir() if one.is_dir())
+        try:
+            with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+                problem = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
+                known = int(database.execute("SELECT count(*) FROM executions").fetchone()[0])
+        except sqlite3.Error as error:
+            return IndexCheck(there=there, problem=f"the index {path} can't be read: {error}")
+        if problem != "ok":
+            return IndexCheck(known, there, problem=f"the index {path} is damaged: {problem[:200]}")
+        return IndexCheck(known, there, behind=(self.folder / STALE).exists())
 
     # -- how
 
@@ -396,9 +388,9 @@ class Index:
             raise sqlite3.DatabaseError(f"{self.folder / FILE} is replaced again and again")
 
     def _check_readable(self, name: str) -> None:
-        from go_ent.engine.executions.store import ExecutionStore
+        from go_ent.engine.storage.file_storage import open_store
 
-        store = ExecutionStore(self.folder.parent.parent)
+        store = open_store(self.folder.parent.parent)
         state = store.load(name)
         found = state, records_from(state), calls_from(store.records(name)) if state.calls else {}
         with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
@@ -408,9 +400,9 @@ class Index:
 
     def _read(self, name: str) -> Found | None:
         """An execution from its folder; None if it can't be read."""
-        from go_ent.engine.executions.store import ExecutionStore
+        from go_ent.engine.storage.file_storage import open_store
 
-        store = ExecutionStore(self.folder.parent.parent)
+        store = open_store(self.folder.parent.parent)
         wrong: dict[str, str] = {}
         with apart(name, wrong):
             state = store.load(name, compare=False)

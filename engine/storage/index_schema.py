@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from go_ent.engine.executions.totals import TABLES
 from go_ent.engine.storage import marks
+from go_ent.engine.storage.index_totals import TABLES
 
 VERSION = 4
 MOST_ROWS = 100_000
@@ -76,8 +76,8 @@ def rows_query(
     if client:  # said in so many words, so that its index is used
         wanted += [("client != '' AND client = ?", client)]
     wanted += [
-        ("id >= ?", None if since is None else _first_id(since)),
-        ("id < ?", None if before is None else _first_id(before)),
+        ("id >= ?", None if since is None else first_id(since)),
+        ("id < ?", None if before is None else first_id(before)),
     ]
     given = [(term, value) for term, value in wanted if value is not None]
     where = f" WHERE {' AND '.join(term for term, _ in given)}" if given else ""
@@ -85,7 +85,7 @@ def rows_query(
     return query, (*(value for _, value in given), min(max(0, limit), MOST_ROWS))
 
 
-def _first_id(at: float) -> str:
+def first_id(at: float) -> str:
     """Not after any id of that time, and after all before it."""
     text = f"{int(min(max(0.0, at * 1000), (1 << 48) - 1)):012x}"
     return f"{text[:8]}-{text[8:]}"

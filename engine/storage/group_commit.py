@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from go_ent.engine.executions.index import Index, PackedExecution
+from go_ent.engine.storage.index import Index, PackedExecution
 from go_ent.engine.storage.packed import Packed
 
 log = logging.getLogger("go_ent.engine")
