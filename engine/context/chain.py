@@ -54,7 +54,7 @@ class Chain:
     """The links of one execution, which are attached to it. What they replaced is on disk only."""
 
     def __init__(self, attachments: Attachments) -> None:
-        self._kept = attachments
+        self.attachments = attachments
 
     def add(self, link: SummaryLink, replaced: Sequence[Message]) -> SummaryLink:
         """Keep a link and the messages that it replaced. It gets the next number, whatever its own is."""
@@ -66,25 +66,25 @@ class Chain:
                 f"what a summary replaced is too large to be kept: {len(messages)} bytes, and {MAX_MESSAGES} may be"
             )
         try:
-            with self._kept.alone():
+            with self.attachments.alone():
                 found, originals = self._numbers()
                 link = link.model_copy(update={"number": max((0, *found, *originals)) + 1})
                 data = _line(link)
                 if len(data) > MAX_LINK:
                     raise StorageFailed(f"a summary is too large to be kept: {len(data)} bytes, and {MAX_LINK} may be")
                 # The link comes last: one that is there has its messages.
-                self._kept.add(_originals(link.number), messages)
-                self._kept.add(_link(link.number), data)
+                self.attachments.add(_originals(link.number), messages)
+                self.attachments.add(_link(link.number), data)
         except (OSError, BadState) as error:
-            raise StorageFailed(f"a summary can't be kept in {self._kept.where}: {error}") from None
+            raise StorageFailed(f"a summary can't be kept in {self.attachments.where}: {error}") from None
         return link
 
     def prepare(self) -> None:
         """Make sure that a link could be kept; `StorageFailed` if not."""
         try:
-            self._kept.prepare()
+            self.attachments.prepare()
         except (OSError, BadState) as error:
-            raise StorageFailed(f"a summary can't be kept in {self._kept.where}: {error}") from None
+            raise StorageFailed(f"a summary can't be kept in {self.attachments.where}: {error}") from None
 
     def links(self) -> list[SummaryLink]:
         """The links that can be read, by number; `check` tells of the others."""
@@ -160,9 +160,9 @@ class Chain:
 
     def _numbers(self) -> tuple[list[int], list[int]]:
         """The numbers of the links, and of what was replaced, in order."""
-        names = self._kept.names(MAX_FILES)
+        names = self.attachments.names(MAX_FILES)
         if len(names) > MAX_FILES:
-            raise BadState(f"{self._kept.where} has more than {MAX_FILES} files: it is no chain")
+            raise BadState(f"{self.attachments.where} has more than {MAX_FILES} files: it is no chain")
         links, originals = (
             sorted(
                 int(match[1])
@@ -175,7 +175,7 @@ class Chain:
 
     def _read(self, name: str, most: int) -> bytes:
         try:
-            data = self._kept.read(name, most)
+            data = self.attachments.read(name, most)
         except OSError as error:
             raise BadState(f"{name} can't be read: {error.strerror or error}") from None
         if len(data) > most:

@@ -8,7 +8,6 @@ from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.storage.file_storage import FileStorage
 from go_ent.engine.storage.index import Index
-from go_ent.engine.storage.slot import FileSlot
 
 
 class FileStore(ExecutionStore):
@@ -32,5 +31,4 @@ def files_of(store: ExecutionStore) -> FileStorage:
 def folder_of(held: OwnedExecution) -> Path:
     """The folder of an execution, which is made if there is none yet."""
     held.place()
-    assert isinstance(held._slot, FileSlot)
-    return held._slot.folder
+    return Path(held.where)

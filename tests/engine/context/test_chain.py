@@ -45,7 +45,7 @@ def chain(tmp_path: Path) -> Chain:
 
 
 def folder_of(chain: Chain) -> Path:
-    return Path(chain._kept.where)
+    return Path(chain.attachments.where)
 
 
 class TestKeeping:
