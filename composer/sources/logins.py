@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # their import takes a second: it waits until a server is rea
 
 MAX_LOGIN = 256 << 10
 MAX_ADDRESS = 8 << 10  # characters of the address that a person opens
+CLOSE_S = 2.0  # that a browser has to read its last answer
 MAX_ANSWER = 16 << 10  # bytes of what the browser sends back
 SERVICE = "go-ent"
 LOUD = ("mcp.client.auth.oauth2", "mcp.client.auth.utils", "mcp.client.streamable_http")
@@ -261,6 +262,9 @@ class Callback:
             server.close()
             if not made._answer.done():
                 made._answer.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await server.wait_closed()
 
     @property
     def answered(self) -> bool:
@@ -299,6 +303,9 @@ class Callback:
         body = f"<!doctype html><title>go-ent</title><p>{html.escape(said[:500])}</p>".encode()
         answer = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
         with contextlib.suppress(OSError):
-            writer.write(answer.encode() + b"Connection: close\r\n\r\n" + body)
-            await writer.drain()
-            writer.close()
+            try:
+                writer.write(answer.encode() + b"Connection: close\r\n\r\n" + body)
+                await writer.drain()
+            finally:
+                writer.close()
+                await writer.wait_closed()

@@ -40,6 +40,7 @@ ARGUMENTS = {
     "tool show": ["double"],
     "tool run": ["double", "--input", '{"n": 2}'],
     "tool call": ["double", "n=2"],
+    "tool save": ["--name", "saved"],
     "server add": ["added", "--", "./program"],
     "server tools": ["evil"],
     "server login": ["evil"],
@@ -68,7 +69,18 @@ WORKS = (
     "status",
 )
 LAST = ("tool rm",)
-OF_EXECUTIONS = ("status", "interrupt", "resume", "logs", "approve", "reject", "checkpoint", "context", "summarize")
+OF_EXECUTIONS = (
+    "tool save",
+    "status",
+    "interrupt",
+    "resume",
+    "logs",
+    "approve",
+    "reject",
+    "checkpoint",
+    "context",
+    "summarize",
+)
 SANDBOX = "from go_ent.sandbox import Sandbox\nwith Sandbox() as box: said = box.run_sync('2 + 2').result"
 COMPOSER = """
 import asyncio
@@ -157,7 +169,7 @@ def driver(place: Place) -> Iterator[Driver]:
 def arguments_of(command: str, driver: Driver, workflow: Path) -> list[list[str]]:
     if command in OF_EXECUTIONS:
         _, out, _ = driver.ask("run", ["ps", "--json"])
-        return [[json.loads(out)[0]["id"]]]
+        return [[json.loads(out)[0]["id"], *ARGUMENTS.get(command, [])]]
     if command in ARGUMENTS:
         return [[argument.replace("{workflow}", str(workflow)) for argument in ARGUMENTS[command]]]
     return [[], ["something"], ["something", "1"]]
