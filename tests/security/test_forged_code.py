@@ -94,7 +94,9 @@ async def test_no_number_of_broken_workers_makes_code_true(forged: str, box: San
         for _ in range(6):
             await broken.run(source)
         zygote.taken = 0
-        assert [(await broken.run(source)).result for _ in range(4)] == ["from the source"] * 4
+        runs = [await broken.run(source) for _ in range(6)]
+        assert {run.result for run in runs if run.ok} == {"from the source"}  # a broken one may be left, and crash
+        assert runs[-1].ok
 
 
 @attack("state", "code handed in by a run for its own source")
