@@ -99,6 +99,7 @@ class ComposedTools:
         self._run = run
         self._lock = asyncio.Lock()
         self._seen: dict[tuple[StoreScope, str], tuple[Found, Composed | Broken]] = {}
+        self.version = 0  # goes up whenever its tools are others than before
         self._scans: list[Mapping[str, Found]] = []  # the last look at each store
         self._specs: list[ToolSpec] = []
         self.found: dict[str, Composed] = {}
@@ -146,6 +147,7 @@ class ComposedTools:
         return {name: why for _, name in seen if (why := self._taken(name)) is not None}
 
     def _sort(self) -> None:
+        self.version += 1
         self.found, self.broken, self.shadowed = {}, {}, []
         for store in self.stores:
             for (scope, name), (_, tool) in self._seen.items():

@@ -126,6 +126,7 @@ class NamedTools(Provider):
         self.composer = composer
         self._engine = engine
         self._key: object = None
+        self._made: dict[str, tuple[tuple[str, int, int], NamedTool]] = {}
         self._order: list[str] = []
         self._lock = asyncio.Lock()
         self._finding: asyncio.Task[Image] | None = None
@@ -155,17 +156,27 @@ class NamedTools(Provider):
                 break
             if tool is not None and not is_reserved(name) and len(name) <= definitions.MAX_NAME and grants.allows(name):
                 with apart(name, self.unlisted):
-                    made = NamedTool.of(tool, self.composer, self._engine)
+                    made = self._tool(tool)
                     room -= made.size
                     listed.append(made)
         return listed
+
+    def _tool(self, tool: Composed) -> NamedTool:
+        """A tool as it is listed and called: made once, until it or any that it may call is another."""
+        key = tool.file.digest, self.composer.composed.version, self.composer.catalogue.version
+        kept = self._made.get(tool.name)
+        if kept is None or kept[0] != key:
+            if len(self._made) > MAX_FILES:
+                self._made.clear()
+            self._made[tool.name] = kept = key, NamedTool.of(tool, self.composer, self._engine)
+        return kept[1]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
         if is_reserved(name) or not toolfile.NAME.fullmatch(name) or not current().grants(self.composer).allows(name):
             return None
         composed = self.composer.composed
         try:
-            return NamedTool.of(await composed.get(name), self.composer, self._engine)
+            return self._tool(await composed.get(name))
         except ComposerError:
             reason = composed.why_not(name)
             return BrokenTool(name=name, parameters=definitions.OPEN, reason=cut(reason)) if reason else None
