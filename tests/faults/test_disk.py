@@ -159,7 +159,8 @@ def room(place: Path, pages: Iterable[int]) -> Any:
             wrong.append([step, "lost", sorted(lost)])
         if not done["exec"].returncode:
             run = json.loads(done["exec"].stdout)
-            if now.get(run["id"]) != "completed" or run["result"] != step + 1:
+            kept = None if "is not on record" in (run["warning"] or "") else "completed"
+            if now.get(run["id"]) != kept or run["result"] != step + 1:
                 wrong.append([step, "acknowledged, and not there", run["id"], now.get(run["id"])])
         known = now
         ran = go_ent("tool", "run", "twice", "--input", '{"x": 1}', cwd=project)
@@ -184,7 +185,7 @@ def test_with_any_amount_of_room_what_says_that_it_is_done_is_done(tmp_path: Pat
     found = inside(more_room, tmp_path, patience_s=280)
     assert found["wrong"] == []
     assert found["left"] == []
-    assert [12, 12] in found["codes"]
+    assert [0, 12] in found["codes"]
     assert found["codes"][-1] == [0, 0]
 
 
