@@ -83,10 +83,14 @@ def leftovers(project: Path) -> list[str]:
     return [str(path) for path in (project / ".go-ent").rglob(f"{TEMPORARY}*")]
 
 
+# Its record is longer than what may be left of the last page of a file on a disk that is full.
+LONG_SUM = f"1 + 1  # {'x' * 5000}"
+
+
 def changing(project: Path) -> dict[str, Done]:
     """All that changes something, tried once."""
     return {
-        "exec": go_ent("exec", "-c", "1 + 1", cwd=project),
+        "exec": go_ent("exec", "-c", LONG_SUM, cwd=project),
         "tool run": go_ent("tool", "run", "twice", "--input", '{"x": 3}', cwd=project),
         "tool add": save(project, "x + x"),
         "run": go_ent("run", "--plan", "plan.toml", cwd=project),
@@ -272,7 +276,7 @@ def test_a_file_in_the_place_of_the_state_folder_is_said_to_be_one(tmp_path: Pat
 
 def calls(served: Served, expression: str) -> Iterator[tuple[str, bool, str]]:
     for name, arguments in (
-        ("code_execute", {"code": "1 + 1"}),
+        ("code_execute", {"code": LONG_SUM}),
         ("tool_run", {"name": "twice", "inputs": {"x": 2}}),
         ("tool_compose", {"source": tool(expression)}),
         ("engine_execute", {"plan": [{"id": "a", "code": "1"}]}),
