@@ -40,7 +40,14 @@ def workers(box: Sandbox) -> set[int]:
 
 
 def alive(pids: set[int]) -> set[int]:
-    return {pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE}
+    return {pid for pid in pids if _is_alive(pid)}
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # also one that ends while it is looked at
+        return False
 
 
 def zygote_of(box: Sandbox) -> int:
