@@ -123,8 +123,7 @@ class Lifecycle:
         """How it ended, on record when this returns; then others may have it."""
         held, tally, run = live.held, live.tapes.tally, ending.run
         size = 0 if run is None else run.usage.result_bytes + len(run.stdout)
-        small = tally is not None and ending.status in ("completed", "failed") and held.may_pack(size)
-        if small and tally is not None:
+        if tally is not None and ending.status in ("completed", "failed") and held.may_pack(size):
             (failure,) = held.together([lambda: _record(held, ending)], pack=tally.totals)
             held.release()
             if isinstance(failure, OSError) and run is not None:  # it did nothing that has to be on record
