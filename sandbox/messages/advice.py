@@ -17,6 +17,7 @@ Action = Literal[
     "raise_limit",  # of the name `subject`
     "run_command",  # a person has to start the program
     "login",  # to the server `subject`
+    "pass_file",  # of the host, called `subject`: a run sees none but those that it is given
 ]
 
 
@@ -54,6 +55,7 @@ PYTHON: dict[tuple[Action, str], str] = {
     ("replace", "replace"): "rename one of them, or pass replace=True",
     ("raise_limit", ""): "or raise {}",
     ("login", ""): "go-ent server login {} logs in",
+    ("pass_file", ""): "code sees only the files that it is given: pass {} in files=",
     ("run_command", ""): "or have a person run it with go-ent run",
 }
 

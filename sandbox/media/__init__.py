@@ -1,0 +1,1 @@
+"""Bytes inside JSON, and what files are by their content."""
