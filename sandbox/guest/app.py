@@ -62,7 +62,7 @@ def _import_packages() -> None:
 
 
 # First what every run uses: its objects then lie close together, and a run writes to fewer pages of the snapshot.
-from guest import census, databases, everyday, facades, files, locks, loop, passwords, runner, zones  # noqa: E402
+from guest import census, databases, everyday, facades, files, locks, loop, runner, supplements  # noqa: E402
 
 _import_stdlib()
 _import_packages()
@@ -70,8 +70,7 @@ files.install()
 databases.install()
 locks.install()
 loop.install()
-zones.install()
-passwords.install()
+supplements.install()
 facades.install()
 
 import wit_world  # noqa: E402  (made by componentize-py)
@@ -87,6 +86,7 @@ FIELDS: dict[str, object] = {
     "tools": ["a.b"],
     "files": {},
     "seed": 10**18,
+    "marked": False,
     "stdout": 100,
     "result_bytes": 10**6,
     "file_bytes": 10**6,

@@ -11,7 +11,10 @@ from guest import encode
 BURST = 256  # calls, or calls given up, of one message
 PLAIN_BYTES = 50  # that each value may take outside texts, on average: the host takes no more digits
 CHECKPOINT = "<checkpoint>"  # sent like a call, under a name that no tool can have
+FIND = "<search>"  # and so are the questions what tools there are
+DESCRIBE = "<describe>"
 MAX_LABEL = 200
+MOST_LISTED = 200  # names of a namespace
 MAX_DEPTH = encode.MAX_DEPTH - 2  # a message is a list of lists of calls
 
 
@@ -21,7 +24,7 @@ class ToolError(Exception):
     def __init__(self, message: str = "", name: str = "", kind: str = "ToolError") -> None:
         super().__init__(message)
         self.message = message
-        self.name = name
+        self.name = name.strip("<>")  # questions about tools come under names in brackets
         self.kind = kind
 
     def __str__(self) -> str:
@@ -33,6 +36,30 @@ ToolError.__module__ = "builtins"
 
 _decoder: Any = json.JSONDecoder()
 _scan = _decoder.scan_once  # json.loads without its regular expressions
+_MARK = f'"{encode.MARK}"'
+
+
+def _heard(completions: str) -> Any:
+    """The completions in a message."""
+    value = _scan(completions, 0)[0]
+    return encode.revived(value) if _MARK in completions else value
+
+
+class _Answer:
+    """Of a question that is waited for: takes what a future takes."""
+
+    is_there = False
+    value: Any = None
+    error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self.is_there
+
+    def set_result(self, value: Any) -> None:
+        self.value, self.is_there = value, True
+
+    def set_exception(self, error: BaseException) -> None:
+        self.error, self.is_there = error, True
 
 
 class Bridge:
@@ -42,7 +69,8 @@ class Bridge:
         self.reset(())
 
     def reset(self, names: Any, limit: int | None = None, values: int | None = None) -> None:
-        self.names: Any = names
+        self.finds = bool(names) and names[0] == FIND  # whether the host answers questions about tools
+        self.names: Any = names[1:] if self.finds else names
         self.limit = limit
         self.values = values
         self.queued = 0
@@ -51,7 +79,7 @@ class Bridge:
         self.next_token = 0
         self.calls: list[Any] = []
         self.cancelled: list[int] = []
-        self.pending: dict[int, tuple[asyncio.Future[Any], str]] = {}
+        self.pending: dict[int, tuple[Any, str]] = {}
         self.now = 0.0
         # Calls that were written but not awaited yet, and in which line: what is left at the end was forgotten.
         self.unawaited: dict[int, tuple[Any, int]] = {}
@@ -93,12 +121,24 @@ class Bridge:
             now, _, completions = wit_world.exchange(message).partition("\n")
             self.now = float(now)
             if completions:
-                for answered, ok, value in _scan(completions, 0)[0]:
+                for answered, ok, value in _heard(completions):
                     if answered == call_id:
                         if ok:
                             return value
                         raise ToolError(value["message"], name, value["kind"])
             message = "-1\n"
+
+    def ask(self, name: str, kwargs: dict[str, Any]) -> Any:
+        """Call, and wait here for the answer, whatever else is under way: for what is no coroutine."""
+        call_id, text, size, values = self.encode(name, (), kwargs, "what is asked about tools")
+        self.queue(text, size, values)
+        answer = _Answer()
+        self.pending[call_id] = answer, name
+        while not answer.is_there:
+            self.cross(None)
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
 
     def start(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], loop: asyncio.AbstractEventLoop
@@ -138,7 +178,7 @@ class Bridge:
         now, _, completions = wit_world.exchange(f"{-1 if wait is None else wait}\n{body}").partition("\n")
         self.now = float(now)
         if completions:
-            for call_id, ok, value in _scan(completions, 0)[0]:
+            for call_id, ok, value in _heard(completions):
                 future, name = self.pending.pop(call_id, (None, ""))
                 if future is None or future.done():
                     continue
@@ -213,15 +253,67 @@ class Tools:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not self._name:
             raise TypeError("tools is not a tool: call tools.<name>(…)")
-        bridge.next_token += 1
-        call = _call(bridge.next_token, self._name, args, kwargs)
-        bridge.unawaited[bridge.next_token] = call, sys._getframe(1).f_lineno
-        call.__qualname__ = f"tools.{self._name}"  # type: ignore[attr-defined]
-        return call
+        if self._name in OWN and bridge.finds and self._name not in bridge.names:
+            own, names = OWN[self._name]
+            if len(args) <= 1 and (names is None or kwargs.keys() <= names):
+                return own(*args, **kwargs)
+        return _begun(self._name, args, kwargs, sys._getframe(1).f_lineno)
 
     def __dir__(self) -> list[str]:
+        if self._name and bridge.finds:
+            found = bridge.ask(FIND, {"words": "", "namespace": self._name, "limit": MOST_LISTED})
+            names = [tool["name"] for tool in found]
+        else:
+            names = bridge.names
         prefix = f"{self._name}." if self._name else ""
-        return sorted({name[len(prefix) :].partition(".")[0] for name in bridge.names if name.startswith(prefix)})
+        return sorted({name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)})
 
     def __repr__(self) -> str:
         return f"<tools.{self._name}>" if self._name else f"<tools: {', '.join(bridge.names) or 'none granted'}>"
+
+
+def _begun(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int) -> Any:
+    """The coroutine of a call, noted until it is awaited."""
+    bridge.next_token += 1
+    call: Any = _call(bridge.next_token, name, args, kwargs)
+    bridge.unawaited[bridge.next_token] = call, line
+    call.__qualname__ = f"tools.{name}"
+    return call
+
+
+class Described(str):
+    """A text that may be awaited, as everything else that `tools` has."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Any:
+        return self
+        yield
+
+
+def describe(name: Any) -> Described:
+    """What a tool takes, returns and does, or which tools a namespace has."""
+    name = name._name if isinstance(name, Tools) else name
+    if not isinstance(name, str):
+        raise TypeError(f"tools.describe takes the name of a tool, not {type(name).__name__}")
+    return Described(bridge.ask(DESCRIBE, {"name": name}))
+
+
+def search(words: str = "", *, namespace: str | None = None, limit: int = 10) -> Any:
+    """The granted tools that fit *words* best."""
+    given = {"words": words, "namespace": namespace, "limit": limit}
+    return _begun(FIND, (), given, sys._getframe(2).f_lineno)
+
+
+def call(name: str, /, **arguments: Any) -> Any:
+    """Call the tool of that full name."""
+    return _begun(name, (), arguments, sys._getframe(2).f_lineno)
+
+
+# What `tools` itself answers, where no tool that is granted has the name, and which arguments are meant for it: a call
+# with others is one of a tool, which the host refuses.
+OWN: dict[str, tuple[Any, frozenset[str] | None]] = {
+    "search": (search, frozenset({"words", "namespace", "limit"})),
+    "describe": (describe, frozenset({"name"})),
+    "call": (call, None),
+}

@@ -1,5 +1,10 @@
-"""Values to JSON, the way pydantic writes them; what can't be written is named by type and path."""
+"""Values to JSON, the way pydantic writes them; what can't be written is named by type and path.
 
+JSON has no bytes. Those that are text are written as text; all others as `{"$bytes": base64}`, and read as bytes again.
+"""
+
+import base64
+import binascii
 import collections
 import dataclasses
 import datetime
@@ -12,6 +17,7 @@ import re
 import sqlite3
 import types
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 LISTS: tuple[type, ...] = (
@@ -32,6 +38,81 @@ LISTS: tuple[type, ...] = (
 )
 TEXTS = (decimal.Decimal, uuid.UUID, pathlib.PurePath, ipaddress._IPAddressBase)
 MAX_DEPTH = 200
+MARK = "$bytes"  # the host knows it too: go_ent.sandbox.media
+# What files of a kind begin with, and how their names end.
+_ENDINGS = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpg"),
+    (b"GIF8", "gif"),
+    (b"%PDF-", "pdf"),
+    (b"ID3", "mp3"),
+    (b"OggS", "ogg"),
+    (b"fLaC", "flac"),
+    (b"PK\x03\x04", "zip"),
+)
+_RIFF = {b"WEBP": "webp", b"WAVE": "wav"}
+_SVG = re.compile(
+    rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?><!--.{0,500}?-->\s*|<!DOCTYPE svg[^>]{0,300}>\s*){0,5}+<svg[\s>]", re.DOTALL
+)
+
+
+class Media(bytes):
+    """Bytes of which it is known what they are: a picture, a sound, a file that a tool has given."""
+
+    mime_type: str | None = None
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.mime_type or 'bytes'}, {len(self)} bytes>"
+
+
+Media.__module__ = "builtins"
+
+
+def revived(value: Any) -> Any:
+    """A value from JSON, with bytes where they are meant. What only looks like that is left as it is."""
+    if isinstance(value, list):
+        return [revived(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(text := value.get(MARK), str):
+        try:
+            media = Media(base64.b64decode(text, validate=True))
+        except (binascii.Error, ValueError):
+            return value
+        for name in ("mime_type", "name"):
+            if isinstance(said := value.get(name), str):
+                setattr(media, name, said)
+        return media
+    return {key: revived(item) for key, item in value.items()}
+
+
+def ending(data: bytes) -> str:
+    """How the name of a file with that content ends."""
+    if data[:4] == b"RIFF" and data[8:12] in _RIFF:
+        return _RIFF[data[8:12]]
+    known = next((end for start, end in _ENDINGS if data.startswith(start)), None)
+    return known or ("svg" if _SVG.match(data[:4096]) else "bin")
+
+
+def _marked(data: bytes) -> object:
+    """Bytes inside JSON."""
+    said = {name: getattr(data, name, None) for name in ("mime_type", "name")}
+    return {MARK: base64.b64encode(data).decode("ascii"), **{name: text for name, text in said.items() if text}}
+
+
+_handed_over: list[Callable[[bytes], object]] = [_marked]  # the last says what becomes of bytes that are no text
+
+
+def _binary(value: bytes) -> object:
+    if value.__class__ is not Media:
+        try:
+            text = value.decode("utf-8")
+            if not _SVG.match(value[:4096]):
+                return text
+        except UnicodeDecodeError:
+            pass
+    return _handed_over[-1](value)
 
 
 class NotEncodable(TypeError):
@@ -70,7 +151,7 @@ def _simple(value: object) -> object:
     if isinstance(value, TEXTS):
         return str(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).decode("utf-8")
+        return _binary(value if isinstance(value, Media) else bytes(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, LISTS):
@@ -145,15 +226,28 @@ def _plain(value: object, path: str, above: tuple[int, ...]) -> object:
         return {_key(key, path): _plain(item, f"{path}[{key!r}]", inner) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, f"{path}[{index}]", inner) for index, item in enumerate(value)]
-    try:
-        simple = _simple(value)
-    except UnicodeDecodeError:
-        raise NotEncodable(
-            f"{path}: bytes that are not UTF-8 can't be encoded as JSON; encode them, e.g. base64"
-        ) from None
+    simple = _simple(value)
     if simple is NotImplemented:
         raise NotEncodable(f"{path}: a value of type {describe(value)} can't be encoded as JSON")
     return _plain(simple, path, inner)
+
+
+def dumps_with_files(value: object, attach: Callable[[bytes], object]) -> str:
+    """The JSON text of a result: bytes that are no text are files, and *attach* says what stands for one. The same
+    bytes are one file, also when json gives up and it is done again the slow way.
+    """
+    attached: dict[bytes, object] = {}
+
+    def once(data: bytes) -> object:
+        if data not in attached:
+            attached[data] = attach(data)
+        return attached[data]
+
+    _handed_over.append(once)
+    try:
+        return dumps(value)
+    finally:
+        _handed_over.pop()
 
 
 def dumps(value: object, path: str = "result", deepest: int = MAX_DEPTH) -> str:

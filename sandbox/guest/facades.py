@@ -14,7 +14,7 @@ import types
 from typing import Any
 
 from guest import files, surface
-from guest.bridge import ToolError
+from guest.bridge import ToolError, Tools, bridge, describe
 from guest.policy import Refused, RefusedAttribute, RefusedImport, partial_hint, why_not_import
 
 _import = builtins.__import__
@@ -115,6 +115,19 @@ def _exit(code: Any = None) -> None:
     raise SystemExit(code)
 
 
+def _help(thing: Any = None) -> None:
+    """Print what a tool takes, returns and does; of anything else, its signature and docstring."""
+    if isinstance(thing, Tools | str) and bridge.finds:
+        print(describe(thing))
+        return
+    try:
+        shape = str(inspect.signature(thing))
+    except (TypeError, ValueError):
+        shape = ""
+    name = getattr(thing, "__qualname__", "") or type(thing).__qualname__
+    print(f"{name}{shape}\n{inspect.getdoc(thing) or '(it has no docstring)'}")
+
+
 class _Unpickler(pickle.Unpickler):
     """Unpickling looks up names too: the same ones are refused."""
 
@@ -173,6 +186,7 @@ def install() -> None:
         setattr=_setattr,
         delattr=_delattr,
         hasattr=_hasattr,
+        help=_help,
         exit=_exit,
         quit=_exit,
         ToolError=ToolError,

@@ -105,6 +105,17 @@ class Folder:
         ):
             raise OSError(errno.ENOSPC, f"the run's files may hold {self.limit} bytes in all (max_file_bytes)")
 
+    def add(self, stem: str, ending: str, data: bytes) -> str:
+        """A new file, beside those that there are: its name."""
+        name, number = f"{stem}.{ending}", 2
+        while name in self.nodes or name in self.folders:
+            name, number = f"{stem}-{number}.{ending}", number + 1
+        if len(self.nodes) >= MAX_FILES:
+            raise OSError(errno.ENOSPC, f"a run may have {MAX_FILES} files at most")
+        self.room(len(data))
+        self.nodes[name] = Node(data)
+        return name
+
     def save_databases(self, end: bool = False) -> None:
         """Have the files that are open as databases hold what was committed to them."""
         for database in list(self.databases.values()):

@@ -236,7 +236,7 @@ def _signature(function: Any, name: str, answer: dict[str, Any]) -> None:
     if "return" not in hints:
         problems.append("what it returns has no type: write `-> list[str]`, or `-> Any` if it may be anything")
         return
-    schemas = shapes.Schemas()
+    schemas = shapes.Schemas(result=True)
     try:
         answer["output_schema"] = _whole(schemas.of(hints["return"]), schemas)
     except shapes.NotExpressible as error:

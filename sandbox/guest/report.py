@@ -13,6 +13,7 @@ from guest.policy import Refused
 FILE = "code.py"
 MAX_TEXT = 4000
 MAX_FRAMES = 20
+MOST_OFFERED = 20  # tools that an error names
 
 
 def _cut(text: str, most: int = MAX_TEXT) -> str:
@@ -64,8 +65,12 @@ def _hint(error: BaseException, frames: list[TracebackType], scope: dict[str, An
     if isinstance(error, ToolError):
         if error.kind == "UnknownTool":
             near = difflib.get_close_matches(error.name, bridge.names, 1, 0.5)
-            offered = ", ".join(f"tools.{name}" for name in list(bridge.names)[:20]) or "none"
-            return (f"did you mean tools.{near[0]}? " if near else "") + f"available: {offered}"
+            shown = list(bridge.names)[:MOST_OFFERED]
+            more = len(bridge.names) - len(shown)
+            offered = ", ".join(f"tools.{name}" for name in shown) or "none"
+            find = ": `await tools.search(words)` finds them" if bridge.finds else ""
+            rest = f" and {more} more{find}" if more > 0 else ""
+            return (f"did you mean tools.{near[0]}? " if near else "") + f"available: {offered}{rest}"
         if error.kind == "InvalidArguments":
             return "check the names and types of the arguments"
         return "catch ToolError to go on without this result"

@@ -18,7 +18,7 @@ import warnings
 from typing import Any
 
 import wit_world
-from guest import encode, facades, files, interface, policy, report, shape, shapes
+from guest import constants, encode, facades, files, interface, policy, report, shape, shapes
 from guest.bridge import ToolError, Tools, bridge, checkpoint
 from guest.loop import GuestLoop
 from guest.output import Output
@@ -305,7 +305,9 @@ def _call(entry: str, inputs: dict[str, Any]) -> Any:
 def _examine(source: str, what: str, request: dict[str, Any]) -> Any:
     """What the source is, instead of what it does; for its interface its definitions are run all the same."""
     if what == "shapes":
-        return shape.suggest(request["inputs"]["runs"], request["inputs"]["least"])
+        return shape.suggest(request["inputs"]["runs"], request["inputs"]["least"], request["inputs"]["saved"])
+    if what == "tool":
+        return constants.as_tool(name=request["entry"], **request["inputs"])
     if what == "function":
         return shape.as_function(source, request["entry"], request["inputs"]["doc"])
     if what == "code":
@@ -328,7 +330,12 @@ def _result(value: Any) -> str:
         raise ForgottenAwait(
             f"{names} was called but never awaited, so the call was never made: write `await {names}(…)`", line
         )
-    return encode.dumps(value)
+    return encode.dumps_with_files(value, _attach)
+
+
+def _attach(data: bytes) -> dict[str, Any]:
+    """Bytes in a result are a file of the run; this stands in their place."""
+    return {"file": files.folder.add("result", encode.ending(data), data), "bytes": len(data)}
 
 
 def _finish(status: str, source: str, result: str = "", error: BaseException | None = None, **fields: Any) -> str:
@@ -359,7 +366,9 @@ def _hand_over_files(parts: list[str]) -> None:
     parts += json_dumps([{name: (len(node.data) + 2) // 3 * 4 for name, node in changed.items()}, kept]), "\0"
     for node in changed.values():
         parts.append(base64.b64encode(node.data).decode("ascii"))
-        if not keep_files:
+        if keep_files:
+            node.changed = False  # the next run of a session hands over what it changes itself
+        else:
             node.data = bytearray()  # large files need the room
 
 
@@ -401,6 +410,8 @@ def run(text: str) -> str:
         request, _ = _scan(text, 0)
     except ValueError as error:  # a number of thousands of digits
         return f'{{"status":"error","error":{json_dumps({"kind": "InputError", "message": f"the inputs can not be read: {error}"})}}}\0\0'  # noqa: E501
+    if request["marked"]:
+        request["inputs"] = encode.revived(request["inputs"])
     del text
     try:
         start(request)

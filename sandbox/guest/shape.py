@@ -99,13 +99,16 @@ def _look(source: str, inputs: frozenset[str]) -> tuple[ast.Module, _Shape] | No
     return tree, shape
 
 
-def suggest(runs: list[dict[str, Any]], least: int) -> list[dict[str, Any]]:
-    """Runs (`{"source", "inputs"}`) of one shape, *least* of them or more, and the function they would make."""
+def suggest(runs: list[dict[str, Any]], least: int, saved: dict[str, str]) -> list[dict[str, Any]]:
+    """Runs (`{"source", "inputs", "result"}`) of one shape, *least* of them or more, and the function they would make;
+    none for what one of the *saved* tools, whose sources are given by name, does already.
+    """
+    known = {form for name, source in saved.items() if (form := _form_of_tool(name, source)) is not None}
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[int, ast.Module, _Shape]]] = {}
     for index, run in enumerate(runs):
         names = tuple(sorted(run["inputs"]))
         looked = _look(run["source"], frozenset(names))
-        if looked is not None and looked[0].body:
+        if looked is not None and looked[0].body and _form(looked[0].body, frozenset(names)) not in known:
             groups.setdefault((" ".join(looked[1].text), names), []).append((index, *looked))
     found = [(names, members) for (_, names), members in groups.items() if len(members) >= least]
     made = [_propose(names, members, runs) for names, members in found]
@@ -140,21 +143,76 @@ def _propose(
         literal.kind = "parameter"
     tree = ast.fix_missing_locations(_Replace(dict.fromkeys(by_column.values())).visit(tree))
     name = _tool_name(tree)
-    arguments = [ast.arg(i, ast.Name(_type_of([runs[m[0]]["inputs"][i] for m in members]))) for i in inputs]
-    arguments += [ast.arg(p, ast.Name(kind)) for p, kind, _ in parameters]
-    body = _with_return(tree.body)
-    doc = f"Made from {len(members)} runs of the same code: say here what it is for."
-    text = ast.Expr(ast.Constant(doc))
-    function = ast.AsyncFunctionDef(
-        name, ast.arguments([], arguments, None, [], [], None, []), [text, *body], [], ast.Name("Any"), None, []
-    )
-    module = ast.Module([ast.ImportFrom("typing", [ast.alias("Any")], 0), function], [])
+    typed = {i: type_of([runs[m[0]]["inputs"][i] for m in members]) for i in inputs}
+    typed |= {p: type_of(column) for p, _, column in parameters}
+    doc = f"Made from {len(members)} run{'' if len(members) == 1 else 's'} of the same code: say here what it is for."
+    results = [runs[member[0]].get("result") for member in members]
+    source = function_source(name, doc, typed, tree.body, results)
     examples = []
     for place, (run, _, _) in enumerate(members):
         given = dict(runs[run]["inputs"]) | {p: column[place] for p, _, column in parameters}
         examples.append({"run": run, "inputs": given})
-    source = ast.unparse(ast.fix_missing_locations(module)).replace("\nasync def ", "\n\n\nasync def ", 1)
-    return {"name": name, "source": source + "\n", "runs": [member[0] for member in members], "examples": examples}
+    return {"name": name, "source": source, "runs": [member[0] for member in members], "examples": examples}
+
+
+def function_source(name: str, doc: str, parameters: dict[str, str], body: list[ast.stmt], results: list[Any]) -> str:
+    """The source of an async function with typed parameters. What it returns is typed by what it returned."""
+    arguments = [ast.arg(each, ast.parse(kind, mode="eval").body) for each, kind in parameters.items()]
+    is_sure = len(results) > 1 or isinstance(results[0], str | bool | list | dict)  # one number may be of any kind
+    returns = ast.parse(type_of(results) if is_sure else "Any", mode="eval").body
+    function = ast.AsyncFunctionDef(
+        name,
+        ast.arguments([], arguments, None, [], [], None, []),
+        [ast.Expr(ast.Constant(doc)), *_with_return(body)],
+        [],
+        returns,
+        None,
+        [],
+    )
+    needed = [*parameters.values(), ast.unparse(returns)]
+    typing = [ast.ImportFrom("typing", [ast.alias("Any")], 0)] if any("Any" in kind for kind in needed) else []
+    module: Any = ast.fix_missing_locations(ast.Module([*typing, function], []))
+    return ast.unparse(module).replace("\nasync def ", "\n\n\nasync def ", 1) + "\n"
+
+
+class _Form(_Shape):
+    """What code does, whatever it does it to: literals, inputs and parameters are one and the same."""
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id in self._inputs):
+            self.text.append("?")
+        else:
+            super().visit(node)
+
+
+def _form(body: list[ast.stmt], names: frozenset[str]) -> str | None:
+    """Equal for code, and for a function that was made of it. Statements that only name a literal are left out."""
+    named = {
+        statement.targets[0].id: statement
+        for statement in body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.targets[0], ast.Name)
+    }
+    form = _Form(names | frozenset(named))
+    try:
+        for statement in _with_return([one for one in body if one not in named.values()]):
+            form.visit(statement)
+    except RecursionError:
+        return None
+    return " ".join(form.text)
+
+
+def _form_of_tool(name: str, source: str) -> str | None:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            return _form(body, frozenset(arg.arg for arg in (*node.args.args, *node.args.kwonlyargs)))
+    return None
 
 
 def as_function(source: str, name: str, doc: str) -> dict[str, Any]:
@@ -205,9 +263,22 @@ def _with_return(body: list[ast.stmt]) -> list[ast.stmt]:
     return body
 
 
-def _type_of(values: list[Any]) -> str:
-    kinds = {type(value).__name__ for value in values}
-    return kinds.pop() if len(kinds) == 1 and kinds <= {"str", "int", "float", "bool", "list", "dict"} else "Any"
+def type_of(values: list[Any]) -> str:
+    """The type of all these values, as it is written."""
+    kinds = {type(value) for value in values}
+    optional = " | None" if type(None) in kinds and len(kinds) > 1 else ""
+    kinds -= {type(None)}
+    if kinds == {int, float}:
+        kinds = {float}
+    if len(kinds) != 1:
+        return "Any"
+    (kind,) = kinds
+    if kind is dict or kind not in (str, int, float, bool, list, tuple, set):
+        return f"dict[str, Any]{optional}" if kind is dict else "Any"
+    if kind in (list, tuple, set):
+        items = [item for value in values if value is not None for item in value]
+        return f"list[{type_of(items) if items else 'Any'}]{optional}"
+    return f"{kind.__name__}{optional}"
 
 
 def _parameter_name(hint: str | None, kind: type, taken: set[str]) -> str:

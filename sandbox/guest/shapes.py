@@ -31,6 +31,11 @@ PLAIN: dict[Any, dict[str, Any]] = {
     uuid.UUID: {"type": "string", "format": "uuid"},
     bytes: {"type": "string"},
 }
+FILE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"file": {"type": "string"}, "bytes": {"type": "integer"}},
+    "required": ["file", "bytes"],
+}
 LISTS: dict[Any, Any] = {
     list: list,
     set: set,
@@ -80,9 +85,10 @@ def _bare(annotation: Any) -> tuple[Any, str | None]:
 
 
 class Schemas:
-    """Makes schemas that share their definitions."""
+    """Makes schemas that share their definitions. In a *result*, bytes that are no text are files of the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, result: bool = False) -> None:
+        self._result = result
         self.definitions: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
 
@@ -95,6 +101,8 @@ class Schemas:
 
     def _of(self, annotation: Any, depth: int) -> dict[str, Any]:
         origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+        if annotation is bytes and self._result:
+            return {"anyOf": [PLAIN[bytes], FILE]}
         try:
             if annotation in PLAIN:
                 return dict(PLAIN[annotation])
@@ -241,6 +249,8 @@ def build(annotation: Any, value: Any, path: str) -> Any:
     """The value of that type that *value*, which came as JSON and fits the type's schema, stands for."""
     annotation, _ = _bare(annotation)
     try:
+        if annotation is bytes and isinstance(value, bytes):
+            return value
         if annotation in _AS_IS and not (annotation is int and value.__class__ is float):
             return value
         if annotation is int and value.__class__ is float and value.is_integer():
@@ -343,7 +353,7 @@ def _fits(annotation: Any, value: Any) -> bool:
     if kind is float:
         return isinstance(value, int | float)
     if kind is str or kind in _FROM_TEXT:
-        return isinstance(value, str)
+        return isinstance(value, str) or (kind is bytes and isinstance(value, bytes))
     if kind in DICTS or typing.is_typeddict(kind):
         return isinstance(value, dict)
     if kind in LISTS or kind is tuple:

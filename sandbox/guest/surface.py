@@ -86,7 +86,6 @@ REFUSED_NAMES: dict[str, str] = {
     "locals": "keep your state in variables or a dict of your own",
     "vars": "use dataclasses.asdict, or name the attributes you need",
     "breakpoint": "use print: it is captured",
-    "help": "print the docstring you need",
     "__import__": "use an import statement",
     "__builtins__": "the builtins are there by their names",
     "__loader__": "use an import statement",

@@ -25,7 +25,15 @@ from go_ent.sandbox.host.items import apart
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.pool import Pool, Queued
 from go_ent.sandbox.host.process import WorkerProcess
-from go_ent.sandbox.host.request import BadRequest, Way, encode_request, encode_source, is_large
+from go_ent.sandbox.host.request import (
+    BadRequest,
+    Way,
+    check_language,
+    encode_request,
+    encode_source,
+    is_large,
+    made_for_runs,
+)
 from go_ent.sandbox.host.run import Run
 from go_ent.sandbox.host.session import Session
 from go_ent.sandbox.host.spans import span
@@ -35,6 +43,7 @@ from go_ent.sandbox.host.zygote import Zygote, orders_for, zygotes
 from go_ent.sandbox.images import Image, ensure_image
 from go_ent.sandbox.images.proof import globals_of
 from go_ent.sandbox.worker.end import End
+from go_ent.sandbox.worker.languages import Language
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from go_ent.sandbox.worker.tape import Start, Tape, Taped
 from go_ent.sandbox.worker.wire import MAX_TAPE
@@ -43,13 +52,12 @@ DEFAULT_WORKERS = 32
 RUN = Way()
 EXAMINING = -1  # a depth of its own: whoever runs may have code looked at
 COMPILING = -2  # and another: its workers never run what they compile, so that no run could have broken them
-COMPILE = Way(None, "code")
 
 ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 
 
 class Sandbox:
-    """Runs untrusted Python in WebAssembly guests, each used for one run only.
+    """Runs untrusted Python, JavaScript and TypeScript in WebAssembly guests, each used for one run only.
 
     Guests run in worker processes that the kernel confines.
 
@@ -69,7 +77,7 @@ class Sandbox:
     def __init__(
         self,
         tools: ToolsArgument = (),
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         *,
         workers: int = DEFAULT_WORKERS,
         image: Image | Callable[[], Image] | None = None,
@@ -84,11 +92,14 @@ class Sandbox:
         if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
             raise LimitError(f"workers={workers!r}: at least one is needed")
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
-        self.limits = limits if limits is not None else Limits()
+        self.limits = Limits.of(limits)
         self.workers = workers
         self.callers = callers
+        self._others: dict[str, Image] = {}  # images of other languages than Python
+        if isinstance(image, Image) and image.language != "python":
+            self._others[image.language], image = image, None
         self._image = image
-        self._pools: dict[tuple[str, int], Pool] = {}  # by kind of artefact, and how deep in others a run is
+        self._pools: dict[tuple[str, int], Pool] = {}  # by what its workers are for, and how deep in others a run is
         self._zygotes: dict[str, Zygote] = {}
         self._walls: Collection[str] = WALLS  # all of them; benchmarks measure what they cost
         self._threads = Threads("sandbox-tool")
@@ -111,6 +122,15 @@ class Sandbox:
             if not isinstance(self._image, Image):
                 self._image = (self._image or ensure_image)()
             return self._image
+
+    def image_of(self, language: str) -> Image:
+        """The image of a language, which is found or built when its first run comes."""
+        if language == "python":
+            return self.image
+        with self._finding:
+            if language not in self._others:
+                self._others[language] = ensure_image(language=language)
+            return self._others[language]
 
     @property
     def has_image(self) -> bool:
@@ -146,31 +166,33 @@ class Sandbox:
                 "of its own in the child"
             )
 
-    def _pool_for(self, limits: Limits, depth: int = 0) -> Pool:
+    def _pool_for(self, limits: Limits, depth: int = 0, language: str = "python") -> Pool:
         """The pool of the kind that *limits* need. May take long, so nothing else waits for the lock it holds.
 
         Each depth has a pool of its own: a run that waits for a deeper one can't keep it from starting.
         """
         kind = self._kind(limits)
+        made_for = made_for_runs(language, kind)
         with self._opening:
-            if (kind, depth) in self._pools:
-                return self._pools[kind, depth]
-            orders = orders_for(self.image, kind, self._walls, self._remade)
+            if (made_for, depth) in self._pools:
+                return self._pools[made_for, depth]
+            image = self.image_of(language)
+            orders = orders_for(image, kind, self._walls, self._remade)
             if self._compare:
-                orders = dataclasses.replace(orders, compare=globals_of(self.image.component.read_bytes()))
+                orders = dataclasses.replace(orders, compare=globals_of(image.component.read_bytes()))
             with self._lock:
                 if self._closed:
                     raise SandboxClosed("the sandbox is closed")
-                if kind not in self._zygotes:
-                    self._zygotes[kind] = zygotes.share(orders)
-                make = partial(WorkerProcess, self._zygotes[kind], self._threads)
+                if made_for not in self._zygotes:
+                    self._zygotes[made_for] = zygotes.share(orders)
+                make = partial(WorkerProcess, self._zygotes[made_for], self._threads)
                 warm = min(2, os.cpu_count() or 1) if depth == 0 else 0
                 most = 1 if depth == COMPILING else self.workers
-                self._pools[kind, depth] = Pool(
+                self._pools[made_for, depth] = Pool(
                     make, self._threads.start, most=most, warm=warm, callers=lambda: self.callers
                 )
-            self._zygotes[kind].start()
-            return self._pools[kind, depth]
+            self._zygotes[made_for].start()
+            return self._pools[made_for, depth]
 
     def close(self) -> None:
         """End every worker; runs in progress end as `interrupted`. Idempotent; does nothing in a forked child."""
@@ -215,19 +237,21 @@ class Sandbox:
         cut_result: bool = False,
         depth: int = 0,
         tape: Tape | None = None,
+        language: Language = "python",
     ) -> Run:
         """Run *code* in a guest of its own, and discard the guest.
 
         *inputs* become variables of the code. *files* are the files it can open, by relative name; `Run.files` holds
         those it leaves. *limits* may only narrow the sandbox's, else `LimitError`. *run_id* is what `interrupt` takes;
-        one is generated if it is left out. *entry* names a function of the code to call with the inputs; its return
+        one is generated if it is left out. *entry* names a function of Python code to call with the inputs; its return
         value is the result. *cut_result* cuts a result that is too long instead of failing the run.
 
         Cancelling the task that awaits this ends the run. *depth* is for a run that a tool of another run starts: it
-        never waits for a worker that a shallower run holds. A *tape* records the run, or replays a recorded one and
-        continues it.
+        never waits for a worker that a shallower run holds. The first run of another *language* than Python on a
+        machine builds its image, which takes seconds. A *tape* records the run, or replays a recorded one and continues
+        it.
         """
-        way = Way(entry, None, cut_result)
+        way = Way(entry, None, cut_result, check_language(language, entry))
         with span("run", depth=depth, entry=entry or "") as told:
             run = await self._run(
                 code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape
@@ -237,22 +261,54 @@ class Sandbox:
                 told.fail(run.status)
             return run
 
-    async def interface(self, code: str | bytes, name: str, *, limits: Limits | Mapping[str, Any] | None = None) -> Run:
-        """What the function of that name takes, returns and calls, found out in a guest; the result is JSON.
+    async def interface(
+        self,
+        code: str | bytes,
+        name: str,
+        *,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> Run:
+        """What the Python function of that name takes, returns and calls, found out in a guest; the result is JSON.
 
         The code's definitions are run for it, without any tools.
         """
-        return await self._run(code, None, None, limits, None, Toolset(), None, Way(name, "interface"), EXAMINING)
+        way = Way(name, "interface")
+        return await self._run(code, None, None, limits, None, Toolset(), None, way, EXAMINING)
 
     async def suggest(
-        self, runs: list[dict[str, Any]], least: int, *, limits: Limits | Mapping[str, Any] | None = None
+        self,
+        runs: list[dict[str, Any]],
+        least: int,
+        saved: Mapping[str, str] | None = None,
+        *,
+        limits: Limits | Mapping[str, Any] | None = None,
     ) -> Run:
-        """Functions that *runs* (`{"source", "inputs"}`) of one shape would make, found out in a guest; none of them
-        is run.
+        """Functions that *runs* (`{"source", "inputs", "result"}`) of one shape would make, found out in a guest; none
+        of them is run. What one of the *saved* tools does already makes none.
         """
-        return await self._run(
-            "", {"runs": runs, "least": least}, None, limits, None, Toolset(), None, Way("", "shapes"), EXAMINING
-        )
+        inputs = {"runs": runs, "least": least, "saved": dict(saved or {})}
+        return await self._run("", inputs, None, limits, None, Toolset(), None, Way("", "shapes"), EXAMINING)
+
+    async def as_tool(
+        self,
+        run: dict[str, Any],
+        constants: Mapping[str, Any],
+        name: str,
+        doc: str,
+        *,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Code that ran (`{"source", "inputs", "result"}`) as a function of that name, made in a guest; it is not run.
+
+        *constants* become parameters: values by `name`, or by `name:line`; `...` for what the code calls so itself.
+        """
+        inputs = {
+            "run": run,
+            "constants": {each: value for each, value in constants.items() if value is not ...},
+            "unvalued": [each for each, value in constants.items() if value is ...],
+            "doc": doc,
+        }
+        return await self._run("", inputs, None, limits, None, Toolset(), None, Way(name, "tool"), EXAMINING)
 
     async def as_function(
         self, code: str, name: str, doc: str, *, limits: Limits | Mapping[str, Any] | None = None
@@ -272,10 +328,10 @@ class Sandbox:
         """`run`, for code that does not await. Blocks; async tools run on the sandbox's own event loop, in a thread."""
         return self._loop().call(self.run(code, inputs, **options))
 
-    def session(self, *, limits: Limits | Mapping[str, Any] | None = None) -> Session:
+    def session(self, *, limits: Limits | Mapping[str, Any] | None = None, language: Language = "python") -> Session:
         """A guest that keeps its state between runs. *limits* may only narrow the sandbox's. The caller closes it."""
         self._check_process()
-        session = Session(self, self.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits))
+        session = Session(self, self.limits.narrowed(limits), check_language(language))
         with self._lock:
             self._sessions.add(session)
         return session
@@ -350,15 +406,11 @@ class Sandbox:
     ) -> Run:
         self._check_process()
         started = time.perf_counter()
-        base = session.limits if session is not None else self.limits
-        limits = (
-            base if narrower is None else base.narrowed(dict(narrower) if isinstance(narrower, Mapping) else narrower)
-        )
+        limits = (session or self).limits.narrowed(narrower)
         noise = os.urandom(SEED_BYTES + 16)
-        run_id, seed = run_id or noise[SEED_BYTES:].hex(), noise[:SEED_BYTES]
         before = tape.start if tape is not None else None
-        if before is not None:
-            seed = before.seed
+        seed = noise[:SEED_BYTES] if before is None else before.seed
+        run_id = run_id or noise[SEED_BYTES:].hex()
         queued = Queued()
         with self._lock:
             if run_id in self._flights:
@@ -368,16 +420,16 @@ class Sandbox:
             kind = self._kind(limits)
             if session is not None and session.kind not in (None, kind):
                 raise LimitError("a session's runs are all with fuel or all without; start another session")
-            pool = self._pools.get((kind, depth))
+            pool = self._pools.get((made_for_runs(way.image, kind), depth))
             if pool is None or self._closed:
-                pool = await asyncio.to_thread(self._pool_for, limits, depth)
-            self._check_memory(limits)
+                pool = await asyncio.to_thread(self._pool_for, limits, depth, way.image)
+            image = self._fitting_image(way.image, limits)
             again = session is not None and session.started
             if session is not None:
                 session.kind = kind
             try:
                 source = encode_source(code)
-                key = hashlib.sha256(source).digest()
+                key = hashlib.sha256(source if way.language == "python" else way.language.encode() + source).digest()
                 compiled = await self._compiled(source, key, limits, way, before)
                 encode = partial(
                     encode_request,
@@ -394,17 +446,17 @@ class Sandbox:
                 )
                 request = await asyncio.to_thread(encode) if is_large(inputs, files) else encode()
             except BadRequest as bad:
-                return Run(id=run_id, status=bad.status, error=bad.error, image=self.image.digest)
-            job = Job(request, seed, limits, keep=way is COMPILE, session=session is not None, again=again)
+                return Run(id=run_id, status=bad.status, error=bad.error, image=image.digest)
+            job = Job(request, seed, limits, keep=way.examine == "code", session=session is not None, again=again)
             start = None
             if tape is not None:
                 wall_ns = 0 if before is None else before.wall_ns
-                start = Start(seed, wall_ns, compiled is not None, self.image.digest, key.hex())
+                start = Start(seed, wall_ns, compiled is not None, image.digest, key.hex())
             landing, broker = await self._fly(job, run_id, queued, tools, session, pool, tape, start)
             if landing.kept is not None:
-                self._codes.put(key, landing.kept)
+                self._codes.put(key, landing.kept, way.language)
             wall_ms = (time.perf_counter() - started) * 1e3
-            answer = run_id, landing, broker, job, files or {}, self.image, wall_ms
+            answer = run_id, landing, broker, job, files or {}, image, wall_ms
             run = (
                 await asyncio.to_thread(outcome.build, *answer) if outcome.is_large(landing) else outcome.build(*answer)
             )
@@ -424,9 +476,12 @@ class Sandbox:
         # Fuel is counted from the source, always: a run of compiled code would cost less.
         if limits.fuel is not None or way.examine is not None or (before is not None and not before.compiled):
             return None
+        if way.language == "javascript":
+            return None
         code = self._codes.get(key)
         if code is None and (before is not None or self._codes.wanted(key)):
-            await self._run(source, None, None, limits, None, Toolset(), None, COMPILE, COMPILING)
+            compile_ = Way(None, "code", language=way.language)
+            await self._run(source, None, None, limits, None, Toolset(), None, compile_, COMPILING)
             code = self._codes.get(key)
         return code
 
@@ -434,12 +489,13 @@ class Sandbox:
         # Fuel runs have an artefact of their own: deterministic, and needed by few.
         return "fuel" if limits.fuel is not None else "plain"
 
-    def _check_memory(self, limits: Limits) -> None:
-        own = self.image.memory_bytes
-        if limits.memory_mb is not None and limits.memory_mb << 20 < own:
-            raise LimitError(
-                f"memory_mb={limits.memory_mb}: this image itself takes {own / (1 << 20):.0f} MB; give it more"
-            )
+    def _fitting_image(self, language: str, limits: Limits) -> Image:
+        """The image of a language, which *limits* have room for."""
+        image = self.image_of(language)
+        if limits.memory_mb is not None and limits.memory_mb << 20 < image.memory_bytes:
+            own = image.memory_bytes / (1 << 20)
+            raise LimitError(f"memory_mb={limits.memory_mb}: this image itself takes {own:.0f} MB; give it more")
+        return image
 
     async def _fly(
         self,

@@ -442,6 +442,12 @@ class Broker:
             self._audited.append((name, ms, False, size, 0, "unfinished when the run ended"))
         for task in list(self._tasks.values()):
             task.cancel()
+        # The run and its broker know each other: without this they would wait for the garbage collector.
+        self.stop = self.complete = _nothing
+
+
+def _nothing(_: object) -> None:
+    """What is left of a broker's callbacks when its run is over."""
 
 
 def _error_of(answer: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Compiled code by source: made in guests, loaded only in guests; to the host it is base64 text.
+"""Compiled code by source: made in guests, loaded only in guests; to the host it is text, kept as JSON.
 
 A guest that is given compiled code runs it as it is, so it must come from where nobody could forge it: from workers
 that compile and do nothing else. They never run any code, and none that does is believed.
@@ -10,7 +10,9 @@ import re
 import threading
 from collections import OrderedDict
 
-BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
+from pydantic_core import to_json
+
+BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")  # what Python is compiled to
 MAX_SEEN = 10_000
 
 
@@ -43,8 +45,13 @@ class CodeCache:
                 self._seen.popitem(last=False)
             return tried is False
 
-    def put(self, key: bytes, code: bytes) -> None:
-        if len(code) > self._most // 8 or not BASE64.fullmatch(code):
+    def put(self, key: bytes, code: bytes, language: str = "python") -> None:
+        """Keep what a guest gave; what is not the text that it should be is dropped."""
+        if len(code) > self._most // 8 or (language == "python" and not BASE64.fullmatch(code)):
+            return
+        try:
+            code = b'"%b"' % code if language == "python" else to_json(code.decode())
+        except UnicodeDecodeError:
             return
         with self._lock:
             if key not in self._codes:

@@ -25,7 +25,7 @@ class Limits(BaseModel):
     run that asks for more than its sandbox allows.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, defer_build=True)
 
     memory_mb: int | None = Field(
         128, ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="memory in MB, including the image's own"
@@ -56,17 +56,27 @@ class Limits(BaseModel):
         except ValidationError as error:
             raise LimitError(_explain(error)) from None
 
+    @classmethod
+    def of(cls, limits: Limits | Mapping[str, Any] | None) -> Limits:
+        """*limits* as they are, made of a mapping, or the defaults. `LimitError` says what else it takes."""
+        if limits is None or isinstance(limits, cls):
+            return limits or cls()
+        if isinstance(limits, Mapping) and all(isinstance(name, str) for name in limits):
+            return cls(**limits)
+        raise LimitError(
+            f"limits: Limits(cpu_s=5), or a mapping of names like {{'cpu_s': 5}}, is needed, not {limits!r:.80}"
+        )
+
     @property
     def max_call_values(self) -> int | None:
         """How many values the arguments of a call may hold: the host builds and checks each of them."""
         return None if self.max_call_bytes is None else max(MIN_CALL_VALUES, self.max_call_bytes // BYTES_PER_VALUE)
 
-    def narrowed(self, narrower: Limits | dict[str, Any] | None) -> Limits:
+    def narrowed(self, narrower: Limits | Mapping[str, Any] | None) -> Limits:
         """These limits with those that *narrower* sets; it may not widen any."""
         if narrower is None:
             return self
-        if isinstance(narrower, dict):
-            narrower = Limits(**narrower)
+        narrower = Limits.of(narrower)
         changes = {name: getattr(narrower, name) for name in narrower.model_fields_set}
         for name, value in changes.items():
             mine = getattr(self, name)
@@ -76,7 +86,7 @@ class Limits(BaseModel):
 
     def tightened(self, wanted: Mapping[str, Any] | Limits) -> Limits:
         """These limits, each replaced by the one *wanted* where that is tighter."""
-        asked = wanted if isinstance(wanted, Limits) else Limits(**dict(wanted))
+        asked = Limits.of(wanted)
         changes = {}
         for name in asked.model_fields_set:
             mine, other = getattr(self, name), getattr(asked, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -99,6 +100,8 @@ def build(
         except Exception:  # whatever a broken guest may have written
             run.status, run.result, run.files = "crashed", None, {}
             run.error = RunError(kind="crashed", message="the guest answered with something that is not an answer")
+        if run.error is not None and run.error.message == THROWN_NULL and _memory_was_full(landing, job, image):
+            run.status, run.error = "memory_limit", None
     elif landing.end.trap is not None and run.status == "crashed" and _memory_was_full(landing, job, image):
         run.status = "memory_limit"
     if run.status != "completed" and run.error is None:
@@ -132,6 +135,12 @@ def _read_answer(run: Run, answer: bytes | bytearray, job: Job, files: Mapping[s
     run.status = status
     if "error" in fields:
         run.error = RunError.model_validate({name: _cut(name, value) for name, value in fields["error"].items()})
+        if (
+            run.error.kind == "FileNotFoundError"
+            and not run.error.hint
+            and (missing := MISSING.search(run.error.message))
+        ):
+            run.error.advise(Advice("pass_file", missing[1]))
     if status == "completed":
         run.result_truncated = "size" in fields  # then the result is the beginning of its JSON text
         run.usage.result_bytes = _size(fields, limits) if run.result_truncated else len(result)
@@ -159,6 +168,8 @@ def _size(fields: Mapping[str, Any], limits: Limits) -> int:
 
 
 MAX_FIELDS = 1000
+THROWN_NULL = "thrown: null"  # JavaScript that has no room left, not even for an exception
+MISSING = re.compile(r"No such file or directory: '([A-Za-z0-9_./ -]{1,200})'$")
 _MOST = {"kind": 200, "message": 5000, "source_line": 1000, "traceback": 25000, "hint": 5000}
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from go_ent.sandbox.children.proc import read_stat, threads_of
 from go_ent.sandbox.hardening.wall import read
+from go_ent.sandbox.host.background import Ears
 from go_ent.sandbox.host.threads import Threads
 from go_ent.sandbox.host.zygote import Zygote
 from go_ent.sandbox.worker import wire
@@ -51,7 +52,7 @@ class WorkerProcess:
         self._out: deque[memoryview] = deque()
         self._out_lock = threading.Lock()
         self._draining = False
-        self._listening: asyncio.AbstractEventLoop | None = None
+        self._ears: Ears | None = None  # of the loop that listens
         self._read_apart = False  # a thread reads what it says: the socket is closed when that has left
         self.output = os.memfd_create("go-ent-output", os.MFD_CLOEXEC)
         self.sock, theirs = socket.socketpair()
@@ -124,13 +125,13 @@ class WorkerProcess:
 
         No longer: a loop that still watches a socket when it is closed takes the next one of that number for it.
         """
-        self._listening = loop
-        loop.add_reader(self.sock.fileno(), heard)
+        self._ears = Ears.of(loop)
+        self._ears.listen(self.sock.fileno(), heard)
 
     def unlisten(self) -> None:
-        loop, self._listening = self._listening, None
-        if loop is not None and self.alive:
-            loop.remove_reader(self.sock.fileno())
+        ears, self._ears = self._ears, None
+        if ears is not None and self.alive:
+            ears.unlisten(self.sock.fileno())
 
     def poll(self, most: int = POLL_READS) -> None:
         """Read and act on what has arrived, and notice if the worker is gone. Never for long: a worker may be

@@ -11,15 +11,34 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from go_ent.sandbox.errors import LimitError
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.run import RunError
-from go_ent.sandbox.host.tools import Granted
+from go_ent.sandbox.host.tools import Granted, to_json_marked
+from go_ent.sandbox.media.marks import MARK
+from go_ent.sandbox.worker.languages import LANGUAGES, Language
 from go_ent.sandbox.worker.names import FILE_NAME, MAX_FILES, MAX_NAME
 from go_ent.sandbox.worker.seam import guest_seed
 
 MAX_SOURCE_BYTES = 1 << 20
 MAX_INPUT_BYTES = 32 << 20
+MARKED = b'"%b"' % MARK.encode()
 LARGE = 10_000  # bytes of a text, or members of a list: what takes a while to encode
+
+
+def made_for_runs(language: str, kind: str) -> str:
+    """What the workers of an artefact are for: Python's by its kind alone."""
+    return kind if language == "python" else f"{language} {kind}"
+
+
+def check_language(language: str, entry: str | None = None) -> Language:
+    """*language*, if there is such a one, and it can be called at *entry*; LimitError otherwise."""
+    if entry is not None and language != "python":
+        raise LimitError(f"entry={entry!r}: only Python code can be called by a function's name, not {language}")
+    for known in LANGUAGES:
+        if language == known:
+            return known
+    raise LimitError(f"language={language!r}: there are {', '.join(LANGUAGES)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +46,14 @@ class Way:
     """How a source is run: as it stands, or by way of one of its functions, or only looked at."""
 
     entry: str | None = None
-    examine: Literal["interface", "shapes", "function", "code"] | None = None
+    examine: Literal["interface", "shapes", "function", "tool", "code"] | None = None
     cut: bool = False  # an overlong result is cut, and no failure
+    language: Language = "python"
+
+    @property
+    def image(self) -> str:
+        """The language of the image that runs it: TypeScript is JavaScript once its types are stripped."""
+        return "javascript" if self.language == "typescript" else self.language
 
 
 class BadRequest(Exception):
@@ -81,7 +106,7 @@ def _inputs(inputs: Mapping[str, Any] | None) -> bytes:
                 "InputError", f"{name!r} can't be the name of an input: it must be an ordinary variable name"
             )
     try:
-        data = to_json(dict(inputs), by_alias=True)
+        data = to_json_marked(dict(inputs))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise BadRequest(
             "InputError",
@@ -136,16 +161,25 @@ def encode_request(
     session: bool,
     way: Way,
 ) -> bytes:
-    """The text that a guest gets. Put together from JSON pieces, so that nothing is encoded twice."""
-    return b'{"source":%b,"code":%b,%b,%b,"fresh":%b,"session":%b,"seed":%d,"inputs":%b,"files":%b,"tools":%b}' % (
+    """The text that a guest gets. Put together from JSON pieces, of which *code* is one, so that nothing is encoded
+    twice.
+
+    `marked` says whether there may be bytes among the inputs. Were the guest to look for marks in the text, its fuel
+    would depend on what else is in there: the seed.
+    """
+    given = _inputs(inputs)
+    return (
+        b'{"source":%b,"code":%b,%b,%b,"fresh":%b,"session":%b,"seed":%b,"marked":%b,"inputs":%b,"files":%b,"tools":%b}'
+    ) % (
         to_json(source.decode()),
-        b"null" if code is None else b'"%b"' % code,
+        b"null" if code is None else code,
         _limits_json(limits),
         _way_json(way),
         b"true" if fresh else b"false",
         b"true" if session else b"false",
-        guest_seed(seed),
-        _inputs(inputs),
+        b"%d" % guest_seed(seed) if way.language == "python" else b'"%d"' % guest_seed(seed),
+        b"true" if MARKED in given else b"false",
+        given,
         _files(files, limits),
         tools.names_json,
     )
@@ -153,7 +187,8 @@ def encode_request(
 
 @lru_cache(64)
 def _way_json(way: Way) -> bytes:
-    return to_json({"entry": way.entry, "examine": way.examine, "cut": way.cut})[1:-1]
+    fields: dict[str, Any] = {"entry": way.entry, "examine": way.examine, "cut": way.cut}
+    return to_json(fields if way.language == "python" else {**fields, "language": way.language})[1:-1]
 
 
 @lru_cache(64)

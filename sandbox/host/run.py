@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr
 
+from go_ent.sandbox.media.kinds import Media, media_of
 from go_ent.sandbox.messages.advice import Advice, Words, joined
 
 Status = Literal[
@@ -25,7 +26,7 @@ Status = Literal[
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+    model_config = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
 
 
 class RunError(_Model):
@@ -113,3 +114,24 @@ class Run(_Model):
     @property
     def ok(self) -> bool:
         return self.status == "completed"
+
+    def _repr_html_(self) -> str:
+        """The run as a notebook shows it."""
+        from go_ent.sandbox.messages import html
+
+        calls = f", {self.usage.tool_calls} call{'' if self.usage.tool_calls == 1 else 's'}" * bool(self.calls)
+        parts = [f"<p><b>{html.plain(self.status)}</b> in {self.usage.wall_ms:,.0f} ms{calls}</p>"]
+        if self.stdout:
+            parts.append(html.preformatted(self.stdout))
+        if self.result is not None:
+            parts.append(html.value(self.result))
+        if self.error is not None:
+            parts.append(html.preformatted(str(self.error)))
+        if self.files:
+            parts.append(html.table(["file", "bytes"], [[name, len(data)] for name, data in self.files.items()]))
+        return "".join(parts)
+
+    @property
+    def media(self) -> list[Media]:
+        """The run's files with what they are: by their content, not by what anybody says."""
+        return media_of(self.files)

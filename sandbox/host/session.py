@@ -15,6 +15,7 @@ from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.request import Way
 from go_ent.sandbox.host.run import Run, Status
 from go_ent.sandbox.host.tools import Granted
+from go_ent.sandbox.worker.languages import Language
 
 if TYPE_CHECKING:
     from go_ent.sandbox.host.box import Sandbox
@@ -33,9 +34,10 @@ class Session:
     one after another; use it from one event loop, or with `run_sync` from any thread.
     """
 
-    def __init__(self, box: Sandbox, limits: Limits) -> None:
+    def __init__(self, box: Sandbox, limits: Limits, language: Language = "python") -> None:
         self.box = box
         self.limits = limits
+        self.language = language
         self.started = False
         self.kind: str | None = None
         self._worker: WorkerProcess | None = None
@@ -73,7 +75,8 @@ class Session:
             if self._over is not None:
                 raise SandboxClosed(self._over)
             granted = self.box.tools if tools is None else tools
-            return await self.box._run(code, inputs, files, limits, run_id, granted, self, Way(cut=cut_result))
+            way = Way(cut=cut_result, language=self.language)
+            return await self.box._run(code, inputs, files, limits, run_id, granted, self, way)
 
     def run_sync(self, code: str | bytes, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
         """`run`, for code that does not await. Blocks."""

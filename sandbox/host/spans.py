@@ -39,13 +39,17 @@ class Span:
 NOTHING = Span()
 
 
-@contextlib.contextmanager
-def span(name: str, kind: Kind = "internal", **attributes: Value) -> Iterator[Span]:
+def span(name: str, kind: Kind = "internal", **attributes: Value) -> contextlib.AbstractContextManager[Span]:
     """A span around what happens inside. An exception is told by its class alone."""
     tracer = _tracer()
-    if tracer is None:
-        yield NOTHING
-        return
+    return _NO_SPAN if tracer is None else _span(tracer, name, kind, attributes)
+
+
+_NO_SPAN = contextlib.nullcontext(NOTHING)
+
+
+@contextlib.contextmanager
+def _span(tracer: Any, name: str, kind: Kind, attributes: dict[str, Value]) -> Iterator[Span]:
     trace = sys.modules["opentelemetry.trace"]
     kinds = trace.SpanKind.CLIENT if kind == "client" else trace.SpanKind.INTERNAL
     with tracer.start_as_current_span(name, kind=kinds, record_exception=False, set_status_on_exception=False) as made:

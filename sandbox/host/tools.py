@@ -13,12 +13,14 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic_core import PydanticSerializationError, to_json
 
 from go_ent.sandbox.errors import ToolDefinitionError, ToolError
+from go_ent.sandbox.media.marks import marked, revived
 from go_ent.sandbox.messages.validation import misfits
 from go_ent.sandbox.worker.outside import parse
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MAX_MESSAGE = 2000
 MAX_PROBLEMS = 100
+_NESTED = (dict, list)
 
 
 class CallFailed(Exception):
@@ -124,6 +126,9 @@ class Tool:
     def bind(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The validated arguments; nothing of the function has run yet."""
         try:
+            if any(value.__class__ in _NESTED for value in (*args, *kwargs.values())):  # bytes may be in there
+                args = [revived(value) for value in args]
+                kwargs = {name: revived(value) for name, value in kwargs.items()}
             return self._arguments(*args, **kwargs)
         except ValidationError as error:
             raise CallFailed("InvalidArguments", explain(error, list(self.signature.parameters))) from None
@@ -201,7 +206,7 @@ def encode_result(value: Any, limit: int | None) -> bytes:
     if limit is not None and isinstance(value, str | bytes | bytearray) and len(value) > limit:
         raise CallFailed("ResultTooLarge", _too_large(len(value), limit))
     try:
-        data = to_json(value, by_alias=True)
+        data = to_json_marked(value)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise CallFailed("ResultNotEncodable", f"its result can't be encoded as JSON: {scrub(str(error))}") from None
     if limit is not None and len(data) > limit:
@@ -211,6 +216,17 @@ def encode_result(value: Any, limit: int | None) -> bytes:
             "ResultNotEncodable", f"its result holds a number of more than {MAX_DIGITS} digits: return it as a text"
         )
     return data
+
+
+def to_json_marked(value: Any) -> bytes:
+    """A value as JSON; bytes that are no text are marked as such."""
+    try:
+        return to_json(value, by_alias=True)
+    except (PydanticSerializationError, ValueError):
+        with_marks = marked(value)
+        if with_marks is value:
+            raise
+        return to_json(with_marks, by_alias=True)
 
 
 # Python reads no longer number, in the guest as little as here.

@@ -75,6 +75,7 @@ class Image:
     memory_bytes: int
     built: str
     remade: str  # why its guests can't be reset between runs and are made anew; "" if they can
+    language: str = "python"
 
     @property
     def component(self) -> Path:
@@ -126,6 +127,7 @@ class Image:
                 record["memory_bytes"],
                 record["built"],
                 record.get("remade", "it was built by an older version"),
+                record.get("language", "python"),
             )
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("%s is not an image (%s): it is made again", folder, error)

@@ -1,4 +1,4 @@
-"""Building an image: stage the guest's sources, let componentize-py make the component, let wasmtime compile it."""
+"""Building an image: a component of the guest's world for each language, which wasmtime compiles."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ import tempfile
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from go_ent.files import write_whole
 from go_ent.sandbox.children.python import run_python
 from go_ent.sandbox.errors import ImageError
+from go_ent.sandbox.images import javascript
 from go_ent.sandbox.images.cache import KINDS, BuildProgress, Image, images_folder, scratch_folder
 from go_ent.sandbox.images.immortal import make_immortal
 from go_ent.sandbox.images.proof import problem_of
@@ -54,14 +57,47 @@ def source_key(packages: str = "") -> str:
     return state.hexdigest()[:32]
 
 
-def ensure_image(progress: BuildProgress | None = None) -> Image:
-    """The standard image: from the cache, or built now, once per machine and version."""
-    return build_image(source_key(), (), None, progress)
+@cache
+def javascript_key() -> str:
+    """What the JavaScript image is made of: the engine, the guest's sources, and what makes an image of them."""
+    state = hashlib.sha256()
+    for part in (*javascript.parts(), (Path(__file__).parent / "proof.py").read_bytes()):
+        state.update(hashlib.sha256(part).digest())
+    return state.hexdigest()[:32]
+
+
+def ensure_image(progress: BuildProgress | None = None, language: str = "python") -> Image:
+    """The standard image of a language: from the cache, or built now, once per machine and version. The image is the
+    language: nothing else of the sandbox knows which one a guest speaks.
+    """
+    if language == "python":
+        return build_image(source_key(), (), None, progress)
+    return _ensured(
+        javascript_key(), Recipe("JavaScript sandbox image", "a second", _make_javascript, language), progress
+    )
 
 
 def build_image(
     key: str, packages: tuple[str, ...], baked: Path | None, progress: BuildProgress | None = None
 ) -> Image:
+    """The Python image of that key: from the cache, or built."""
+    what = f"sandbox image with {', '.join(packages)}" if packages else "sandbox image"
+    recipe = Recipe(what, "about half a minute", partial(_make_python, packages, baked), "python", packages)
+    return _ensured(key, recipe, progress)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an image is made: `make` gets an empty folder, and leaves `component.wasm` in it."""
+
+    what: str
+    takes: str
+    make: Callable[[Path], None]
+    language: str
+    packages: tuple[str, ...] = ()
+
+
+def _ensured(key: str, recipe: Recipe, progress: BuildProgress | None) -> Image:
     """The image of that key: from the cache, or built. Two processes that want the same one build it once."""
     folder = images_folder() / key
     image = Image.load(folder)
@@ -70,30 +106,17 @@ def build_image(
     with lock(images_folder() / f".{key}.lock"):
         image = Image.load(folder)
         if image is None:
-            image = _build(folder, key, packages, baked, progress or to_stderr)
+            image = _build(folder, key, recipe, progress or to_stderr)
     return image
 
 
-def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None, progress: BuildProgress) -> Image:
-    if packages and baked is None:
-        raise ImageError("the image was removed while its packages were looked up; try again")
+def _build(folder: Path, key: str, recipe: Recipe, progress: BuildProgress) -> Image:
     started = time.monotonic()
-    what = f"sandbox image with {', '.join(packages)}" if packages else "sandbox image"
     with tempfile.TemporaryDirectory(prefix="image-", dir=scratch_folder()) as temporary:
-        stage = Path(temporary) / "stage"
-        shutil.copytree(GUEST, stage / "guest", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(
-            package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__")
-        )
-        (stage / "packed_zones.py").write_text(f"ZONES = {_zones()!r}\n")
-        if baked is not None:
-            shutil.copytree(baked, stage, dirs_exist_ok=True)
         component = Path(temporary) / "component.wasm"
-        with Ticker(progress, f"building the {what} (once, about half a minute)"):
-            _componentize(stage, component)
-            snapshot = bytearray(component.read_bytes())
-            make_immortal(snapshot)
-            component.write_bytes(snapshot)
+        with Ticker(progress, f"building the {recipe.what} (once, {recipe.takes})"):
+            recipe.make(Path(temporary))
+        snapshot = component.read_bytes()
         component.chmod(0o600)
         digest = digest_of(component)
         target = fresh_folder(folder) / "component.wasm"
@@ -101,25 +124,54 @@ def _build(folder: Path, key: str, packages: tuple[str, ...], baked: Path | None
         seal(target, {"image": digest})
     built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with ThreadPoolExecutor(1) as beside:  # compiling is another process's work
-        proof = beside.submit(problem_of, bytes(snapshot))
-        artefact = Image(folder, key, digest, packages, 0, built, "").artefact("plain", progress)
+        proof = beside.submit(problem_of, snapshot)
+        artefact = Image(folder, key, digest, recipe.packages, 0, built, "").artefact("plain", progress)
     if proof.result():
         log.warning("each run of image %s gets a new guest, which is slow: %s", digest, proof.result())
     record = {
         "key": key,
         "digest": digest,
-        "packages": list(packages),
+        "packages": list(recipe.packages),
         "memory_bytes": _memory_of(artefact),
         "built": built,
         "remade": proof.result(),
+        "language": recipe.language,
     }
     write_whole(folder / "image.json", json.dumps(record, indent=1).encode(), mode=0o600)
-    progress(f"built the {what} in {time.monotonic() - started:.0f} s.")
+    progress(f"built the {recipe.what} in {time.monotonic() - started:.0f} s.")
     log.info("built image %s", digest)
     loaded = Image.load(folder)
     if loaded is None:
         raise ImageError(f"the image that was just built in {folder} can't be read back")
     return loaded
+
+
+def _make_python(packages: tuple[str, ...], baked: Path | None, folder: Path) -> None:
+    """By componentize-py, from the guest's sources and the packages; then its objects are made immortal."""
+    if packages and baked is None:
+        raise ImageError("the image was removed while its packages were looked up; try again")
+    stage, component = folder / "stage", folder / "component.wasm"
+    shutil.copytree(GUEST, stage / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        package_folder("RestrictedPython"), stage / "RestrictedPython", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (stage / "packed_zones.py").write_text(f"ZONES = {_zones()!r}\n")
+    if baked is not None:
+        shutil.copytree(baked, stage, dirs_exist_ok=True)
+    _componentize(stage, component)
+    snapshot = bytearray(component.read_bytes())
+    make_immortal(snapshot)
+    component.write_bytes(snapshot)
+
+
+def _make_javascript(folder: Path) -> None:
+    """By wasmtime alone, from the engine that a package has and our own JavaScript."""
+    code = (
+        "import sys, json; path, engine, target = json.loads(sys.argv[1]); sys.path[:0] = path\n"
+        "from go_ent.sandbox.images.javascript import build; build(engine, target)"
+    )
+    order = json.dumps([worker_path(), str(javascript.engine()), str(folder / "component.wasm")])
+    _call(["-S", "-c", code, order], "building the JavaScript image", {}, folder)
 
 
 def _zones() -> dict[str, bytes]:

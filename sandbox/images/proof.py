@@ -4,9 +4,9 @@ A used guest is made fresh by restoring its memory (`worker/snapshot.py`). That 
 answered leaves nothing else behind. Four facts about the component's core modules say so:
 
 - no instruction changes a table, drops a segment or throws: tables, elements, data and exceptions stay as they are;
-- the only global that code sets is the stack pointer, which compiled code puts back before it returns to the host.
-  Besides, the WASI adapter sets two of its own until it has started, which it has; and dead code sets those of the
-  dynamic linker;
+- the only global that code sets is the stack pointer, imported or exported as such, which compiled code puts back
+  before it returns to the host. Besides, the WASI adapter sets two of its own until it has started, which it has; and
+  dead code sets those of the dynamic linker;
 - there is one memory, of one instance;
 - the component makes no handles of its own. (Those of WASI it never gets: `worker/machine.py` answers no import that
   hands one out.)
@@ -38,7 +38,8 @@ from go_ent.sandbox.images.wasm_binary import (
 )
 
 FUNCTION, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND = range(4)
-STACK_POINTER = "env.__stack_pointer"
+STACK_POINTER_NAME = "__stack_pointer"
+STACK_POINTER = f"env.{STACK_POINTER_NAME}"
 ADAPTER = {"cabi_import_realloc", "cabi_export_realloc", "reset_adapter_state"}
 STARTED = [0, 2]  # its state, which is not used any more, and that its stack is there
 
@@ -71,6 +72,7 @@ class CoreModule:
     values: list[int] = field(default_factory=list)  # of those it defines
     mutable: bool = False  # whether it defines one that can change
     exported: dict[str, int] = field(default_factory=dict)  # functions
+    stack_pointer: int = -1  # which of its own globals it exports as that
     in_tables: set[int] = field(default_factory=set)
     memories: int = 0
     bodies: list[tuple[int, int]] = field(default_factory=list)
@@ -231,6 +233,8 @@ def _read_exports(module: CoreModule, data: bytes, at: int) -> None:
         index, at = number(data, at + 1)
         if kind == FUNCTION:
             module.exported[name] = index
+        elif kind == GLOBAL_KIND and name == STACK_POINTER_NAME:
+            module.stack_pointer = index - len(module.globals)
 
 
 def _read_elements(module: CoreModule, data: bytes, at: int, end: int) -> None:
@@ -263,7 +267,10 @@ def _read_code(module: CoreModule, data: bytes, at: int) -> None:
         for opcode, value in _instructions(data, *body, SAFE):
             if opcode == GLOBAL_SET:
                 imported = value < len(module.globals)
-                name = module.globals[value] if imported else f"{value - len(module.globals)} of its own"
+                own = value - len(module.globals)
+                name = module.globals[value] if imported else f"{own} of its own"
+                if not imported and own == module.stack_pointer:
+                    name = STACK_POINTER
                 module.setters.setdefault(name, set()).add(index)
             else:
                 module.in_tables.add(value)

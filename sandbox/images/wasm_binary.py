@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 CORE_MODULE, CORE_INSTANCE, COMPONENT, CANON = 1, 2, 4, 8  # sections of a component
-IMPORT, MEMORY, GLOBAL, EXPORT, START, ELEMENT, CODE, DATA, TAG = 2, 5, 6, 7, 8, 9, 10, 11, 13  # of a core module
+CUSTOM, IMPORT, MEMORY, GLOBAL, EXPORT, START, ELEMENT = 0, 2, 5, 6, 7, 8, 9  # of a core module
+CODE, DATA, DATA_COUNT, TAG = 10, 11, 12, 13
 HEADER = 8  # a magic number, a version
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,18 @@ class TestSettings:
         with pytest.raises(LimitError) as caught:
             Limits(**values)
         assert str(caught.value).startswith(message)
+
+    def test_a_sandbox_takes_a_mapping(self) -> None:
+        assert Sandbox(limits={"cpu_s": 5}).limits == Limits(cpu_s=5)
+        assert Sandbox().limits == Sandbox(limits={}).limits == Limits()
+
+    @pytest.mark.parametrize("wrong", [5, "cpu_s=5", [("cpu_s", 5)], {5: 1}])
+    def test_what_is_no_mapping_is_refused_with_what_is_wanted(self, wrong: Any) -> None:
+        with pytest.raises(LimitError) as caught:
+            Sandbox(limits=wrong)
+        assert str(caught.value).startswith(
+            "limits: Limits(cpu_s=5), or a mapping of names like {'cpu_s': 5}, is needed"
+        )
 
     def test_defaults(self) -> None:
         assert Limits().model_dump() == {

@@ -76,7 +76,6 @@ class TestValue:
             ("{'a': [1, print]}", "result['a'][1]", "builtin_function_or_method"),
             ("class Thing: pass\n[Thing()]", "result[0]", "Thing"),
             ("x = []\nx.append(x)\nx", "result[0]", "list"),
-            ("b'\\xff'", "result", "bytes"),
             ("{object(): 1}", "result", "object"),
             ("'\\ud800'", "result", "surrogate"),
         ],
@@ -138,7 +137,7 @@ class TestInputs:
         deep: list[Any] = []
         for _ in range(100_000):
             deep = [deep]
-        for value in (cyclic, object(), deep, "\ud800", b"\xff"):
+        for value in (cyclic, object(), deep, "\ud800"):
             run = box.run_sync("1", {"x": value})
             assert run.status == "error"
             assert run.error is not None

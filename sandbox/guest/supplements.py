@@ -1,6 +1,10 @@
-"""`hashlib.pbkdf2_hmac`, which this build of CPython lacks: it has no OpenSSL."""
+"""What this build of CPython lacks: `hashlib.pbkdf2_hmac`, for want of OpenSSL, and files to read time zones from."""
 
 import hashlib
+import importlib
+import io
+import zlib
+import zoneinfo
 from typing import Any
 
 INNER = bytes(x ^ 0x36 for x in range(256))
@@ -45,3 +49,19 @@ def install() -> None:
     """Offer it where it belongs. Done once, before the snapshot."""
     library: Any = hashlib
     library.pbkdf2_hmac = pbkdf2_hmac
+    _install_zones()
+
+
+def _install_zones() -> None:
+    """Make `zoneinfo` read the zones that the builder hands over in a module."""
+    packed: dict[str, bytes] = importlib.import_module("packed_zones").ZONES
+
+    def load_tzdata(key: str) -> io.BytesIO:
+        if key not in packed:
+            raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
+        return io.BytesIO(zlib.decompress(packed[key]))
+
+    library: Any = importlib.import_module("zoneinfo._common")
+    library.load_tzdata = load_tzdata
+    library = zoneinfo
+    library.available_timezones = lambda: set(packed)

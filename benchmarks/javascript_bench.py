@@ -1,0 +1,104 @@
+"""JavaScript and TypeScript in the sandbox, beside Python in the same sandbox: `make bench`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from benchmarks.measure import Row, in_turns
+from benchmarks.report import Report, command
+from go_ent.sandbox import Sandbox
+from go_ent.sandbox.images import javascript
+from go_ent.sandbox.worker.languages import Language
+
+INTRO = """\
+What JavaScript costs beside Python, and TypeScript beside JavaScript, in the same sandbox, back to back and in turns. Made by
+`make bench`. The image of the language is built when its first run comes."""
+FUNCTIONS = "\n".join(
+    f"function f{n}(a: number, b: string = 'x'): string {{ return `${{a}}${{b}}`; }}" for n in range(19)
+)
+TYPED = f"{FUNCTIONS}\nf3(1)"
+PLAIN = TYPED.replace(": number", "").replace(": string", "")
+NAP_S = 0.2
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+async def nap() -> float:
+    await asyncio.sleep(NAP_S)
+    return NAP_S
+
+
+async def timed(box: Sandbox, code: str, language: Language) -> float:
+    started = time.perf_counter()
+    run = await box.run(code, language=language)
+    took = (time.perf_counter() - started) * 1e3
+    assert run.status == "completed", run.error
+    return took
+
+
+async def run_rows(rounds: int) -> list[Row]:
+    pairs: list[tuple[str, float, tuple[str, Language], tuple[str, Language]]] = [
+        ("fresh 1+2", 0.7, ("1+2", "javascript"), ("1+2", "python")),
+        (
+            "one awaited tool call",
+            1.2,
+            ("await tools.add({a: 1, b: 2})", "javascript"),
+            ("await tools.add(a=1, b=2)", "python"),
+        ),
+        ("TypeScript of 20 lines, again", 1.2, (TYPED, "typescript"), (PLAIN, "javascript")),
+    ]
+    found = []
+    async with Sandbox([add, nap]) as box:
+        for name, must, ours, base in pairs:
+            for _ in range(10):
+                await timed(box, *ours)
+                await timed(box, *base)
+            before, mine = await in_turns(rounds, partial(timed, box, *base), partial(timed, box, *ours))
+            beside = {"python": "Python", "javascript": "JavaScript"}[base[1]]
+            found.append(Row.of(name, "process", mine, "ms", before, must=must, baseline_name=beside))
+        numbers = itertools.count(time.monotonic_ns())
+        first = [await timed(box, f"{TYPED} + {next(numbers)}", "typescript") for _ in range(20)]
+        found.append(Row("TypeScript of 20 lines, first", "process", sorted(first)[10], "ms", gated=False))
+        naps = "await Promise.all([tools.nap(), tools.nap(), tools.nap()])"
+        took = sorted([await timed(box, naps, "javascript") for _ in range(5)])[2]
+        found.append(
+            Row(
+                "Promise.all of three tools of 200 ms",
+                "process",
+                took,
+                "ms",
+                NAP_S * 1e3,
+                must=1.1,
+                baseline_name="the slowest",
+            )
+        )
+    return found
+
+
+def image_rows() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "component.wasm"
+        started = time.perf_counter()
+        javascript.build(str(javascript.engine()), str(target))
+        took = time.perf_counter() - started
+        size = target.stat().st_size / 1e6
+    return [
+        Row("image: its component is made", "", took, "s", must=3, gated=False),
+        Row("image: its size", "", size, "MB", must=10, gated=False),
+    ]
+
+
+def measure(quick_look: bool) -> Report:
+    rows = [*asyncio.run(run_rows(30 if quick_look else 200)), *image_rows()]
+    return Report("javascript", "JavaScript and TypeScript", INTRO, rows, quick_look)
+
+
+if __name__ == "__main__":
+    command(measure, __doc__)

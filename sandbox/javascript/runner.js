@@ -1,0 +1,218 @@
+// One run: compile, execute, encode. All of it here, in the guest; the host only passes text.
+const LINGER = 1; // seconds that timers have after the code has its value
+const run = { source: "", code: "", file: "code.js", language: "javascript", session: false, wrapped: create(null) };
+const NO_ROOM = '{"status":"memory_limit"}\0\0';
+let answer, result, main, lingering, limits, reserve = new ArrayBuffer(256 << 10);
+
+const settle = (status, extra, text) => { answer = `{"status":"${status}"${extra}}\0${text}\0${fileText()}`; };
+const fileText = () => {
+  const names = keysOf(folder.nodes);
+  if (!names.length) return "";
+  let changed = "", kept = "", data = "";
+  for (let at = 0; at < names.length; at++) {
+    const node = folder.nodes[names[at]];
+    if (node.changed) {
+      const text = toBase64(node.data);
+      changed += `${changed ? "," : ""}${stringify(names[at])}:${text.length}`;
+      data += text;
+    } else kept += `${kept ? "," : ""}${stringify(names[at])}`;
+  }
+  return `[{${changed}},[${kept}]]\0${data}`;
+};
+const fail = (error) => {
+  if (answer !== undefined) return;
+  try {
+    if (isOutOfMemory(error)) return outOfMemory();
+    if (is(error, Exit)) {
+      if (!error.code) { result = "null"; return finish(); }
+    }
+    flush();
+    settle("error", `,"error":${reportText(error)}`, "");
+  } catch (problem) { outOfMemory(); }
+};
+const outOfMemory = () => {
+  reserve = null;
+  bridge.pending = create(null);
+  bridge.timers = [];
+  try { flush(); } catch { /* no room */ }
+  answer = NO_ROOM;
+};
+// The code has its value: what it is, as text. Timers may still run for a while.
+const complete = (value) => {
+  result = encodeResult(value);
+  for (let at = 0; at < bridge.made.length; at++) {
+    const call = bridge.made[at];
+    if (call.used || call.done && call.error === undefined) continue;
+    if (call.error !== undefined) throw call.error;
+    const error = new ForgottenAwait(`tools.${call.name} was called but never awaited, so nobody knows how it ended: write \`await tools.${call.name}(…)\``);
+    hide(error, "stack", call.stack);
+    throw error;
+  }
+  if (bridge.timers.length) lingering = seconds() + LINGER;
+  else finish();
+};
+const finish = () => {
+  flush();
+  const size = result.length * 3 > (limits.result ?? Infinity) ? bytesOf(result) : result.length;
+  if (limits.result !== null && size > limits.result) {
+    if (limits.cut) settle("completed", `,"size":${size}`, stringify(textWell(textSlice(result, 0, floor(limits.result / 6)))));
+    else settle("result_limit", `,"size":${size}`, "");
+  } else settle("completed", "", result);
+};
+
+// -- compiling
+
+const compiles = (source) => { try { new AsyncFunction(source); return true; } catch { return false; } };
+// Modules are not there, but what they say can be: an import is a `require`, an export only the declaration.
+const withoutModules = (source) => {
+  let changed = textReplace(source, /^([ \t]*)import\s+(?:type\s+)?((?:[\w$]+\s*,?\s*)?(?:\*\s*as\s+[\w$]+|\{[^}]*\})?)\s*from\s*(["'][^"'\n]+["'])/gm, (whole, space, names, from) => {
+    const found = regexpExec(/^([\w$]+)?\s*,?\s*(?:\*\s*as\s+([\w$]+)|(\{[^}]*\}))?\s*$/, names);
+    const parts = [];
+    if (found[1]) push(parts, `${found[1]} = __import(${from}, 1)`);
+    if (found[2]) push(parts, `${found[2]} = __import(${from})`);
+    if (found[3]) push(parts, `${textReplace(textReplace(found[3], /\btype\s+(?=[\w$])/g, ""), /\bas\b/g, ":")} = __import(${from})`);
+    return `${space}var ${arrayJoin(parts, ", ")}`;
+  });
+  changed = textReplace(changed, /^([ \t]*)import\s*(["'][^"'\n]+["'])/gm, (whole, space, from) => `${space}__import(${from})`);
+  changed = textReplace(changed, /^([ \t]*)export\s+default\s+(?=(?:async\s+)?function\b\s*\*?\s*[\w$]|class\s+[\w$])/gm, "$1");
+  changed = textReplace(changed, /^([ \t]*)export\s+default\s+/gm, "$1module.exports.default = ");
+  changed = textReplace(changed, /^([ \t]*)export\s+(?=(?:async\s+)?function\b|class\b|const\b|let\b|var\b)/gm, "$1");
+  return textReplace(changed, /^([ \t]*)export\s*\{[^}]*\};?/gm, "$1;");
+};
+const importModule = (name, whole) => { const found = require(name); return whole && found && typeof found === "object" && hasOwn(found, "default") ? found.default : found; };
+const loadModule = async (name) => { const found = require(name); return typeof found === "object" ? { default: found, ...found } : { default: found }; };
+// Code with a `return` at its top level is the body of a function, which returns its last expression as well.
+const asFunction = (source) => {
+  const lines = textSplit(source, "\n"), head = "(async()=>{";
+  run.wrapped[1] = head.length;
+  for (let at = lines.length - 1; at >= max(0, lines.length - 60); at--) {
+    if (!textTrim(lines[at]) || regexpExec(/^\s*(?:\/\/|[)}\]]|return\b|throw\b|const\b|let\b|var\b|function\b|class\b|if\b|for\b|while\b|try\b|switch\b)/, lines[at])) { if (regexpExec(/^\s*(?:return|throw)\b/, lines[at])) break; continue; }
+    let before = "", tail = "";
+    for (let index = 0; index < lines.length; index++) if (index < at) before += `${lines[index]}\n`; else tail += `${index > at ? "\n" : ""}${lines[index]}`;
+    tail = textReplace(tail, /;\s*$/, "");
+    if (compiles(before) && compiles(`return (${tail}\n)`)) {
+      run.wrapped[at + 1] = (run.wrapped[at + 1] ?? 0) + 8;
+      return `${head}${before}return (${tail}\n)})()`;
+    }
+    break;
+  }
+  return `${head}${source}\n})()`;
+};
+// The promise of the code's value. Throws what is wrong with the source.
+const begin = (source) => {
+  if (textIndex(source, "\0") >= 0) throw new NativeSyntaxError("source code can't contain null bytes");
+  if (textStarts(source, "#!")) source = `//${textSlice(source, 2)}`;
+  if (textIndex(source, "import") >= 0) source = textReplace(source, /(?<![\w$.])import(?=\s*\()/g, "_load_"); // as long as it was
+  run.code = source;
+  let promise = evaluate(source);
+  if (!isArray(promise)) return promise;
+  const first = promise[0];
+  if (regexpExec(/^[ \t]*(?:import|export)\b/m, source)) {
+    const changed = withoutModules(source);
+    if (changed !== source) {
+      source = changed;
+      promise = evaluate(source);
+      if (!isArray(promise)) return promise;
+    }
+  }
+  if (regexpExec(/\breturn\b/, source) && regexpExec(/return not in a function/i, promise[0].message)) {
+    promise = evaluate(asFunction(source));
+    if (!isArray(promise)) return promise;
+    if (regexpExec(/return not in a function/i, promise[0].message)) run.wrapped = create(null);
+    else throw promise[0];
+  }
+  throw first === promise[0] || regexpExec(/import|export/, first.message) ? first : promise[0];
+};
+
+// -- the two entries of the adapter
+
+const TOUCH = `const items = [{ id: 1, tags: ["a", "b"] }, { id: 2, tags: [] }];
+const byId = new Map(items.map((item) => [item.id, item]));
+let total = 0;
+for (const [id, item] of byId) total += id * item.tags.length;
+class Point { constructor(x, y) { this.x = x; this.y = y; } norm() { return Math.hypot(this.x, this.y); } }
+const text = JSON.stringify(items).replace(/"id"/g, '"key"').split(",").map((part) => part.trim()).join(";");
+async function later(value) { await null; return { ...value, at: new Date(0).toISOString() }; }
+try { null.x } catch (error) { total += error.message.length; }
+const values = await Promise.all([later({ n }), later({ text })]);
+({ values, total, norm: new Point(3, 4).norm(), sorted: [3, 1, 2].sort((a, b) => a - b) })`;
+const requestFor = (source) => stringify({ source, code: null, stdout: 100, call_bytes: 1e6, call_values: 1e4, result_bytes: 1e6, file_bytes: 1e6, entry: null, examine: null, cut: false, fresh: true, session: false, seed: "1000000000000000001", inputs: { n: 1 }, files: {}, tools: ["a.b"], language: "javascript" });
+
+const start = (text) => {
+  answer = result = lingering = undefined;
+  main = undefined;
+  if (!text) { answer = `${requestFor("1+2")}\n${requestFor(TOUCH)}`; return; }
+  let request;
+  try { request = parse(text); } catch (error) { answer = `{"status":"error","error":{"kind":"InputError","message":${stringify(`the inputs can't be read: ${error.message}`)}}}\0\0`; return; }
+  try {
+    prepare(request);
+    main = drive(request);
+  } catch (error) { fail(error); }
+};
+const prepare = (request) => {
+  assign(run, { source: request.source, code: request.source, language: request.language, session: request.session, wrapped: create(null), file: request.language === "typescript" ? "code.ts" : "code.js" });
+  limits = { result: request.result_bytes, cut: request.cut };
+  resetOutput(request.stdout);
+  resetBridge(request);
+  if (request.fresh) {
+    resetFiles(request.files, request.file_bytes);
+    started = null;
+    hide(Math, "random", seededRandom(request.seed));
+  } else { folder.limit = request.file_bytes; addFiles(request.files); }
+  hide(globalThis, "module", { exports: {} });
+  hide(globalThis, "exports", globalThis.module.exports);
+  hide(require, "main", globalThis.module);
+  if (request.examine === null) {
+    if (request.marked) revived(request.inputs);
+    const names = keysOf(request.inputs);
+    for (let at = 0; at < names.length; at++)
+      if (!defineProperty(globalThis, names[at], { __proto__: null, value: request.inputs[names[at]], writable: true, enumerable: true, configurable: true })) throw new InputError(`'${names[at]}' can't be the name of an input here`);
+  }
+};
+const drive = async (request) => {
+  try {
+    if (request.examine !== null) return examine(request);
+    const source = request.code ?? (request.language === "typescript" ? stripTypes(request.source) : request.source);
+    let value = (await begin(source)).value;
+    if (value !== null && (typeof value === "object" || typeof value === "function")) value = await value;
+    complete(value);
+  } catch (error) { fail(error); }
+};
+const examine = (request) => {
+  if (request.examine === "code") {
+    keep(textWell(stripTypes(request.source)));
+    result = "null";
+    return finish();
+  }
+  throw new NativeError(`${request.examine} is not known for ${request.language}`);
+};
+
+// There is no job left to run: the answer, or one step to it.
+const idle = () => {
+  try {
+    if (answer === undefined) step();
+  } catch (error) { fail(error); }
+  if (answer === undefined) return null;
+  const text = answer;
+  answer = undefined;
+  return text;
+};
+const step = () => {
+  if (lingering !== undefined) {
+    const timer = bridge.timers[0];
+    if (timer === undefined || timer.when > lingering) return finish();
+  }
+  if (runTimer()) return;
+  if (bridge.timers.length) cross(max(0, bridge.timers[0].when - seconds()));
+  else if (bridge.waiting) cross(-1);
+  else fail(new Deadlock("the code waits for something that can never happen: no tool call or timer is left"));
+};
+
+for (const name of keysOf(globals)) hide(globalThis, name, globals[name]);
+delete globalThis.setup;
+hide(globalThis, "tools", toolAt(""));
+hide(globalThis, "__import", importModule);
+hide(globalThis, "_load_", loadModule);
+hide(consoleMethods, Symbol.toStringTag, "console");
+resetBridge({ tools: [], call_bytes: null, call_values: null });
+return { start, idle };

@@ -1,0 +1,421 @@
+//// group_by_reduce
+const orders = [{ c: "a", n: 2 }, { c: "b", n: 3 }, { c: "a", n: 5 }];
+const totals = orders.reduce((sum, { c, n }) => ({ ...sum, [c]: (sum[c] ?? 0) + n }), {});
+//=
+totals
+//// object_group_by
+const people = [{ n: "x", a: 1 }, { n: "y", a: 20 }];
+const grouped = Object.groupBy(people, (p) => p.a > 10 ? "old" : "young");
+//=
+[Object.keys(grouped), Object.fromEntries(Map.groupBy([1, 2, 3], (n) => n % 2 ? "odd" : "even"))]
+//// word_count
+const text = "the cat the dog The end";
+const counts = new Map();
+for (const word of text.toLowerCase().match(/\w+/g)) counts.set(word, (counts.get(word) ?? 0) + 1);
+//=
+[...counts].sort(([a, m], [b, n]) => n - m || a.localeCompare(b))
+//// fibonacci_memo
+const memo = {};
+const fib = (n) => n < 2 ? BigInt(n) : memo[n] ??= fib(n - 1) + fib(n - 2);
+//=
+fib(90).toString()
+//// primes
+const sieve = (n) => { const is = Array(n + 1).fill(true); for (let i = 2; i * i <= n; i++) if (is[i]) for (let j = i * i; j <= n; j += i) is[j] = false; return is.flatMap((p, i) => p && i > 1 ? [i] : []); };
+//=
+sieve(50)
+//// binary_search
+const find = (xs, x) => { let lo = 0, hi = xs.length - 1; while (lo <= hi) { const mid = (lo + hi) >> 1; if (xs[mid] === x) return mid; xs[mid] < x ? lo = mid + 1 : hi = mid - 1; } return -1; };
+//=
+[find([1, 3, 5, 7], 5), find([1, 3], 4)]
+//// quicksort
+const sort = ([h, ...t]) => h === undefined ? [] : [...sort(t.filter((x) => x < h)), h, ...sort(t.filter((x) => x >= h))];
+//=
+sort([3, 1, 4, 1, 5, 9, 2, 6])
+//// class_hierarchy
+class Shape { constructor(name) { this.name = name; } area() { return 0; } toString() { return `${this.name}: ${this.area().toFixed(2)}`; } }
+class Circle extends Shape { #r; constructor(r) { super("circle"); this.#r = r; } area() { return Math.PI * this.#r ** 2; } static unit() { return new Circle(1); } get r() { return this.#r; } set r(v) { if (v < 0) throw new RangeError("negative"); this.#r = v; } }
+const c = Circle.unit(); c.r = 2;
+//=
+[String(c), c instanceof Shape, c.r]
+//// mixins
+const Serializable = (Base) => class extends Base { json() { return JSON.stringify(this); } };
+const Named = (Base) => class extends Base { named(n) { this.n = n; return this; } };
+class Thing extends Serializable(Named(Object)) {}
+//=
+new Thing().named("q").json()
+//// generators
+function* range(a, b, step = 1) { for (let i = a; i < b; i += step) yield i; }
+function* take(n, it) { for (const x of it) { if (n-- <= 0) return; yield x; } }
+function* naturals() { let n = 0; while (true) yield n++; }
+//=
+[[...range(0, 10, 3)], [...take(4, naturals())], Math.max(...range(1, 5))]
+//// async_pipeline
+const delay = (ms, v) => new Promise((r) => setTimeout(() => r(v), ms));
+const out = [];
+for await (const v of (async function* () { for (let i = 0; i < 3; i++) yield await delay(1, i * i); })()) out.push(v);
+//=
+out
+//// promise_combinators
+const ok = Promise.resolve(1), bad = Promise.reject(new Error("no"));
+const settled = await Promise.allSettled([ok, bad]);
+const any = await Promise.any([bad, ok]);
+const race = await Promise.race([new Promise((r) => setTimeout(r, 50, "slow")), Promise.resolve("fast")]);
+//=
+[settled.map((s) => s.status), settled[1].reason.message, any, race]
+//// aggregate_error
+let caught;
+try { await Promise.any([Promise.reject(new Error("a")), Promise.reject(new TypeError("b"))]); } catch (e) { caught = e; }
+//=
+[caught.name, caught.errors.map((e) => e.name + e.message)]
+//// event_loop_order
+const seen = [];
+setTimeout(() => seen.push("timeout"), 0);
+Promise.resolve().then(() => seen.push("micro"));
+queueMicrotask(() => seen.push("queued"));
+process.nextTick;
+seen.push("sync");
+await new Promise((r) => setTimeout(r, 10));
+//=
+seen
+//// retry_backoff
+let tries = 0;
+const flaky = async () => { if (++tries < 3) throw new Error("try " + tries); return "done"; };
+const retry = async (f, n) => { for (let i = 0; ; i++) try { return await f(); } catch (e) { if (i >= n) throw e; await new Promise((r) => setTimeout(r, 2 ** i)); } };
+//=
+[await retry(flaky, 5), tries]
+//// concurrency_limit
+const limit = async (n, jobs) => { const out = []; let i = 0; await Promise.all(Array.from({ length: n }, async () => { while (i < jobs.length) { const k = i++; out[k] = await jobs[k](); } })); return out; };
+let now = 0, most = 0;
+const jobs = [1, 2, 3, 4, 5].map((v) => async () => { most = Math.max(most, ++now); await new Promise((r) => setTimeout(r, 2)); now--; return v * 2; });
+//=
+[await limit(2, jobs), most]
+//// debounce_timers
+let calls = 0, timer;
+const debounced = () => { clearTimeout(timer); timer = setTimeout(() => calls++, 5); };
+debounced(); debounced(); debounced();
+await new Promise((r) => setTimeout(r, 30));
+//=
+calls
+//// interval_count
+let n = 0;
+await new Promise((resolve) => { const id = setInterval(() => { if (++n === 3) { clearInterval(id); resolve(); } }, 1); });
+//=
+n
+//// destructuring
+const { a, b: { c = 5, ...rest } = {}, ...others } = { a: 1, b: { d: 2, e: 3 }, f: 4 };
+const [x, , y = 9, ...zs] = [1, 2, undefined, 4, 5];
+const swap = ([p, q]) => [q, p];
+//=
+[a, c, rest, others, x, y, zs, swap([1, 2])]
+//// spread_rest
+const f = (first, ...more) => [first, more.length];
+//=
+[f(1, 2, 3), { ...{ a: 1 }, ...["h"], ...null, b: 2 }, [..."né😀"], Math.min(...[3, 1])]
+//// optional_chaining
+const o = { a: { b: null, f() { return this.x; }, x: 7 } };
+//=
+[o?.a?.b?.c, o.z?.(), o.a.f?.(), o.a?.["x"], o.b ?? "none", 0 || "or", 0 ?? "nullish", delete o?.q]
+//// template_tag
+const tag = (s, ...v) => s.raw.map((t, i) => t + (v[i] ?? "")).join("|");
+//=
+[tag`a${1}b${2}c\n`, `multi
+line ${[1, 2].map((n) => `<${n}>`).join("")}`]
+//// regex_named_groups
+const log = "2024-03-05 ERROR disk full\n2024-03-06 INFO ok";
+const rows = [...log.matchAll(/^(?<date>\d{4}-\d\d-\d\d) (?<level>\w+) (?<msg>.*)$/gm)].map((m) => ({ ...m.groups, at: m.index }));
+//=
+rows
+//// regex_replace_function
+const camel = (s) => s.replace(/[-_](\w)/g, (_, c) => c.toUpperCase());
+const snake = (s) => s.replace(/[A-Z]/g, (c) => "_" + c.toLowerCase());
+//=
+[camel("my-long_name"), snake("myLongName"), "2024-01-02".replace(/(\d+)-(\d+)-(\d+)/, "$3/$2/$1"), "a.b.c".split(/\.|b/), /(?<=\$)\d+/.exec("$42")[0], "aXbX".replaceAll("X", "$$"), /\p{Lu}/u.test("É"), "x".match(/y/)]
+//// regex_sticky_flags
+const re = /a(b)?/gd; const all = []; let m;
+while ((m = re.exec("ab a ab"))) all.push([m[0], m.index, re.lastIndex, m.indices[0]]);
+//=
+[all, /./s.test("\n"), /A/i.flags, new RegExp("a/b").source]
+//// dates_utc
+const d = new Date(Date.UTC(2024, 1, 29, 12, 30, 15, 500));
+const next = new Date(d); next.setUTCFullYear(2025);
+//=
+[d.toISOString(), d.getUTCDay(), next.toISOString().slice(0, 10), new Date("2024-03-10T00:00:00Z") - new Date("2024-03-09T00:00:00Z"), JSON.stringify({ d }), new Date(NaN).getTime(), Date.parse("2024-01-01"), new Date("2024-02-30").getTime() > 0, new Date(0).toUTCString()]
+//// date_math
+const days = (a, b) => Math.round((new Date(b) - new Date(a)) / 864e5);
+const addMonths = (iso, n) => { const d = new Date(iso + "T00:00:00Z"); d.setUTCMonth(d.getUTCMonth() + n); return d.toISOString().slice(0, 10); };
+//=
+[days("2024-01-01", "2024-12-31"), addMonths("2024-01-31", 1), addMonths("2023-11-15", 3)]
+//// locale_formats
+const d = new Date(Date.UTC(2024, 2, 5, 15, 4, 9));
+//=
+[(1234567.891).toLocaleString(), (0.256).toLocaleString("en-US", { style: "percent" }), (1234.5).toLocaleString("en-US", { style: "currency", currency: "USD" }), (5).toLocaleString("en-US", { minimumFractionDigits: 2 }), d.toLocaleDateString("en-US", { timeZone: "UTC" }), d.toLocaleDateString("en-US", { year: "numeric", month: "long", day: "numeric", timeZone: "UTC" }), d.toLocaleDateString("en-US", { weekday: "short", month: "short", day: "numeric", timeZone: "UTC" }), (-1234).toLocaleString(), (1e21).toLocaleString(), 123456789012345678901234567890n.toLocaleString()]
+//// locale_compare
+const names = ["banana", "Apple", "cherry", "apple", "Éclair", "zoo", "file10", "file9", "_x", "1a"];
+//=
+[[...names].sort((a, b) => a.localeCompare(b)), ["file10", "file9"].sort((a, b) => a.localeCompare(b, undefined, { numeric: true })), "a".localeCompare("A"), "a".localeCompare("á", "en", { sensitivity: "base" }), ["b", "a"].sort(), "résumé".localeCompare("resume")]
+//// json_roundtrip
+const data = { s: "q\"\\\n\u2028", n: -0, f: 1e21, d: 1.5e-7, u: undefined, nan: NaN, a: [undefined, () => 1, Symbol("x")], nested: { t: true, z: null } };
+//=
+[JSON.stringify(data), JSON.stringify(data, null, 2).length, JSON.parse('{"a":[1,{"b":2}]}', (k, v) => typeof v === "number" ? v + 1 : v), JSON.stringify({ a: 1, b: 2 }, ["a"]), JSON.stringify({ toJSON() { return "x"; } })]
+//// json_errors
+const tries = [];
+for (const t of ["{bad", "[1,]", "", "nul", '{"a":1}x']) try { JSON.parse(t); tries.push("ok"); } catch (e) { tries.push(e.name); }
+let circular = {}; circular.c = circular;
+try { JSON.stringify(circular); } catch (e) { tries.push(e.name); }
+try { JSON.stringify({ a: 1n }); } catch (e) { tries.push(e.name); }
+//=
+tries
+//// number_formats
+//=
+[(255).toString(16), (0.1 + 0.2).toFixed(2), (1234.5678).toPrecision(6), (1e-7).toString(), parseInt("42px"), parseFloat("3.14abc"), Number(""), Number("0x1f"), Number("1_0"), +[], +{}, 0.1 + 0.2, 5 % -3, -5 % 3, 2 ** 53 + 1, Number.MAX_SAFE_INTEGER, 1 / 0, (25).toString(2).padStart(8, "0"), Math.round(-0.5), Math.round(2.5), (1.005).toFixed(2), 1e300 * 1e10, Number.EPSILON > 0, (12345.6789).toExponential(2)]
+//// bitwise
+//=
+[5 & 3, 5 | 3, 5 ^ 3, ~5, 1 << 31, -1 >>> 0, -1 >> 1, 0xff, 0b101, 0o17, Math.clz32(1), Math.imul(3, 4), 1n << 70n, BigInt.asUintN(8, 257n)]
+//// bigint
+const fact = (n) => n <= 1n ? 1n : n * fact(n - 1n);
+//=
+[fact(25n), 7n / 2n, -7n % 3n, 2n ** 64n, typeof 1n, 1n < 2, 2n == 2, BigInt("0xff"), BigInt(2 ** 53), 10n > 9]
+//// math
+//=
+[Math.hypot(3, 4), Math.sign(-3), Math.trunc(-4.7), Math.cbrt(27), Math.log2(8), Math.fround(5.5), Math.max(), Math.atan2(1, 1).toFixed(4), Math.abs(-3), Math.floor(-1.5), Math.sqrt(2).toFixed(5), Math.log10(1000), Math.expm1(0)]
+//// strings
+const s = "  Hello, Wörld! 😀 ";
+//=
+[s.trim(), s.length, s.at(-1), s.codePointAt(s.indexOf("😀")), "abc".padEnd(5, "-"), "a-b-c".split("-", 2), "abc".substring(2, 0), "abcdef".slice(-3, -1), "abc".includes("b"), "x".repeat(3), "aXb".toLowerCase(), [..."añ"].reverse().join(""), "a\tb".split("\t"), "abc".charAt(1), "é".normalize("NFD").length, "ab".localeCompare("ac"), "%E4".length, encodeURIComponent("a b&ü"), decodeURIComponent("%C3%BC"), "abc" < "abd", "b".concat("c", 1), "abcabc".lastIndexOf("b"), "z".isWellFormed(), "tést".toUpperCase(), "a,b,,c".split(",")]
+//// array_methods
+const xs = [5, 1, 4];
+//=
+[xs.toSorted(), xs.toReversed(), xs.with(1, 9), xs.toSpliced(0, 1), xs.at(-1), xs.findLast((x) => x > 3), xs.findLastIndex((x) => x === 5), [1, [2, [3, [4]]]].flat(Infinity), xs.flatMap((x) => [x, x]), xs.includes(NaN), [NaN].includes(NaN), xs.indexOf(4), xs.fill(0, 1, 2), Array.from("abc", (c) => c + c), Array.of(7), [3, 2, 1].sort(), [10, 9, 1].sort(), ["b", undefined, "a"].sort(), xs.copyWithin(0, 1), [1, 2, 3].reduceRight((a, b) => a + "-" + b), Array.isArray([]), [..."ab"].entries().next().value, [1, 2, 3, 4].lastIndexOf(3), [,1].length, [1,2,3].some((x) => x > 2), [].every((x) => false)]
+//// array_splice_slice
+const xs = [1, 2, 3, 4, 5];
+const gone = xs.splice(1, 2, "a", "b", "c");
+//=
+[xs, gone, xs.slice(-2), xs.slice(1, 3), xs.push(9), xs.unshift(0), xs.pop(), xs.shift(), xs.reverse(), xs.concat([1], 2, [[3]]), xs.join("")]
+//// chunk_zip_unique
+const chunk = (xs, n) => xs.length ? [xs.slice(0, n), ...chunk(xs.slice(n), n)] : [];
+const zip = (...xss) => xss[0].map((_, i) => xss.map((xs) => xs[i]));
+//=
+[chunk([1, 2, 3, 4, 5], 2), zip([1, 2], ["a", "b"]), [...new Set([1, 1, 2])], Object.entries({ a: 1 }).flat()]
+//// map_set_operations
+const a = new Set([1, 2, 3]), b = new Set([2, 3, 4]);
+const m = new Map(Object.entries({ x: 1, y: 2 }));
+m.delete("x"); m.set(NaN, "n").set({}, "o");
+//=
+[[...a.union(b)], [...a.intersection(b)], [...a.difference(b)], [...a.symmetricDifference(b)], a.isSubsetOf(b), m.size, m.get(NaN), [...m.keys()].length, m.has("x")]
+//// weak_collections
+const w = new WeakMap(), k = {}; w.set(k, 1);
+const r = new WeakRef(k), s = new WeakSet([k]);
+//=
+[w.get(k), w.has({}), r.deref() === k, s.has(k)]
+//// symbols_and_iterators
+class Tree { constructor(v, l, r) { Object.assign(this, { v, l, r }); } *[Symbol.iterator]() { if (this.l) yield* this.l; yield this.v; if (this.r) yield* this.r; } get [Symbol.toStringTag]() { return "Tree"; } [Symbol.toPrimitive](hint) { return hint === "number" ? 42 : "tree"; } }
+const t = new Tree(2, new Tree(1), new Tree(3));
+//=
+[[...t], String(Object.prototype.toString.call(t)), +t, `${t}`, Symbol("d").description, Symbol.for("k") === Symbol.for("k")]
+//// iterator_helpers
+const it = [1, 2, 3, 4, 5, 6].values().filter((x) => x % 2).map((x) => x * 10).take(2);
+//=
+[[...it], [1, 2].values().some((x) => x > 1), new Set([3]).values().toArray(), [1, 2, 3].values().drop(1).reduce((a, b) => a + b), Iterator.from([9]).next().value]
+//// proxy_reflect
+const log = [];
+const p = new Proxy({ a: 1 }, { get(t, k, r) { log.push(String(k)); return Reflect.get(t, k, r) ?? "dflt"; }, has: (t, k) => k.startsWith("a"), set(t, k, v) { t[k] = v * 2; return true; }, deleteProperty(t, k) { log.push("del " + k); return delete t[k]; } });
+p.b = 4; delete p.a;
+//=
+[p.b, p.zzz, "abc" in p, "x" in p, log, Reflect.ownKeys(p)]
+//// getters_setters_define
+const o = { _v: 1, get v() { return this._v; }, set v(x) { this._v = x * 2; } };
+o.v = 5;
+const p = Object.defineProperty({}, "hidden", { value: 1, enumerable: false });
+//=
+[o.v, Object.keys(o), JSON.stringify(p), p.hidden, Object.getOwnPropertyNames(p), Object.isFrozen(Object.freeze({})), Object.entries(Object.getOwnPropertyDescriptor(o, "v")).map(([k, v]) => k + typeof v)]
+//// closures
+const counter = () => { let n = 0; return { inc: () => ++n, get n() { return n; } }; };
+const c = counter(); c.inc(); c.inc();
+const fs2 = []; for (let i = 0; i < 3; i++) fs2.push(() => i);
+var vs = []; for (var j = 0; j < 3; j++) vs.push(() => j);
+//=
+[c.n, fs2.map((f) => f()), vs.map((f) => f())]
+//// currying_compose
+const curry = (f) => function g(...a) { return a.length >= f.length ? f(...a) : (...b) => g(...a, ...b); };
+const compose = (...fs) => (x) => fs.reduceRight((v, f) => f(v), x);
+//=
+[curry((a, b, c) => a + b + c)(1)(2)(3), compose((x) => x + 1, (x) => x * 2)(5), ((a, b = a * 2, ...c) => [a, b, c])(1), (function () { return arguments.length; })(1, 2), ((a, b) => {}).length]
+//// error_handling
+class HttpError extends Error { constructor(status, msg, options) { super(msg, options); this.name = "HttpError"; this.status = status; } }
+const log = [];
+try { try { null.x; } catch (e) { throw new HttpError(500, "wrapped", { cause: e }); } finally { log.push("finally"); } } catch (e) { log.push(e.name, e.message, e.status, e instanceof HttpError, e instanceof Error, e.cause instanceof TypeError, String(e), Object.prototype.toString.call(e)); }
+//=
+log
+//// finally_return
+const f = () => { try { return "try"; } finally { f.ran = true; } };
+const g = () => { for (const x of [1, 2, 3]) { try { if (x === 2) continue; if (x === 3) break; } finally { (g.seen ??= []).push(x); } } return g.seen; };
+//=
+[f(), f.ran, g()]
+//// labels_switch
+const kind = (x) => { switch (typeof x) { case "number": case "bigint": return "num"; case "string": return "str"; default: return "other"; } };
+let found; outer: for (let i = 2; i < 10; i++) { for (let j = 2; j < i; j++) if (i % j === 0) continue outer; if (i > 5) { found = i; break outer; } }
+//=
+[kind(1), kind("a"), kind(null), found, void 0, typeof undefinedThing, (1, 2), ((x) => { do { x--; } while (x > 3); return x; })(9)]
+//// bank_account
+class Account { static #next = 1; #balance = 0; id = Account.#next++; history = []; deposit(n) { if (!(n > 0)) throw new RangeError("amount must be positive"); this.#balance += n; this.history.push({ type: "deposit", n }); return this; } withdraw(n) { if (n > this.#balance) throw new Error(`insufficient funds: ${this.#balance} < ${n}`); this.#balance -= n; return this; } get balance() { return this.#balance; } static { this.bank = "B"; } static isAccount(x) { return #balance in x; } }
+const a = new Account().deposit(100).withdraw(30); let err; try { a.withdraw(500); } catch (e) { err = e.message; }
+//=
+[a.balance, err, a.id, Account.bank, Account.isAccount({}), Account.isAccount(a), a]
+//// linked_list
+class Node { constructor(v, next = null) { this.v = v; this.next = next; } }
+class List { head = null; add(v) { this.head = new Node(v, this.head); return this; } reverse() { let p = null, c = this.head; while (c) [c.next, p, c] = [p, c, c.next]; this.head = p; return this; } *[Symbol.iterator]() { for (let n = this.head; n; n = n.next) yield n.v; } }
+//=
+[[...new List().add(1).add(2).add(3)], [...new List().add(1).add(2).reverse()]]
+//// lru_cache
+class LRU { constructor(n) { this.n = n; this.m = new Map(); } get(k) { if (!this.m.has(k)) return; const v = this.m.get(k); this.m.delete(k); this.m.set(k, v); return v; } set(k, v) { this.m.delete(k); this.m.set(k, v); if (this.m.size > this.n) this.m.delete(this.m.keys().next().value); } }
+const c = new LRU(2); c.set("a", 1); c.set("b", 2); c.get("a"); c.set("c", 3);
+//=
+[c.get("b"), c.get("a"), [...c.m.keys()]]
+//// graph_dijkstra
+const g = { a: { b: 1, c: 4 }, b: { c: 2, d: 5 }, c: { d: 1 }, d: {} };
+const dist = Object.fromEntries(Object.keys(g).map((k) => [k, Infinity])); dist.a = 0; const todo = new Set(Object.keys(g));
+while (todo.size) { const u = [...todo].reduce((m, v) => dist[v] < dist[m] ? v : m); todo.delete(u); for (const [v, w] of Object.entries(g[u])) dist[v] = Math.min(dist[v], dist[u] + w); }
+//=
+dist
+//// matrix
+const mul = (a, b) => a.map((r) => b[0].map((_, j) => r.reduce((s, x, k) => s + x * b[k][j], 0)));
+const t = (m) => m[0].map((_, i) => m.map((r) => r[i]));
+//=
+[mul([[1, 2], [3, 4]], [[5, 6], [7, 8]]), t([[1, 2, 3], [4, 5, 6]])]
+//// csv_parse
+const csv = `name,age,city\n"Doe, John",42,"New ""York"""\nJane,,LA`;
+const parse = (text) => { const rows = [[]]; let cell = "", q = false; for (let i = 0; i < text.length; i++) { const c = text[i]; if (q) { if (c === '"' && text[i + 1] === '"') { cell += '"'; i++; } else if (c === '"') q = false; else cell += c; } else if (c === '"') q = true; else if (c === ",") { rows.at(-1).push(cell); cell = ""; } else if (c === "\n") { rows.at(-1).push(cell); rows.push([]); cell = ""; } else cell += c; } rows.at(-1).push(cell); return rows; };
+const [head, ...body] = parse(csv);
+//=
+body.map((r) => Object.fromEntries(r.map((v, i) => [head[i], v])))
+//// levenshtein
+const lev = (a, b) => { const d = Array.from({ length: a.length + 1 }, (_, i) => [i, ...Array(b.length).fill(0)]); for (let j = 1; j <= b.length; j++) d[0][j] = j; for (let i = 1; i <= a.length; i++) for (let j = 1; j <= b.length; j++) d[i][j] = Math.min(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] !== b[j - 1])); return d[a.length][b.length]; };
+//=
+[lev("kitten", "sitting"), lev("", "abc")]
+//// deep_clone_merge
+const merge = (a, b) => Object.entries(b).reduce((o, [k, v]) => ({ ...o, [k]: v && typeof v === "object" && !Array.isArray(v) ? merge(o[k] ?? {}, v) : v }), a);
+const src = { d: new Date(0), m: new Map([["k", { n: 1 }]]), s: new Set([1]), re: /x/gi, a: [1, [2]], u: undefined }; src.self = src;
+const copy = structuredClone(src); copy.a[1].push(3);
+//=
+[merge({ a: { b: 1 }, l: [1] }, { a: { c: 2 }, l: [2] }), copy.self === copy, copy.d instanceof Date, copy.m.get("k").n, src.a, copy.a, copy.re.flags]
+//// structured_clone_errors
+const names = [];
+for (const v of [() => 1, Symbol("x"), { f() {} }]) try { structuredClone(v); names.push("ok"); } catch (e) { names.push(e.name); }
+//=
+names
+//// typed_arrays
+const buf = new ArrayBuffer(8), dv = new DataView(buf); dv.setInt16(0, -2); dv.setFloat32(4, 1.5, true);
+const u8 = new Uint8Array(buf);
+//=
+[Array.from(u8), dv.getInt16(0), dv.getFloat32(4, true), Uint8ClampedArray.of(300, -5), Float64Array.from([1.5, 2]).map((x) => x * 2), new Int16Array([1, 2, 3]).subarray(1).length, new Uint8Array([3, 1, 2]).toSorted(), buf.slice(0, 2).byteLength]
+//// text_encoding
+const bytes = new TextEncoder().encode("héllo €😀");
+//=
+[bytes.length, new TextDecoder().decode(bytes), new TextDecoder("utf-16le").decode(new Uint8Array([104, 0, 105, 0])), new TextDecoder().decode(new Uint8Array([0xff, 65])), btoa("hello"), atob("aGVsbG8="), encodeURI("a b/ü?x=1"), escape("ü"), unescape("%FC")]
+//// url_parsing
+const u = new URL("https://user:pa%20ss@example.com:8080/a/b/../c?x=1&y=a%20b&x=2#frag");
+u.searchParams.append("z", "é&"); u.searchParams.delete("y");
+//=
+[u.href, u.host, u.origin, u.pathname, u.search, u.hash, u.username, u.password, u.searchParams.getAll("x"), new URL("../q?r#s", "http://h/a/b/c").href, new URL("//other/x", "https://h").href, URL.canParse("nope"), String(new URLSearchParams({ a: "1 2", b: "ü" })), [...new URLSearchParams("?a=1&b=%20+c")], new URL("HTTP://EXAMPLE.com:80/%7Efoo/ü").href, new URL("mailto:a@b.c").pathname, new URL("?q=1", "https://h/p?z").href]
+//// buffers
+//=
+[Buffer.from("héllo").toString("base64"), Buffer.from("aGk=", "base64").toString(), Buffer.from("hi").toString("hex"), Buffer.from("6869", "hex").toString("utf8"), Buffer.concat([Buffer.from("a"), Buffer.from("b")]).toString(), Buffer.byteLength("é"), Buffer.alloc(3).length, Buffer.isBuffer(Buffer.from("")), Buffer.from([1, 2, 3]).readUInt16BE(1), Buffer.from("abc").subarray(1).toString(), Buffer.from("a").equals(Buffer.from("a")), Buffer.from("ü", "latin1").length, JSON.stringify(Buffer.from("a"))]
+//// digests
+const { createHash, createHmac } = require("crypto");
+//=
+[createHash("sha256").update("abc").digest("hex"), createHash("md5").update("").digest("hex"), createHash("sha1").update("a".repeat(200)).digest("base64"), createHmac("sha256", "key").update("msg").digest("hex"), createHash("sha256").update("é").update(Buffer.from([0])).digest("hex").length]
+//// events_module
+const EventEmitter = require("events"); class Bus extends EventEmitter {}
+const bus = new Bus(), seen = []; bus.on("x", (v) => seen.push(v)); bus.once("x", () => seen.push("once")); bus.emit("x", 1); bus.emit("x", 2); bus.off("x", () => {}); 
+//=
+[seen, bus.listenerCount("x"), bus.emit("none"), (() => { try { bus.emit("error", new Error("boom")); } catch (e) { return e.message; } })()]
+//// path_module
+const path = require("path");
+//=
+[path.join("/a", "..", "b", "./c.txt"), path.basename("/x/y.tar.gz", ".gz"), path.extname("a.b.c"), path.dirname("/a/b/c"), path.normalize("a//b/../c/"), path.parse("/home/u/f.txt"), path.isAbsolute("a"), path.relative("/a/b", "/a/c/d"), path.resolve("/x", "y", "../z"), path.extname(".bashrc"), path.format({ dir: "/q", base: "w.e" })]
+//// util_module
+const util = require("util");
+//=
+[util.format("%s %d %j %%", "a", 1.5, { x: 1 }), util.isDeepStrictEqual({ a: [1, new Map([[1, 2]])] }, { a: [1, new Map([[1, 2]])] }), util.inspect({ a: { b: { c: { d: 1 } } } }), util.inspect({ a: { b: { c: { d: 1 } } } }, { depth: 0 }), util.types.isDate(new Date()), await util.promisify((v, cb) => cb(null, v + 1))(1)]
+//// assert_module
+const assert = require("assert"); const out = [];
+for (const f of [() => assert.strictEqual(1, 2), () => assert.deepStrictEqual({ a: [1] }, { a: [1] }), () => assert(0, "zero"), () => assert.throws(() => { throw new TypeError("t"); }, TypeError), () => assert.equal(1, "1"), () => assert.notStrictEqual(1, 1)]) try { f(); out.push("ok"); } catch (e) { out.push(e.name + (e.code ?? "")); }
+//=
+out
+//// files
+const fs = require("fs");
+fs.mkdirSync("d-corpus/e", { recursive: true }); fs.writeFileSync("d-corpus/a.txt", "one\n"); fs.appendFileSync("d-corpus/a.txt", "two\n"); await fs.promises.writeFile("d-corpus/e/b.json", JSON.stringify({ a: 1 }));
+const listed = fs.readdirSync("d-corpus"), stat = fs.statSync("d-corpus/a.txt"); let code; try { fs.readFileSync("d-corpus/none"); } catch (e) { code = [e.code, e.message]; }
+fs.renameSync("d-corpus/a.txt", "d-corpus/c.txt"); const text = fs.readFileSync("d-corpus/c.txt", "utf8"); const parsed = JSON.parse(await fs.promises.readFile("d-corpus/e/b.json", "utf8")); const there = fs.existsSync("d-corpus/a.txt"); fs.rmSync("d-corpus", { recursive: true });
+//=
+[listed, stat.size, stat.isFile(), code, text.split("\n").length, parsed, there, fs.existsSync("d-corpus")]
+//// console_output
+console.log("plain", 1, true, null, undefined, -0, 5n, Symbol("s"), [1, "two", [3]], { a: 1, "b-c": "x", d: { e: { f: { g: 1 } } } });
+console.log([], {}, [undefined, , 3], new Map([["k", { v: 1 }]]), new Set(["a"]), new Date(0), /re/g, () => {}, function named() {}, class Foo {}, new (class Bar { constructor() { this.x = 1; } })());
+console.log(Array.from({ length: 30 }, (_, i) => i * i));
+console.log({ long: "x".repeat(40), another: "y".repeat(40), list: [1, 2, 3] });
+console.log("%s has %d items costing %f (%i) %O %j", "cart", 3, 9.99, 4.7, [1], { a: 1 }, "extra");
+console.log("it's", ["it's", 'say "hi"'], "multi\nline", ["a\nb"]);
+console.log(new Uint8Array([1, 2]), new ArrayBuffer(2), Object.create(null), [1.5, -2, NaN], [[[[1]]]], { f() {}, get g() { return 1; }, set g(v) {}, [Symbol("k")]: 1 });
+console.group("G"); console.log("inner\nlines"); console.groupEnd(); console.info("info"); console.log();
+console.log(["apple", "banana", "cherry", "dragonfruit", "elderberry", "fig", "grape", "honeydew"]);
+console.log(Buffer.from("hi"), [true, false], process.argv.length > 0, new Error("e").message, [new Date(0)], { d: new Date(0), n: null, u: undefined });
+console.log([{ a: 1, b: 2 }, { a: 3, b: 4 }], new Map([[{ k: 1 }, [1, 2]]]), [["a", 1], ["b", 2]], "a".repeat(5), ["x".repeat(80)], Object.assign(() => {}, { p: 1 }));
+//=
+"printed"
+//// console_table_count
+console.table([{ a: 1, b: "x" }, { a: 2, c: true }]); console.table([[1, 2], [3, 4]]); console.count(); console.count("k"); console.count(); console.dir({ a: 1 });
+//=
+1
+//// inventory_report
+const items = [{ sku: "A1", qty: 5, price: 2.5 }, { sku: "B2", qty: 0, price: 10 }, { sku: "C3", qty: 12, price: 0.75 }];
+const report = items.filter((i) => i.qty).map(({ sku, qty, price }) => `${sku.padEnd(5)}|${String(qty).padStart(4)}|${(qty * price).toFixed(2).padStart(8)}`).join("\n");
+//=
+[report, items.reduce((s, i) => s + i.qty * i.price, 0), Object.fromEntries(items.map((i) => [i.sku, i.qty > 0]))]
+//// tokenizer_calculator
+const calc = (s) => { const t = s.match(/\d+\.?\d*|[-+*/()]/g); let i = 0; const e = () => { let v = m(); while (t[i] === "+" || t[i] === "-") v = t[i++] === "+" ? v + m() : v - m(); return v; }; const m = () => { let v = a(); while (t[i] === "*" || t[i] === "/") v = t[i++] === "*" ? v * a() : v / a(); return v; }; const a = () => { if (t[i] === "(") { i++; const v = e(); i++; return v; } if (t[i] === "-") { i++; return -a(); } return +t[i++]; }; return e(); };
+//=
+[calc("1 + 2 * (3 - 4) / 2"), calc("-(2+3)*4"), calc("10/4")]
+//// state_machine
+const machine = { idle: { start: "running" }, running: { pause: "paused", stop: "idle" }, paused: { resume: "running", stop: "idle" } };
+const step = (s, e) => machine[s]?.[e] ?? (() => { throw new Error(`no ${e} in ${s}`); })();
+let bad; try { step("idle", "stop"); } catch (e) { bad = e.message; }
+//=
+[["start", "pause", "resume", "stop"].reduce((path, e) => [...path, step(path.at(-1), e)], ["idle"]), bad]
+//// permutations_combinations
+const perms = (xs) => xs.length < 2 ? [xs] : xs.flatMap((x, i) => perms(xs.toSpliced(i, 1)).map((p) => [x, ...p]));
+const subsets = (xs) => xs.reduce((s, x) => [...s, ...s.map((t) => [...t, x])], [[]]);
+//=
+[perms([1, 2, 3]), subsets(["a", "b", "c"]).length]
+//// observer_proxy_signals
+const effects = []; const signal = (v) => { const subs = new Set(); return { get value() { if (signal.active) subs.add(signal.active); return v; }, set value(n) { v = n; subs.forEach((f) => f()); } }; };
+const effect = (f) => { signal.active = f; f(); signal.active = null; };
+const n = signal(1); effect(() => effects.push(n.value * 2)); n.value = 5; n.value = 7;
+//=
+effects
+//// roman_luhn_caesar
+const roman = (n) => Object.entries({ M: 1000, CM: 900, D: 500, CD: 400, C: 100, XC: 90, L: 50, XL: 40, X: 10, IX: 9, V: 5, IV: 4, I: 1 }).reduce((s, [k, v]) => { while (n >= v) { s += k; n -= v; } return s; }, "");
+const luhn = (s) => [...s].reverse().reduce((t, c, i) => t + (i % 2 ? (c * 2 > 9 ? c * 2 - 9 : c * 2) : +c), 0) % 10 === 0;
+const caesar = (s, k) => s.replace(/[a-z]/gi, (c) => String.fromCharCode((c.charCodeAt(0) - (c < "a" ? 65 : 97) + k) % 26 + (c < "a" ? 65 : 97)));
+//=
+[roman(1994), luhn("4539578763621486"), caesar("Hello, World", 3)]
+//// deep_recursion
+const depth = (n) => n === 0 ? 0 : 1 + depth(n - 1);
+let over; try { (function f() { f(); })(); } catch (e) { over = e instanceof RangeError; }
+//=
+[depth(9000), over]
+//// abort_signals
+const c = new AbortController(); const seen = []; c.signal.addEventListener("abort", () => seen.push(c.signal.reason.name)); c.abort(); c.abort();
+const work = (signal) => new Promise((res, rej) => { const t = setTimeout(res, 1000, "done"); signal.addEventListener("abort", () => { clearTimeout(t); rej(signal.reason); }); });
+let why; try { await work(AbortSignal.timeout(5)); } catch (e) { why = e.name; }
+//=
+[seen, c.signal.aborted, why]
+//// dynamic_keys_computed
+const key = "k", o = { [key + 1]: 1, [`${key}2`]: 2, ["f"]() { return key; }, async g() { return 1; }, *h() { yield 2; }, 3: "n", "a b": 4 };
+//=
+[Object.keys(o), o.f(), await o.g(), [...o.h()], "k1" in o, Object.hasOwn(o, "zz"), delete o.k1, Object.keys(o).length, Object.is(NaN, NaN)]
+//// getter_inheritance_static
+class A { static create() { return new this(); } who() { return "A"; } get tag() { return "[" + this.who() + "]"; } }
+class B extends A { who() { return super.who() + "B"; } static { B.made = B.create().tag; } }
+//=
+[B.made, Object.getPrototypeOf(B) === A, new B().constructor.name, B.name, A.prototype.isPrototypeOf(new B()), typeof A]

@@ -1,4 +1,0 @@
-# expect: refused
-# line: 4
-# kind: PolicyRefusal
-help(print)

@@ -1,0 +1,72 @@
+"""Everyday JavaScript: what each program returns and prints is stored, and is what node says where there is one.
+
+`python -m tests.sandbox.test_javascript_corpus` writes down what the sandbox says now.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from go_ent.sandbox import Limits, Sandbox
+
+FOLDER = Path(__file__).parent / "corpus" / "javascript"
+EXPECTED = FOLDER / "expected.json"
+RESULT = "//=\n"  # the value of a program stands behind it
+NEWER = {"object_group_by", "map_set_operations", "iterator_helpers"}  # than node 20
+# Node's JSON with what ours has besides: integers of any length, and typed arrays as lists.
+NODE = """const plain = (key, value) => typeof value === "bigint" ? { big: String(value) }
+  : ArrayBuffer.isView(value) && !(value instanceof Buffer) ? [...value] : value;
+(async () => { %s
+return (%s) })().then((value) => require("fs").writeFileSync(3, JSON.stringify(value, plain)))"""
+
+
+def programs() -> dict[str, str]:
+    parts = re.split(r"^//// ", (FOLDER / "everyday.js").read_text(), flags=re.MULTILINE)[1:]
+    return {name: source for name, _, source in (part.partition("\n") for part in parts)}
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return int(value["big"]) if value.keys() == {"big"} else {key: _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
+
+
+def test_there_are_many_programs() -> None:
+    assert len(programs()) >= 80
+
+
+def test_each_program_does_what_is_stored() -> None:
+    expected = json.loads(EXPECTED.read_text())
+    assert expected.keys() == programs().keys()
+    with Sandbox(limits=Limits(timeout_s=30)) as box:
+        for name, source in programs().items():
+            run = box.run_sync(source, language="javascript")
+            assert run.error is None, f"{name}: {run.error}"
+            assert [run.result, run.stdout] == expected[name], name
+
+
+@pytest.mark.more
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize("name", sorted(programs().keys() - NEWER))
+def test_node_says_the_same(name: str, tmp_path: Path) -> None:
+    body, _, value = programs()[name].partition(RESULT)
+    (tmp_path / "program.js").write_text(NODE % (body, value))
+    said = subprocess.run(
+        ["sh", "-c", "node program.js 3>value"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    result = json.loads((tmp_path / "value").read_text() or '"nothing"')
+    assert [_whole(result), said.stdout] == json.loads(EXPECTED.read_text())[name]
+
+
+if __name__ == "__main__":
+    with Sandbox() as sandbox:
+        said = {name: sandbox.run_sync(source, language="javascript") for name, source in programs().items()}
+    stored = {name: [run.result, run.stdout] for name, run in said.items()}
+    EXPECTED.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
