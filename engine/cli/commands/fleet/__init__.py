@@ -1,0 +1,1 @@
+"""`go-ent fleet` and `go-ent worker`: one project on several machines."""

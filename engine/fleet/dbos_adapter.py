@@ -1,0 +1,198 @@
+"""What we use of DBOS: its queues, its record of which workflow runs where, and recovery. Some of that it does not
+promise to keep: the version is pinned, and `tests/engine/fleet/test_dbos_adapter.py` notices when it is gone.
+
+Nothing is unpickled: DBOS would do so for any row that says it is a pickle, whatever serialiser it was given.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+
+from go_ent.engine.fleet.database import Address
+
+APPLICATION = "go-ent"
+TRIES = 5  # of a workflow whose workers die
+ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+POOL = 4
+log = logging.getLogger("go_ent.engine.fleet")
+Order = dict[str, Any]
+Body = Callable[[str, Order], Order]  # a workflow: its id and what it is to do; blocks
+
+
+@contextmanager
+def _without_variables() -> Iterator[None]:
+    """What DBOS would take from the environment (a cloud to call, other names) is not for it."""
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("DBOS")}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+with _without_variables():
+    import dbos._serialization as serialization
+    from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, WorkflowSerializationFormat
+    from dbos._core import execute_dequeued_workflow
+    from dbos._error import MaxRecoveryAttemptsExceededError
+    from dbos._utils import GlobalParams
+
+
+def _refuse(*_: object) -> object:
+    raise ValueError("a pickle is not read: somebody else has written to the fleet's database")
+
+
+serialization.DefaultSerializer.serialize = _refuse  # type: ignore[method-assign,assignment]
+serialization.DefaultSerializer.deserialize = _refuse  # type: ignore[method-assign,assignment]
+for _name in ("dbos", "dbos.dbos"):
+    logging.getLogger(_name).setLevel(logging.ERROR)
+
+
+def schema_of(address: Address) -> str:
+    """Where DBOS keeps its tables."""
+    return f"{address.namespace}_dbos"
+
+
+def url_of(address: Address) -> str:
+    """The address as SQLAlchemy writes one."""
+    from sqlalchemy import URL
+
+    parts = {name: str(value) for name, value in conninfo_to_dict(address.session_url).items() if value is not None}
+    user, password, database = (parts.pop(name, None) for name in ("user", "password", "dbname"))
+    url = URL.create("postgresql", username=user, password=password, database=database, query=parts)
+    return url.render_as_string(hide_password=False)
+
+
+def migrate(address: Address) -> None:
+    """Make DBOS's tables, or bring them up to date."""
+    DBOS.migrate(url_of(address), schema=schema_of(address))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a workflow ended."""
+
+    status: str
+    output: Order | None
+    error: str | None
+
+
+class Queues:
+    """Puts work into queues, and says what became of it. Thread-safe; the methods block."""
+
+    def __init__(self, address: Address) -> None:
+        self._client = DBOSClient(
+            system_database_url=url_of(address),
+            dbos_system_schema=schema_of(address),
+            serializer=DBOSPortableJSONSerializer(),
+            application_name=APPLICATION,
+            system_database_pool_size=2,
+            lazy=True,
+        )
+
+    def put(self, queue: str, kind: str, workflow: str, order: Order, version: str) -> None:
+        """Have a workflow run by a worker of that version. One that was put before, by that id, stays as it is."""
+        self._client.enqueue(
+            {
+                "queue_name": queue,
+                "workflow_name": kind,
+                "workflow_id": workflow,
+                "app_version": version,
+                "serialization_type": WorkflowSerializationFormat.PORTABLE,
+            },
+            order,
+        )
+
+    def ended(self, workflows: list[str]) -> dict[str, Outcome]:
+        """Those of them that have ended, and how: of at most 500."""
+        found = self._client.list_workflows(workflow_ids=workflows[:500], status=list(ENDED), load_input=False)
+        return {
+            one.workflow_id: Outcome(
+                one.status, one.output if isinstance(one.output, dict) else None, str(one.error) if one.error else None
+            )
+            for one in found
+        }
+
+    def cancel(self, workflow: str) -> None:
+        """What has not begun does not begin any more."""
+        self._client.cancel_workflow(workflow)
+
+    def waiting(self) -> list[tuple[str, str, str, str]]:
+        """What waits or runs: queue, status, version and the executor, of at most 10,000."""
+        found = self._client.list_workflows(
+            status=["ENQUEUED", "PENDING"], load_input=False, load_output=False, limit=10_000
+        )
+        return [(one.queue_name or "", one.status, one.app_version or "", one.executor_id or "") for one in found]
+
+    def close(self) -> None:
+        self._client.destroy()
+
+
+class Workflows:
+    """DBOS in a worker process: takes work from queues and runs it in threads. One of a process."""
+
+    def __init__(self, address: Address, *, executor: str, version: str, kinds: dict[str, Body]) -> None:
+        for kind, body in kinds.items():
+            DBOS.workflow(
+                name=kind, max_recovery_attempts=TRIES, serialization_type=WorkflowSerializationFormat.PORTABLE
+            )(_named(kind, body))
+        with _without_variables():
+            config: DBOSConfig = {
+                "name": APPLICATION,
+                "system_database_url": url_of(address),
+                "dbos_system_schema": schema_of(address),
+                "executor_id": executor,
+                "application_version": version,
+                "sys_db_pool_size": POOL,
+                "db_engine_kwargs": {"pool_pre_ping": False},  # it would double what an idle worker asks
+                "serializer": DBOSPortableJSONSerializer(),
+                "run_migrations": False,
+                "log_level": "ERROR",
+            }
+            self._dbos = DBOS(config=config)
+            DBOS.listen_queues([])  # `take` does: at once when there is something, and seldom when there is not
+            DBOS.launch()
+
+    def take(self, name: str, most: int, set_aside: Callable[[str], None]) -> int:
+        """Begin what waits in a queue, so much at the most; how much that was. What was tried too often is set aside,
+        and told.
+        """
+        queue = copy.copy(self._dbos._registry.get_internal_queue())
+        queue.name, queue._worker_concurrency = name, most
+        owner = str(uuid.uuid4())
+        system = self._dbos._sys_db
+        taken, _ = system.start_queued_workflows(
+            queue, GlobalParams.executor_id, GlobalParams.app_version, None, 0, owner_xid=owner
+        )
+        statuses = {one["workflow_uuid"]: one for one in system.get_workflow_statuses(taken)} if taken else {}
+        for workflow in taken:
+            try:
+                execute_dequeued_workflow(self._dbos, statuses[workflow], owner)
+            except MaxRecoveryAttemptsExceededError:
+                set_aside(workflow)
+            except Exception as error:  # of one: an order that can't be read is an error of its own
+                log.warning("%s can't be begun: %s: %s", workflow, type(error).__name__, str(error)[:200])
+        return len(taken)
+
+    def recover(self, executors: Iterable[str]) -> int:
+        """Put back into their queues what executors had that have died."""
+        return len(self._dbos._recover_pending_workflows(list(executors)))
+
+    def close(self) -> None:
+        DBOS.destroy(destroy_registry=True)
+
+
+def _named(kind: str, body: Body) -> Callable[[Order], Order]:
+    def workflow(order: Order) -> Order:
+        return body(str(DBOS.workflow_id), order)
+
+    workflow.__qualname__ = workflow.__name__ = kind
+    return workflow

@@ -1,0 +1,157 @@
+"""Sending work to a fleet's workers, and waiting for what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from pydantic_core import to_json
+
+from go_ent.composer.project.trust import has_shared_key, is_sealed, seal
+from go_ent.engine.core.errors import BadTask, ExecutionConflict
+from go_ent.engine.executions.resume_checks import own_version
+from go_ent.engine.fleet.database import Database
+from go_ent.engine.fleet.dbos_adapter import Order, Outcome, Queues
+
+log = logging.getLogger("go_ent.engine.fleet")
+EXECUTION, STEP = "execution", "step"  # kinds of work: plans apart from what they wait for
+QUICK_S, SLOW_S = 0.02, 0.25  # between two looks at what is waited for
+NOTIFY_S = 0.005  # for so long one notification will do
+
+
+def queue_name(kind: str, label: str | None) -> str:
+    """The queue of a kind of work, for workers with a label or for any."""
+    return kind if label is None else f"{kind}:{label}"
+
+
+def sealed(order: Mapping[str, Any]) -> Order:
+    """An order that a worker believes."""
+    bare = {name: value for name, value in order.items() if name != "seal"}
+    return {**bare, "seal": seal(_text(bare))}
+
+
+def check_seal(order: Mapping[str, Any]) -> None:
+    """Refuse an order that nobody with the fleet's key has given."""
+    bare = {name: value for name, value in order.items() if name != "seal"}
+    if not is_sealed(_text(bare), str(order.get("seal", ""))):
+        raise ExecutionConflict("this order is not sealed with the fleet's key: somebody else has written it")
+
+
+def _text(order: Mapping[str, Any]) -> str:
+    return json.dumps(json.loads(to_json(order)), sort_keys=True, separators=(",", ":"))
+
+
+class WorkQueue:
+    """Of one process. *put* blocks; `outcome` belongs to one event loop."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queues: Queues | None = None
+        self._opening = threading.Lock()
+        self._notified = 0.0
+        self._waits: dict[str, asyncio.Future[Outcome]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def queues(self) -> Queues:
+        with self._opening:
+            if self._queues is None:
+                self._queues = Queues(self._database.address)
+            return self._queues
+
+    def put(self, kind: str, workflow: str, order: Mapping[str, Any], label: str | None = None) -> None:
+        """Have a worker do it: one with that label, if there is one."""
+        if not has_shared_key():
+            raise BadTask("a fleet's workers believe only who has its key: set key_env in [fleet]")
+        self.queues.put(queue_name(kind, label), kind, workflow, sealed(order), own_version())
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake up workers. What is lost, they notice within a second."""
+        now = time.monotonic()
+        if now - self._notified > NOTIFY_S:
+            self._notified = now
+            self._database.tell("select pg_notify(%s, '')", (channel(self._database),))
+
+    async def outcome(self, workflow: str) -> Outcome:
+        """How a workflow ends. One look serves all that are waited for."""
+        wait = self._waits.get(workflow)
+        if wait is None:
+            wait = self._waits[workflow] = asyncio.get_running_loop().create_future()
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        return await asyncio.shield(wait)
+
+    async def _look(self) -> None:
+        pause = QUICK_S
+        while self._waits:
+            ids, found = list(self._waits), dict[str, Outcome]()
+            try:
+                for start in range(0, len(ids), 500):
+                    found |= await asyncio.to_thread(self.queues.ended, ids[start : start + 500])
+            except Exception as error:  # the server is away: it is waited for
+                log.warning("what runs elsewhere can't be looked at: %s", str(error).splitlines()[0][:200])
+                pause = SLOW_S
+            for workflow, outcome in found.items():
+                self._waits.pop(workflow).set_result(outcome)
+            pause = QUICK_S if found else min(SLOW_S, 1.3 * pause)
+            await asyncio.sleep(pause)
+
+    async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        if self._queues is not None:
+            await asyncio.to_thread(self._queues.close)
+
+
+def channel(database: Database) -> str:
+    """What is notified when there is work."""
+    return f"{database.address.namespace}_work"
+
+
+class Bell:
+    """Rings when there may be work: a thread that listens. Behind a pooler that can't, it is looked every second."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rung = threading.Event()
+        self._over = threading.Event()
+        self._session: Connection | None = None
+        self._thread = threading.Thread(target=self._listen, name="fleet bell", daemon=True)
+        self._thread.start()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    def wait(self, seconds: float) -> None:
+        self._rung.wait(seconds)
+        self._rung.clear()
+
+    def _listen(self) -> None:
+        while not self._over.is_set():
+            try:
+                if self._session is None:
+                    self._session = self._database.connect()
+                    self._session.execute(f"listen {channel(self._database)}".encode())
+                for _ in self._session.notifies(timeout=1.0, stop_after=1):
+                    self._rung.set()
+            except psycopg.Error:
+                if self._session is not None:
+                    self._session.close()
+                self._session = None
+                self._over.wait(0.5)
+        if self._session is not None:
+            self._session.close()
+
+    def close(self) -> None:
+        self._over.set()
+        self._rung.set()
+        self._thread.join(3.0)

@@ -1,0 +1,125 @@
+"""The fleet's tables, and making them."""
+
+from __future__ import annotations
+
+from psycopg import Connection
+
+from go_ent.composer.errors import ConfigError
+from go_ent.engine.fleet.database import Database
+
+VERSION = 1
+OLDEST_SERVER = 130_000  # Postgres 13
+
+TABLES = (
+    # Processes that hold executions. One lives as long as its session has its advisory lock.
+    """create table $.members (id integer generated always as identity primary key, name text not null,
+      host text not null, process text not null, kind text not null, info jsonb not null default '{}',
+      since timestamptz not null default now(), suspect timestamptz, dead timestamptz,
+      draining boolean not null default false)""",
+    # The record of an execution, or of one step of it that runs elsewhere (`execution/step`), and who has it. Each new
+    # owner has a higher epoch; what is written with an older one is refused.
+    """create table $.slots (id text collate "C" primary key, owner integer, epoch bigint not null default 0,
+      process text not null default '', seq bigint not null default 0, size bigint not null default 0,
+      packed boolean not null default false, queued boolean not null default false,
+      interrupt boolean not null default false, mark bytea, made timestamptz not null default now())""",
+    "create index slots_of on $.slots (owner) where owner is not null",
+    # Lines of a journal as they were written together; `start` is where they begin in it.
+    """create table $.lines (slot text not null references $.slots on delete cascade, start bigint not null,
+      data bytea not null, primary key (slot, start))""",
+    "alter table $.lines alter column data set storage external",
+    """create table $.attachments (slot text not null references $.slots on delete cascade, kind text not null,
+      name text not null, data bytea not null, primary key (slot, kind, name))""",
+    # The index of executions.
+    """create table $.executions (id text collate "C" primary key references $.slots on delete cascade, parent text,
+      kind text not null, status text not null, title text not null, strategy text not null, created float8 not null,
+      updated float8 not null, finished float8, spent_usd float8, spent_tokens bigint not null, image text not null,
+      resumable boolean not null, client text not null, seq bigint not null)""",
+    "create index executions_by_status on $.executions (status, id)",
+    "create index executions_by_end on $.executions (right(id, 8))",
+    "create index executions_by_kind on $.executions (kind, id)",
+    "create index executions_by_parent on $.executions (parent, id) where parent is not null",
+    "create index executions_by_client on $.executions (client, id) where client <> ''",
+    "create index executions_by_image on $.executions (image) where resumable",
+    """create table $.tries (execution text not null references $.slots on delete cascade, number integer not null,
+      runtime text, model text, role text, strategy text, tool text, day text not null, success integer not null,
+      tokens bigint, cost_usd float8, duration_ms bigint not null, at float8 not null,
+      primary key (execution, number))""",
+    "create index tries_at on $.tries (at)",
+    """create table $.tool_calls (execution text not null references $.slots on delete cascade, tool text not null,
+      calls bigint not null, failures bigint not null, ms float8 not null, at float8 not null,
+      primary key (execution, tool))""",
+    "create index tool_calls_at on $.tool_calls (at)",
+    "create table $.turns (name text primary key, until timestamptz, done timestamptz)",
+    # What was spent and what is held: as in SQLite; and what that comes to in each quarter of an hour, so that nothing
+    # is added up while others wait.
+    """create table $.spends (key text primary key, execution_id text not null, task_id text not null, runtime text,
+      model text, role text, usd float8 check (usd >= 0), tokens bigint not null check (tokens >= 0),
+      estimated boolean not null, tokens_estimated boolean not null, reserved_usd float8,
+      reserved_tokens bigint not null, forced boolean not null, at float8 not null, client text not null)""",
+    "create index spends_at on $.spends (at)",
+    "create index spends_of on $.spends (execution_id, task_id)",
+    """create table $.holds (key text primary key, execution_id text not null, task_id text not null,
+      usd float8 check (usd >= 0), tokens bigint not null check (tokens >= 0), forced boolean not null,
+      owner text not null, at float8 not null, client text not null)""",
+    "create index holds_of on $.holds (execution_id, task_id)",
+    """create table $.quarters (quarter integer not null, client text not null, shard integer not null,
+      usd float8 not null, unknown bigint not null, tokens bigint not null, primary key (quarter, client, shard))""",
+    # Composed tools: contents by digest, the versions of each name, and which one is current; none: it was removed.
+    "create table $.tool_contents (digest text primary key, source text not null)",
+    """create table $.tool_versions (name text not null, number integer not null,
+      digest text not null references $.tool_contents, saved timestamptz not null default now(), by text not null,
+      primary key (name, number))""",
+    "create table $.tool_heads (name text primary key, number integer)",
+    # Images of guests, in pieces, by the digest that executions name.
+    """create table $.images (digest text not null, number integer not null, data bytea not null,
+      primary key (digest, number))""",
+    "create table $.about (version integer not null)",
+)
+
+
+def init(database: Database) -> list[str]:
+    """Make the tables, if they are not there; what was done, a line each. `ConfigError` where that can't be."""
+    ((server, may, there),) = database.ask(
+        "select current_setting('server_version_num')::int, has_database_privilege(current_database(), 'create'), "
+        "to_regnamespace(%s) is not null",
+        (database.address.namespace,),
+    )
+    said = [f"Postgres {server // 10_000}.{server % 10_000}"]
+    if server < OLDEST_SERVER:
+        raise ConfigError(f"{said[0]} is too old: a fleet needs {OLDEST_SERVER // 10_000} or newer")
+    name = database.address.namespace
+    version = _version(database) if there else None
+    if version is not None:
+        check(database)
+        return [*said, f"the schema {name} is there, in version {version}"]
+    if not may and not there:
+        raise ConfigError(f"this user may not make the schema {name}: grant create on the database, or make it")
+
+    def make(connection: Connection) -> None:
+        with connection.transaction():
+            connection.execute(f"create schema if not exists {name}".encode())
+            for statement in TABLES:
+                connection.execute(database.query(statement).encode())
+            connection.execute(database.query("insert into $.about values (%s)").encode(), (VERSION,))
+
+    database.run(make)
+    tables = sum(statement.startswith("create table") for statement in TABLES)
+    return [*said, f"made the schema {name} with {tables} tables, in version {VERSION}"]
+
+
+def check(database: Database) -> None:
+    """`ConfigError` if the tables are not there, or of another version."""
+    version = _version(database)
+    if version is None:
+        raise ConfigError(f"the database has no schema {database.address.namespace} yet: run go-ent fleet init")
+    if version != VERSION:
+        which = "newer" if version > VERSION else "older"
+        raise ConfigError(f"the fleet's tables are of a {which} go-ent (version {version}, this one uses {VERSION})")
+
+
+def _version(database: Database) -> int | None:
+    ((there,),) = database.ask("select to_regclass(%s) is not null", (f"{database.address.namespace}.about",))
+    if not there:
+        return None
+    rows = database.ask("select version from $.about limit 1")
+    return int(rows[0][0]) if rows else None

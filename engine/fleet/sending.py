@@ -1,0 +1,107 @@
+"""Executions that a fleet's workers run for this process: sent, followed, waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.engine.core.models import Event
+from go_ent.engine.executions.lifecycle import Lifecycle
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.storage import Record
+from go_ent.engine.fleet.execution_storage import PostgresStorage
+from go_ent.engine.fleet.queue import EXECUTION, WorkQueue
+from go_ent.waiting import ended
+
+FOLLOW_S = 0.25
+OnEvent = Callable[[Event], None] | None
+
+
+class Sender:
+    """Of one engine. Belongs to one event loop."""
+
+    def __init__(self, storage: PostgresStorage) -> None:
+        self._storage, self.queue = storage, WorkQueue(storage.database)
+        self._sent: dict[str, tuple[str, OnEvent]] = {}  # by execution: its workflow, and who is told
+
+    async def send(self, lifecycle: Lifecycle, state: ExecutionState, label: str | None, on_event: OnEvent) -> str:
+        """Have a worker run a new execution, which is on record when this returns: its id."""
+        held = await lifecycle.begin(state, synced=True)
+        await asyncio.to_thread(held.release)
+        await self._put(state.id, state.id, label, {})
+        self._sent[state.id] = state.id, on_event
+        if on_event is not None:
+            on_event(Event(kind="status", execution_id=state.id, at=time.time(), text="sent to the fleet"))
+        return state.id
+
+    async def send_again(
+        self, execution_id: str, label: str | None, options: dict[str, Any], on_event: OnEvent = None
+    ) -> None:
+        """Have a worker resume an execution that rests."""
+        state = await asyncio.to_thread(self._storage.load, execution_id)
+        workflow = f"{execution_id}@{state.seq}"  # it has another number each time that it rests
+        await self._put(execution_id, workflow, label, options)
+        self._sent[execution_id] = workflow, on_event
+
+    async def _put(self, execution_id: str, workflow: str, label: str | None, options: dict[str, Any]) -> None:
+        order = {"kind": EXECUTION, "id": execution_id, "label": label, "options": options}
+        if not await asyncio.to_thread(self._storage.queue, execution_id):
+            raise ExecutionConflict(f"execution {execution_id} is being run, or waits for a worker")
+        try:
+            await asyncio.to_thread(self.queue.put, EXECUTION, workflow, order, label)
+        except BaseException:
+            await asyncio.to_thread(self._storage.queue, execution_id, queued=False)
+            raise
+
+    def has_sent(self, execution_id: str) -> bool:
+        """Whether this process waits for it."""
+        return execution_id in self._sent
+
+    async def over(self, execution_id: str) -> None:
+        """Until an execution that was sent from here has ended, or rests; who began it is told of its steps.
+
+        `ExecutionConflict` if it could not be run.
+        """
+        workflow, on_event = self._sent[execution_id]
+        following = asyncio.ensure_future(self._follow(execution_id, on_event)) if on_event is not None else None
+        try:
+            outcome = await self.queue.outcome(workflow)
+        finally:
+            if following is not None:
+                await ended(following)
+        self._sent.pop(execution_id, None)
+        problem = (outcome.output or {}).get("error") or outcome.error
+        if outcome.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+            problem = "its workers died again and again: it is set aside"
+        if problem:
+            raise ExecutionConflict(f"execution {execution_id} can't go on: {str(problem)[:1000]}")
+
+    async def _follow(self, execution_id: str, on_event: OnEvent) -> None:
+        offset = 0
+        while on_event is not None:
+            records, offset = await asyncio.to_thread(self._storage.read_from, execution_id, offset)
+            for record in records:
+                if (event := _event(execution_id, record)) is not None:
+                    on_event(event)
+            await asyncio.sleep(FOLLOW_S)
+
+    async def close(self) -> None:
+        await self.queue.close()
+
+
+def _event(execution_id: str, record: Record) -> Event | None:
+    """What a record tells people who watch."""
+    try:
+        step, at = str(record.get("step", "")), float(record["at"])
+        told: dict[str, Any] = {"execution_id": execution_id, "task_id": step, "at": at}
+        if record["kind"] == "sent":
+            return Event(kind="step", data={"status": "running"}, **told)
+        if record["kind"] == "step_finished":
+            result = record["result"]
+            return Event(kind="step", text=str(result.get("error") or ""), data={"status": result["status"]}, **told)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return None

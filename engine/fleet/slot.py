@@ -1,0 +1,234 @@
+"""The record of an execution that this process holds, in the fleet's Postgres: who has lost it can't write any more."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, Protocol
+
+from go_ent.engine.executions.history import CallTotals
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.storage import MAX_MARK, Attachments, Record
+from go_ent.engine.executions.totals import records_from
+from go_ent.engine.fleet.execution_index import noting, putting
+from go_ent.engine.fleet.writer import Entry, Statement, Writer
+from go_ent.engine.storage.packed import MAX_PACKED
+from go_ent.engine.storage.records import MAX_JOURNAL, decode, encode
+
+log = logging.getLogger("go_ent.engine.fleet")
+
+# Written by the owner alone. Again, after a lost connection: it is there already.
+LINES = """
+with mine as (update $.slots set seq = %(seq)s, size = %(end)s
+  where id = %(id)s and epoch = %(epoch)s and size in (%(start)s, %(end)s) returning id)
+insert into $.lines as l select id, %(start)s, %(data)s from mine
+on conflict (slot, start) do update set start = l.start
+"""
+PLACE = """
+insert into $.slots as s (id, owner, epoch, process, seq, size, packed) values (%s, %s, 1, %s, %s, %s, %s)
+on conflict (id) do update set epoch = 1 where s.owner = excluded.owner and s.epoch = 1
+"""
+FIRST = "insert into $.lines values (%s, 0, %s) on conflict do nothing"
+RELEASE = "update $.slots set owner = null, interrupt = false, mark = null where id = %s and epoch = %s"
+
+
+Request = Literal["interrupt", "mark"]
+
+
+class Home(Protocol):
+    """Where slots are kept."""
+
+    @property
+    def writer(self) -> Writer:
+        """Writes for all of them."""
+
+    def joined(self) -> tuple[int, str]:
+        """This process as a member of the fleet: its number and its identity. Blocks."""
+
+    def took(self, slot: PostgresSlot) -> None:
+        """This process has that slot."""
+
+    def gave(self, slot: PostgresSlot) -> None:
+        """It has it no more."""
+
+    def asked(self, slot: PostgresSlot, request: Request) -> bool:
+        """Whether others want it interrupted, or marked."""
+
+    def answer(self, slot: PostgresSlot, request: Request) -> None:
+        """A request was heard."""
+
+    def mark_of(self, slot_id: str, most: int) -> bytes:
+        """What is to be marked."""
+
+    def records(self, slot_id: str) -> Iterator[Record]:
+        """What was written so far."""
+
+    def attachments(self, slot_id: str, kind: str) -> Attachments:
+        """What is kept beside it."""
+
+
+class Taken(NamedTuple):
+    """How a slot was when it was taken, and the identity of the process of this machine that had it and died."""
+
+    epoch: int
+    seq: int
+    size: int
+    before: str | None
+
+
+class PostgresSlot:
+    """A `Slot` of a fleet. A new one is in memory until it is placed; then what is appended is written soon, and
+    `sync` waits for it.
+    """
+
+    def __init__(self, home: Home, slot_id: str, taken: Taken | None = None) -> None:
+        """*taken* is what it was taken with; without it, it is a new one."""
+        self.id = slot_id
+        self.where = f"execution {slot_id} in the fleet"
+        self.epoch, self.seq, self.size, self.before = taken or Taken(0, 0, 0, None)
+        self.released = False
+        self._home = home
+        self._lock = threading.RLock()
+        self._lines: list[bytes] = []
+        self._start = self.size  # where they begin
+        self._queued = 0  # the writer's number of the last entry
+        self._entry: Entry | None = None  # which will take what is appended now
+        self._lost: OSError | None = None
+
+    @property
+    def placed(self) -> bool:
+        return self.epoch > 0
+
+    def lose(self, why: OSError | None = None) -> None:
+        """Others have it, or may: nothing is written any more."""
+        self._lost = self._lost or why or OSError(errno.ESTALE, f"{self.where} was taken over by another process")
+
+    def place(self, state: ExecutionState) -> None:
+        with self._lock:
+            if self.placed or self.released:
+                return
+            owner, process = self._home.joined()
+            first = (self.id, owner, process, self.seq, self.size, False)
+            failed: list[OSError] = []
+
+            def made(counts: list[int], error: OSError | None) -> None:
+                if error is not None or counts[0] != 1:
+                    failed.append(error or FileExistsError(errno.EEXIST, f"{self.where} is there already"))
+
+            statements = [(PLACE, first), (FIRST, (self.id, b"".join(self._lines))), *self._indexed(state)]
+            self._home.writer.wait(self._home.writer.add(Entry(lambda: statements, made)))
+            if failed:
+                raise failed[0]
+            self.epoch, self._lines, self._start = 1, [], self.size
+            self._home.took(self)
+
+    def _indexed(self, state: ExecutionState) -> list[Statement]:
+        return [putting(state)] if state.id == self.id else []  # a step of an execution is not one
+
+    def append(self, kind: str, data: Mapping[str, Any], raw: Mapping[str, bytes] | None = None) -> int:
+        with self._lock:
+            if self.released:
+                raise ValueError("the journal is closed")
+            if self._lost is not None:
+                raise self._lost
+            line = encode(self.seq + 1, time.time(), kind, data, raw)
+            if self.size + len(line) > MAX_JOURNAL:
+                raise OSError(errno.EFBIG, f"the journal of an execution may have {MAX_JOURNAL} bytes")
+            self._lines.append(line)
+            self.seq += 1
+            self.size += len(line)
+            if self.placed and self._entry is None:
+                self._queue()
+            return self.seq
+
+    def _queue(self) -> None:
+        self._entry = Entry(self._take, self._written)
+        self._queued = self._home.writer.add(self._entry)
+
+    def _take(self) -> list[Statement]:
+        """For the writer, when it is its turn: all that was appended meanwhile."""
+        with self._lock:
+            self._entry = None
+            if self._lost is not None or not self._lines:
+                return []
+            given = {"id": self.id, "epoch": self.epoch, "seq": self.seq, "start": self._start, "end": self.size}
+            data, self._lines, self._start = b"".join(self._lines), [], self.size
+            return [(LINES, {**given, "data": data})]
+
+    def _written(self, counts: list[int], error: OSError | None) -> None:
+        if error is not None or 0 in counts:
+            self.lose(error)
+
+    def sync(self) -> None:
+        with self._lock:
+            if self._lines and self._entry is None and self.placed:
+                self._queue()
+            number = self._queued
+        self._home.writer.wait(number)
+        if self._lost is not None:
+            raise self._lost
+
+    def save(self, state: ExecutionState) -> None:
+        """The records have it all."""
+
+    def records(self) -> Iterator[Record]:
+        if self.placed:
+            self.sync()
+            return self._home.records(self.id)
+        return (found[0] for line in list(self._lines) if (found := decode(line)) is not None)
+
+    def may_pack(self, more: int) -> bool:
+        return not self.placed and self.size + more <= MAX_PACKED
+
+    def pack(self, state: ExecutionState, calls: Mapping[str, CallTotals]) -> bool:
+        with self._lock:
+            if self.released or not self.may_pack(0):
+                return False
+            first = (self.id, None, "", self.seq, self.size, True)
+            statements = [
+                (PLACE, first),
+                (FIRST, (self.id, b"".join(self._lines))),
+                putting(state),
+                *noting(state.id, records_from(state), calls),
+            ]
+            self._home.writer.add(Entry(lambda: statements, self._packed))
+            self.released = True
+            return True
+
+    def _packed(self, _: list[int], error: OSError | None) -> None:
+        if error is not None:
+            log.warning("%s is not on record: %s", self.where, error)
+
+    def interrupt_requested(self) -> bool:
+        if not self.placed or not self._home.asked(self, "interrupt"):
+            return False
+        self._home.answer(self, "interrupt")
+        return True
+
+    def mark_requested(self) -> bytes | None:
+        if not self.placed or not self._home.asked(self, "mark"):
+            return None
+        return self._home.mark_of(self.id, MAX_MARK)
+
+    def mark_answered(self) -> None:
+        self._home.answer(self, "mark")
+
+    def attachments(self, kind: str) -> Attachments:
+        return self._home.attachments(self.id, kind)
+
+    def release(self) -> None:
+        with self._lock:
+            if self.released:
+                return
+            if self.placed:
+                if self._lines and self._entry is None and self._lost is None:
+                    self._queue()
+                statement = (RELEASE, (self.id, self.epoch))
+                self._queued = self._home.writer.add(Entry(lambda: [statement]))
+            self.released = True
+            number = self._queued
+        self._home.writer.wait(number)
+        self._home.gave(self)

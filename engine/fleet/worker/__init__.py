@@ -1,0 +1,1 @@
+"""A worker of a fleet: a process that runs what others send."""

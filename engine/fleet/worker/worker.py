@@ -1,0 +1,306 @@
+"""A worker: takes work from the fleet's queues, runs it with an engine of its own, and looks after the work of others
+who die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from go_ent.composer import Composer
+from go_ent.composer.project.trust import is_sealed
+from go_ent.engine.core.config import EngineConfig
+from go_ent.engine.core.errors import EngineError, ExecutionConflict, ExecutionNotFound, Untrusted
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.dispatch.execution_context import ExecutionContext
+from go_ent.engine.engine import Engine
+from go_ent.engine.executions.lifecycle import UNDER_WAY
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.resume_checks import own_version, unfinished_steps
+from go_ent.engine.executions.state import FINISHED, sealed_text
+from go_ent.engine.executions.tape import Tapes, Unfinished
+from go_ent.engine.fleet import schema
+from go_ent.engine.fleet.dbos_adapter import Order, Workflows
+from go_ent.engine.fleet.execution_storage import PostgresStorage
+from go_ent.engine.fleet.opening import open_fleet
+from go_ent.engine.fleet.queue import EXECUTION, STEP, Bell, WorkQueue, queue_name
+from go_ent.engine.fleet.worker.orders import StepOrder, read_execution, read_step
+from go_ent.engine.fleet.worker.remote_steps import RemoteSteps
+from go_ent.engine.storages import Storages
+
+log = logging.getLogger("go_ent.engine.fleet")
+LOOK_S = 0.5  # between two looks at who lives
+IDLE_S = 2.0  # between two looks at queues where nothing rings
+ASKED_S = 0.1  # between two looks at who is to stop
+LOST = 70  # the exit code of a worker that was taken for dead
+PLANS = 32  # executions at once: most of them wait for their steps
+
+
+@dataclass(slots=True)
+class Load:
+    """What runs of one kind, and how much may."""
+
+    most: int
+    running: set[str] = field(default_factory=set)
+
+
+class Worker:
+    """One process. `run` returns once it was told to stop and nothing runs any more."""
+
+    def __init__(
+        self,
+        project: Path,
+        config: EngineConfig,
+        *,
+        labels: Sequence[str] = (),
+        slots: int = 4,
+        composer: Composer | None = None,
+    ) -> None:
+        storage, ledger, tools = open_fleet(project, config.fleet)
+        schema.check(storage.database)
+        self.storage: PostgresStorage = storage
+        storage.kind, storage.info = "worker", {"labels": list(labels), "slots": slots, "version": own_version()}
+        storages = Storages(storage, ledger, tools)
+        self.engine = Engine(project, config=config, mode="cli", storages=storages, composer=composer)
+        if not self.engine.trusted:
+            raise Untrusted("a worker", str(project))
+        self.queue = WorkQueue(storage.database)
+        self.remote = RemoteSteps(self.engine.dispatcher, storage, self.queue)
+        self.engine.run_steps_by(self.remote.run)
+        self._labels = (None, *labels)
+        self._loads = {EXECUTION: Load(PLANS), STEP: Load(slots)}
+        self._steps: dict[str, tuple[OwnedExecution, ExecutionContext]] = {}
+        self._stopping = threading.Event()
+        self._bell: Bell | None = None
+        self._workflows: Workflows | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.name = ""
+
+    # -- the process
+
+    async def run(self, ready: Callable[[str], None] = lambda name: None) -> None:
+        """Work until `stop`. *ready* is told the name that others know it by."""
+        self._loop = asyncio.get_running_loop()
+        number, _ = await asyncio.to_thread(self.storage.joined)
+        self.name = f"{socket.gethostname()}-{number}"
+        await asyncio.to_thread(
+            self.storage.database.tell, "update $.members set name = %s where id = %s", (self.name, number)
+        )
+        assert self.storage.member is not None
+        self.storage.member.lost = self._lost
+        kinds = {EXECUTION: self._threaded(EXECUTION, self._execution), STEP: self._threaded(STEP, self._step)}
+        self._workflows = await asyncio.to_thread(
+            lambda: Workflows(self.storage.database.address, executor=self.name, version=own_version(), kinds=kinds)
+        )
+        self._bell = Bell(self.storage.database)
+        threads = [asyncio.ensure_future(asyncio.to_thread(one)) for one in (self._take_all, self._look_after)]
+        watching = asyncio.create_task(self._watch())
+        ready(self.name)
+        try:
+            await asyncio.gather(*threads)
+        finally:
+            self._stopping.set()
+            self._bell.ring()
+            watching.cancel()
+            await asyncio.wait([watching, *threads])
+            await self.engine.close()
+            await self.queue.close()
+            await asyncio.to_thread(self._bell.close)
+            await asyncio.to_thread(self._workflows.close)
+
+    def stop(self) -> None:
+        """Take nothing more, and end once nothing runs."""
+        self._stopping.set()
+        if self._bell is not None:
+            self._bell.ring()
+
+    @staticmethod
+    def _lost() -> None:
+        """The others have taken this process for dead, and have its work. It must not even stop it in an orderly way:
+        what it would ask to stop runs elsewhere now.
+        """
+        log.error("this worker was taken for dead, and its work goes on elsewhere: it ends")
+        os._exit(LOST)
+
+    @property
+    def busy(self) -> int:
+        return sum(len(load.running) for load in self._loads.values())
+
+    # -- taking work
+
+    def _take_all(self) -> None:
+        """A thread: takes what there is room for, at once when the bell rings."""
+        assert self._bell is not None
+        while not (self._stopping.is_set() and not self.busy):
+            if not self._stopping.is_set():
+                try:
+                    for kind, load in self._loads.items():
+                        for label in self._labels:
+                            room = load.most - len(load.running)
+                            if room > 0:
+                                self._take(kind, label, room)
+                except Exception as error:  # the server is away: it is waited for
+                    log.warning("nothing can be taken: %s", str(error).splitlines()[0][:200])
+                    time.sleep(0.5)
+            self._bell.wait(IDLE_S if not self._stopping.is_set() else 0.1)
+
+    def _take(self, kind: str, label: str | None, room: int) -> None:
+        assert self._workflows is not None
+        self._workflows.take(queue_name(kind, label), room, self._set_aside)
+
+    def _set_aside(self, workflow: str) -> None:
+        """A workflow whose workers died again and again. A step's is told by its execution."""
+        log.warning("%s is set aside: its workers died again and again", workflow)
+        if "/" in workflow:
+            return
+        execution_id = workflow.partition("@")[0]
+        try:
+            with self.engine.store.hold(execution_id) as held:
+                if held.state.status == "running":
+                    held.move("failed", error="its workers died again and again: it is set aside; resume tries again")
+        except (EngineError, OSError) as error:
+            log.warning("%s could not be told so: %s", execution_id, error)
+
+    def _threaded(self, kind: str, work: Callable[[str, Order], Awaitable[Order]]) -> Callable[[str, Order], Order]:
+        """A workflow as DBOS calls it, in a thread of its own: the work is done in the engine's loop."""
+        load = self._loads[kind]
+
+        def body(workflow: str, order: Order) -> Order:
+            assert self._loop is not None
+            assert self._bell is not None
+            load.running.add(workflow)
+            try:
+                future: concurrent.futures.Future[Order] = asyncio.run_coroutine_threadsafe(
+                    _awaited(work(workflow, order)), self._loop
+                )
+                return future.result()
+            finally:
+                load.running.discard(workflow)
+                self._bell.ring()
+
+        return body
+
+    # -- what is done
+
+    async def _execution(self, workflow: str, order: Order) -> Order:
+        read = read_execution(workflow, order)
+        state = await asyncio.to_thread(self.storage.load, read.id)
+        if state.status in FINISHED:
+            return {"status": state.status}
+        if state.status == "pending" and not await asyncio.to_thread(self.storage.is_held, read.id):
+            return {"status": "interrupted"}  # somebody has stopped it while it waited
+        if not is_sealed(sealed_text(state), state.seal):
+            return {"status": state.status, "error": "it was not begun by anybody with the fleet's key"}
+        self.remote.labels[read.id] = read.label
+        options = {**read.options}
+        if "unfinished" in options:
+            options["unfinished"] = Unfinished(**options["unfinished"])
+        try:
+            await self.engine.resume(read.id, **options)
+        except EngineError as error:
+            log.warning("execution %s can't go on here: %s", read.id, error)
+            return {"status": "interrupted", "error": str(error)[:2000]}
+        finally:
+            self.remote.forget(read.id)
+        status = (await asyncio.to_thread(self.storage.load, read.id)).status
+        if status in FINISHED:  # what workers that died have left of its steps' records is in its own
+            await asyncio.to_thread(self.storage.drop_steps, read.id)
+        return {"status": status}
+
+    async def _step(self, workflow: str, order: Order) -> Order:
+        read = read_step(workflow, order)
+        UNDER_WAY.set(read.state.id)
+        held = await asyncio.to_thread(self._opened, read)
+        try:
+            run = ExecutionContext(
+                held,
+                await asyncio.to_thread(lambda: Tapes(held, replay=True)),
+                limit=read.limit,
+                may_start=read.may_start,
+                adjustments=read.adjustments,
+            )
+            self._steps[workflow] = held, run
+            result = self._unknown(read, run) or await self.engine.dispatcher.run(read.as_step(), run)
+            if run.broken is not None:
+                raise ExecutionConflict(run.broken)
+            return {"result": result.model_dump(mode="json")}
+        finally:
+            self._steps.pop(workflow, None)
+            await asyncio.to_thread(held.release)
+
+    def _opened(self, order: StepOrder) -> OwnedExecution:
+        """The record of a step: as far as another worker came, or a new one. Blocks."""
+        try:
+            return self.engine.store.hold(order.slot)
+        except ExecutionNotFound:
+            pass
+        slot = self.storage.create(order.slot)
+        held = OwnedExecution(slot, order.state, self.storage.index)
+        held.append("created", {}, raw={"state": order.state.model_dump_json().encode()})
+        held.place()
+        return held
+
+    def _unknown(self, order: StepOrder, run: ExecutionContext) -> RunResult | None:
+        """A step that was begun elsewhere, where nobody knows whether something was done: people are asked."""
+        calls = [call.tool for _, call in run.tapes.undecided()]
+        steps = unfinished_steps(run.held.state, order.task, self.engine.config)
+        if not calls and not steps:
+            return None
+        what = f"calls of {', '.join(calls[:3])}" if calls else "it"
+        return RunResult(
+            execution_id=order.state.id,
+            task_id=order.step,
+            status="interrupted",
+            error=f"its worker died, and nobody knows whether {what} had been done: resume with --unfinished",
+        )
+
+    # -- looking after others
+
+    async def _watch(self) -> None:
+        """Tell steps to stop that somebody wants stopped: one look for all of them."""
+        while True:
+            await asyncio.sleep(ASKED_S)
+            steps = list(self._steps.values())
+            if steps:
+                for held, run in steps:
+                    try:
+                        if await asyncio.to_thread(held.interrupt_requested):
+                            run.stop.set()
+                    except OSError as error:
+                        log.warning("what is asked of %s can't be looked at: %s", held.where, error)
+
+    def _look_after(self) -> None:
+        """A thread: what the dead had goes on with who lives; a worker that is being drained stops."""
+        while not (self._stopping.is_set() and not self.busy):
+            try:
+                self._look()
+            except Exception as error:
+                log.warning("who lives can't be looked at: %s", str(error).splitlines()[0][:200])
+            time.sleep(LOOK_S)
+
+    def _look(self) -> None:
+        assert self._workflows is not None
+        seen = self.storage.members.bury()
+        dead = [one for one in seen if one.dead]
+        names = [one.name for one in dead if one.kind == "worker"]
+        if names:
+            taken = self._workflows.recover(names)
+            log.warning("%s died: %d pieces of work go on elsewhere", ", ".join(names), taken)
+            self.queue.notify()
+        if dead:
+            self.storage.members.forget([one.id for one in dead])
+        if any(one.draining for one in seen if one.name == self.name):
+            self.stop()
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    return await work

@@ -1,0 +1,87 @@
+"""What keeps a project's executions, its spending and its composed tools: chosen here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from go_ent.composer.composed.store import composed_stores
+from go_ent.composer.composed.tool_store import ToolStore
+from go_ent.composer.project.trust import is_trusted
+from go_ent.engine.budget.ledger import Ledger
+from go_ent.engine.budget.sqlite_ledger import FileLedger
+from go_ent.engine.core.config import FleetConfig, read_engine_config, read_engine_settings
+from go_ent.engine.core.errors import Untrusted
+from go_ent.engine.core.models import Event
+from go_ent.engine.executions.lifecycle import Lifecycle
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.storage import ExecutionStorage
+from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.storage.file_storage import FileStorage
+
+
+class Elsewhere(Protocol):
+    """Others who run executions that are kept there."""
+
+    async def send(
+        self, lifecycle: Lifecycle, state: ExecutionState, label: str | None, on_event: Callable[[Event], None] | None
+    ) -> str:
+        """Have one of them run a new execution, with that label if one is given: its id."""
+
+    async def send_again(
+        self,
+        execution_id: str,
+        label: str | None,
+        options: dict[str, Any],
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        """Have one of them resume an execution that rests."""
+
+    def has_sent(self, execution_id: str) -> bool:
+        """Whether it was sent from here, and has not ended."""
+
+    async def over(self, execution_id: str) -> None:
+        """Until it has ended, or rests. `ExecutionConflict` if it could not be run."""
+
+    async def close(self) -> None:
+        """Wait for nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storages:
+    """All that a project keeps. Opening them reads nothing and writes nothing."""
+
+    executions: ExecutionStorage
+    ledger: Ledger
+    tools: Sequence[ToolStore]  # the project's own, then the user's
+    elsewhere: Elsewhere | None = None
+
+
+def open_storages(project: Path, fleet: FleetConfig | None = None, *, trusted: bool | None = None) -> Storages:
+    """The storages of a project: its files, or the Postgres that *fleet* names, by default as it is configured.
+
+    A folder that nobody has *trusted* does not choose a database: `Untrusted`.
+    """
+    fleet = fleet_of(project) if fleet is None else fleet
+    if fleet.url_env is None:
+        return Storages(FileStorage(project), FileLedger(project), composed_stores(project))
+    if not (is_trusted(project) if trusted is None else trusted):
+        raise Untrusted(f"the fleet of ${fleet.url_env}", str(project))
+    from go_ent.engine.fleet.opening import open_fleet
+    from go_ent.engine.fleet.sending import Sender
+
+    executions, ledger, tools = open_fleet(project, fleet)
+    return Storages(executions, ledger, tools, Sender(executions))
+
+
+def fleet_of(project: Path) -> FleetConfig:
+    """What a project says of a fleet; the rest of its settings is not looked at if that is nothing."""
+    layers = read_engine_settings(project)
+    return read_engine_config(project, layers).fleet if "fleet" in layers.table else FleetConfig()
+
+
+def open_store(project: Path) -> ExecutionStore:
+    """The executions of a project, for who needs nothing else of it."""
+    return ExecutionStore(open_storages(project).executions)

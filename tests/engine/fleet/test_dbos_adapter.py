@@ -1,0 +1,146 @@
+"""What we use of DBOS is there, and reads no pickles."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("dbos", reason="the fleet's tests need its packages: make test-fleet installs them")
+
+from dbos import DBOS
+from dbos import _serialization as serialization
+from dbos._core import execute_dequeued_workflow
+from dbos._sys_db import SystemDatabase
+from sqlalchemy import make_url
+
+from go_ent.engine.fleet.database import Address, Database
+from go_ent.engine.fleet.dbos_adapter import Order, Queues, Workflows, migrate, schema_of, url_of
+from tests.support.postgres import Postgres
+
+
+@pytest.fixture(scope="module")
+def address(postgres: Postgres) -> Iterator[Address]:
+    made = Address(postgres.url, postgres.url, "adapter")
+    migrate(made)
+    yield made
+    database = Database(made)
+    database.tell(f"drop schema {schema_of(made)} cascade")
+    database.close()
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (MARK,)
+
+
+MARK = f"/tmp/go-ent-unpickled-{os.getpid()}"
+PICKLE = base64.b64encode(pickle.dumps(Evil())).decode()
+
+
+def test_the_private_parts_are_there() -> None:
+    """A canary: with another version of DBOS, look at the adapter first."""
+    assert list(inspect.signature(SystemDatabase.start_queued_workflows).parameters)[:7] == [
+        "self",
+        "queue",
+        "executor_id",
+        "app_version",
+        "queue_partition_key",
+        "local_running_count",
+        "partition_local_running_count",
+    ]
+    assert list(inspect.signature(execute_dequeued_workflow).parameters) == ["dbos", "status", "owner_xid"]
+    assert callable(DBOS._recover_pending_workflows)
+    assert callable(SystemDatabase.get_workflow_statuses)
+
+
+def test_a_pickle_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickle, "loads", lambda _: pytest.fail("a pickle was read"))
+    for kind in ("py_pickle",):
+        for read in (serialization.deserialize_value, serialization.deserialize_args):
+            with pytest.raises(ValueError, match="a pickle is not read"):
+                read(PICKLE, kind, serialization.DBOSPortableJSON)
+        with pytest.raises(ValueError, match="a pickle is not read"):
+            serialization.deserialize_exception(PICKLE, kind, serialization.DBOSPortableJSON)
+
+
+def test_the_environment_says_nothing_to_it(monkeypatch: pytest.MonkeyPatch, address: Address) -> None:
+    monkeypatch.setenv("DBOS__CLOUD", "true")
+    monkeypatch.setenv("DBOS__VMID", "other")
+    queues = Queues(address)
+    assert queues.waiting() == []
+    queues.close()
+    assert os.environ["DBOS__VMID"] == "other"
+
+
+def test_work_is_taken_once_recovered_and_set_aside(address: Address) -> None:
+    done: list[tuple[str, Order]] = []
+    queues, aside = Queues(address), list[str]()
+
+    def body(workflow: str, order: Order) -> Order:
+        done.append((workflow, order))
+        if order.get("fail"):
+            raise ValueError("no")
+        return {"n": order["n"] + 1}
+
+    workflows = Workflows(address, executor="me", version="1", kinds={"add": body})
+    database = Database(address)
+    try:
+        for name, order, version in (("a", {"n": 1}, "1"), ("b", {"n": 2, "fail": 1}, "1"), ("c", {"n": 3}, "2")):
+            queues.put("q", "add", name, order, version)
+        queues.put("q", "add", "a", {"n": 100}, "1")  # it is there
+        assert workflows.take("q", 10, aside.append) == 2  # another version's is left alone
+        outcomes = dict[str, object]()
+        while len(outcomes) < 2:
+            outcomes |= queues.ended(["a", "b", "c"])
+        assert queues.ended(["a"])["a"].output == {"n": 2}
+        assert queues.ended(["b"])["b"].error == "no"
+        assert sorted(name for name, _ in done) == ["a", "b"]
+
+        # What a dead executor had goes on; a second look recovers nothing twice.
+        table = f"{schema_of(address)}.workflow_status"
+        queues.put("q", "add", "d", {"n": 4}, "1")
+        database.tell(f"update {table} set status = 'PENDING', executor_id = 'dead' where workflow_uuid = 'd'")
+        assert (workflows.recover(["dead"]), workflows.recover(["dead"])) == (1, 0)
+        assert workflows.take("q", 10, aside.append) == 1
+        while "d" not in queues.ended(["d"]):
+            pass
+
+        # One that has killed its workers again and again is set aside.
+        queues.put("q", "add", "e", {"n": 5}, "1")
+        database.tell(f"update {table} set recovery_attempts = 6 where workflow_uuid = 'e'")
+        workflows.take("q", 10, aside.append)
+        assert aside == ["e"]
+        assert queues.ended(["e"])["e"].status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+
+        # Planted pickles: each is one bad item, and the next one runs.
+        for name in ("f", "g"):
+            queues.put("q", "add", name, {"n": 6}, "1")
+        database.tell(
+            f"update {table} set inputs = %s, serialization = 'py_pickle' where workflow_uuid = 'f'", (PICKLE,)
+        )
+        database.tell(
+            f"update {table} set output = %s, serialization = 'py_pickle' where workflow_uuid = 'a'", (PICKLE,)
+        )
+        workflows.take("q", 10, aside.append)
+        while "g" not in queues.ended(["g"]):
+            pass
+        assert queues.ended(["a"])["a"].output is None
+        assert queues.ended(["f", "g"])["g"].output == {"n": 7}
+        assert not Path(MARK).exists()
+    finally:
+        workflows.close()
+        queues.close()
+        database.close()
+
+
+def test_an_address_is_understood() -> None:
+    given = "user=ann password='a b%' host=db.example.com port=5433 dbname=fleet connect_timeout=10"
+    url = make_url(url_of(Address(given, given, "x")))
+    assert (url.username, url.password, url.database) == ("ann", "a b%", "fleet")
+    assert (url.query["host"], url.query["port"]) == ("db.example.com", "5433")
