@@ -8,10 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from go_ent.composer.codemode.codemode import CodeRun
-from go_ent.composer.composed.source import Broken, Composed
 from go_ent.composer.composed.tool_store import StoreScope, Version
-from go_ent.composer.composed.usage import Used
 from go_ent.composer.composer import Composer, Saved
+from go_ent.composer.tool_access import Tools
 from go_ent.sandbox import Limits, Run
 from go_ent.sandbox.host.background import BackgroundLoop
 
@@ -31,6 +30,7 @@ class BlockingComposer:
         except BaseException:
             self._loop.close()
             raise
+        self.tools = Tools(self.composer, self._loop.call)  # tools.errors(log=…), and tools() for the list
 
     def execute(
         self,
@@ -39,10 +39,10 @@ class BlockingComposer:
         *,
         grants: Iterable[str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
-        session: str | None = None,
+        **options: Any,
     ) -> CodeRun:
-        """Run code over the granted tools."""
-        return self._loop.call(self.composer.code.execute(code, inputs, grants=grants, limits=limits, session=session))
+        """Run code over the granted tools; *options* are those of `CodeMode.execute`, such as `session`."""
+        return self._loop.call(self.composer.code.execute(code, inputs, grants=grants, limits=limits, **options))
 
     def compose(self, source: str | bytes, *, scope: StoreScope = "project") -> Saved:
         """Save a composed tool: checked, its examples run, versioned."""
@@ -55,10 +55,6 @@ class BlockingComposer:
     def call(self, name: str, /, **inputs: Any) -> Any:
         """Call any granted tool like a function: returns its result, or raises `CallError`."""
         return self._loop.call(self.composer.call(name, **inputs))
-
-    def tools(self) -> list[tuple[Composed | Broken, Used]]:
-        """The composed tools, and how each was used."""
-        return self._loop.call(self.composer.tools())
 
     def history(self, name: str) -> list[Version]:
         """The versions of a tool, the oldest first."""

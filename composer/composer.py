@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from go_ent.composer.catalogue.catalogue import NEEDS_APPROVAL, Catalogue
@@ -28,15 +27,16 @@ from go_ent.composer.codemode.past_runs import Listener, PastRun, PastRuns, RunE
 from go_ent.composer.composed import checks, toolfile
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
-from go_ent.composer.composed.source import Broken, Composed, ComposedTools
+from go_ent.composer.composed.source import Composed, ComposedTools
 from go_ent.composer.composed.store import composed_stores
-from go_ent.composer.composed.suggest import Suggestion, suggest, tool_of
+from go_ent.composer.composed.suggest import Suggestion, Wanted, suggest, tool_of
 from go_ent.composer.composed.tool_store import StoreScope, ToolStore, Version, already_there
 from go_ent.composer.composed.toolfile import Example, ToolFile
-from go_ent.composer.composed.usage import UsageStore, Used
+from go_ent.composer.composed.usage import UsageStore
 from go_ent.composer.config import Config, read_config
 from go_ent.composer.errors import CallError, ComposeRefused, ComposerError, StoreError, ToolNotFound, WrongStore
 from go_ent.composer.known_tools import outdated
+from go_ent.composer.live_config import LiveConfig
 from go_ent.composer.project.files import STATE, find_project, user_data
 from go_ent.composer.project.image import project_image, ready_image
 from go_ent.composer.project.items import apart
@@ -45,8 +45,10 @@ from go_ent.composer.sources.configured import api_source, server_source
 from go_ent.composer.sources.functions import FunctionSource
 from go_ent.composer.sources.listing import ListingStore
 from go_ent.composer.sources.withheld import Withheld
+from go_ent.composer.tool_access import Tools
 from go_ent.sandbox import ApprovalRequired, LimitError, Limits, Pending, Run, RunError, Sandbox
 from go_ent.sandbox.images import cache_folder, find_image
+from go_ent.sandbox.media.marks import with_files
 from go_ent.sandbox.messages.advice import Advice, joined
 
 log = logging.getLogger("go_ent.composer")
@@ -66,6 +68,8 @@ class Saved:
 
 class Composer:
     """The tools of one project: a catalogue, code mode (`code`), and the stores of composed tools.
+
+    `tools` has every granted tool as an attribute: `await composer.tools.github.search(q="…")`.
 
     Ownership: `Composer.open(".")` finds the project. Use it as an async context manager, or await `close`. It owns the
     connections to the configured servers, and the sandbox unless *box* was passed in.
@@ -90,15 +94,18 @@ class Composer:
         workers: int | None = None,
         trusted: bool | None = None,
         build: bool = True,
+        stores: Sequence[ToolStore] | None = None,
     ) -> None:
         """*trusted* is whether the configuration may start servers, add packages and widen limits; by default, whether
         the project is trusted (`go-ent trust`).
 
         A missing image is built now, which takes about half a minute; with `build=False`, when it is first needed.
+        *stores* keep the composed tools; by default the folders of the project and of the user.
         """
         self.project = project
         self.state = project / STATE
         self.trusted = is_trusted(project) if trusted is None else trusted
+        self.live_config = LiveConfig(self, follows=config is None)
         self.config = config if config is not None else read_config(project, trusted=self.trusted)
         for line in self.config.withheld.values():
             log.warning("%s", joined(line, Advice("trust", str(project))))
@@ -111,7 +118,7 @@ class Composer:
             image = later() if build else ready_image(project, trusted=self.trusted) or later
             box = Sandbox(limits=self.config.limits, image=image, **options)
         self.box = box
-        self.stores: Sequence[ToolStore] = composed_stores(project)
+        self.stores: Sequence[ToolStore] = composed_stores(project) if stores is None else stores
         self.usage = {
             "project": UsageStore(self.state / "usage.db"),
             "global": UsageStore(user_data() / "usage.db"),
@@ -122,6 +129,7 @@ class Composer:
         self.composed = ComposedTools(
             self.stores, self.inspector, self._fly, self._elsewhere, lambda name: self.catalogue.namespace_problem(name)
         )
+        self.composed.alike = lambda name: self.catalogue.near(name, self.grants)
         self.catalogue = Catalogue([self.composed, *sources])
         functions = FunctionSource(tools)
         if len(functions):
@@ -140,6 +148,7 @@ class Composer:
             approver=approver,
             packages_hint=self.config.withheld.get(("image", "packages")),
         )
+        self.tools = Tools(self)
 
     @classmethod
     def open(cls, folder: Path | str = ".", **options: Any) -> Composer:
@@ -147,13 +156,13 @@ class Composer:
         return cls(find_project(folder), **options)
 
     def box_of(self, image: str, limits: Mapping[str, Any] | None = None) -> Sandbox:
-        """The sandbox for a run that goes on: with the image of that digest, and limits that were wider than the
-        project's are now.
-
-        The project's own, if it will do or the image is gone. May take long.
+        """The sandbox for a resumed run: with the image of that digest, and limits that were wider than the project's
+        are now. The project's own, if it will do or the image is gone. May take long.
         """
         fits = _fits(self.box.limits, limits)
         found = None if image in ("", self.box.image.digest) else find_image(image)
+        if found is not None and self.box.image_of(found.language).digest == image:
+            found = None
         if found is None and fits:
             return self.box
         chosen = self.box.limits if fits else Limits(**{**self.box.limits.model_dump(), **(limits or {})})
@@ -173,9 +182,10 @@ class Composer:
                 self.catalogue.add(Withheld(check_namespace(namespace_of(name)), self.project, why))
         for namespace in (*self.config.servers, *self.config.apis):
             with apart(namespace, self.catalogue.problems):
-                self.catalogue.add(self._configured(namespace) if self.trusted else Withheld(namespace, self.project))
+                self.catalogue.add(self.configured(namespace) if self.trusted else Withheld(namespace, self.project))
 
-    def _configured(self, namespace: str) -> Source:
+    def configured(self, namespace: str) -> Source:
+        """The source that a section of the configuration names."""
         server = self.config.servers.get(namespace)
         if server is not None:
             return server_source(namespace, server, self.project, self.listings)
@@ -198,9 +208,7 @@ class Composer:
     async def __aenter__(self) -> Composer:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # -- composing
@@ -249,9 +257,10 @@ class Composer:
             ):
                 raise already_there(file.name, "global")
         outcomes = await self._examples(Composed.of(file, interface, scope, 0))
-        failed = [f"example {outcome.number}: {outcome.problem}" for outcome in outcomes if outcome.problem is not None]
+        failed = [outcome for outcome in outcomes if outcome.problem is not None]
         if failed:
-            raise ComposeRefused(file.name, failed)
+            told = [f"example {outcome.number}: {outcome.told}" for outcome in failed]
+            raise ComposeRefused(file.name, told, examples=failed)
         try:
             version, created = await asyncio.to_thread(self._store(scope).save, file, replace=replace)
         except OSError as error:
@@ -274,30 +283,25 @@ class Composer:
         allowance = Allowance(self.box.limits, self.box)  # of all examples together
         for number, example in enumerate(tool.file.metadata.examples, 1):
             started = time.perf_counter()
+            recordings = Recordings(example.calls)
             try:
-                run = await self._example(tool, example, allowance)
+                run = await self._example(tool, example, recordings, allowance)
             except CallError as spent:
                 outcomes.append(checks.ExampleOutcome(number, str(spent), 0.0))
                 continue
-            error = (
-                None
-                if run.error is None
-                else f"{run.error.kind}: {run.error.message}" + (f" (line {run.error.line})" if run.error.line else "")
-            )
-            problem = checks.judge(example, run.status, run.result, error)
-            outcomes.append(checks.ExampleOutcome(number, problem, (time.perf_counter() - started) * 1e3))
+            ms = (time.perf_counter() - started) * 1e3
+            outcomes.append(checks.judge(number, example, run, recordings, ms))
         return outcomes
 
-    async def _example(self, tool: Composed, example: Example, allowance: Allowance) -> Run:
+    async def _example(self, tool: Composed, example: Example, recordings: Recordings, allowance: Allowance) -> Run:
         """One example: its calls are answered from its recordings, and reach nothing."""
-        recordings = Recordings(example.calls)
 
         async def answer(name: str, arguments: dict[str, Any], scope: Scope) -> Any:
             if not recordings.has(name) and name in self.composed.found:
                 run = await self._fly(self.composed.found[name], arguments, scope, answer, count=False)
                 if run.status != "completed":
                     raise CallError(run.error.message if run.error is not None else run.status)
-                return run.result
+                return with_files(run.result, run.files)
             scope.allowance.take_call()
             return await self.catalogue.check_recorded(name, arguments, lambda: recordings.answer(name, arguments))
 
@@ -328,7 +332,7 @@ class Composer:
         if isinstance(tool, str):
             tool = await self._begun_or_now(tool, recording)
         box = box or self.box
-        narrowed = box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
+        narrowed = box.limits.narrowed(limits)
         base = self.grants if grants is None else self.grants.narrowed(grants)
         approver = approver or self.approver
         if base.needs_approval(tool.name):
@@ -499,12 +503,17 @@ class Composer:
         line. What `Composer` ran by itself is not on record.
         """
         await self.composed.load()
-        taken = frozenset(self.composed.found)
-        return await suggest(self.past_runs, self.box, self.catalogue, least=least, taken=taken)
+        saved = {name: tool.file.source for name, tool in self.composed.found.items()}
+        return await suggest(self.past_runs, self.box, self.catalogue, least=least, saved=saved)
 
-    async def tool_of(self, run: PastRun, name: str, about: str) -> str:
-        """The source of a tool that does what a past run of code did, for `compose`; *about* says what it is for."""
-        return await tool_of(run, name, about, self.box, self.catalogue)
+    async def tool_of(self, run: PastRun, name: str, about: str, *, constants: Mapping[str, Any] | None = None) -> str:
+        """The source of a tool that does what a past run of code did, for `compose`; *about* says what it is for.
+
+        Its inputs are parameters, and so are the *constants*: literals of the code, by the name of the parameter
+        (`{"limit": 10}`), or by `name:line` where the same stands in several; `...` stands for the literal that the
+        code calls so itself. `ComposeRefused` says which are not found, or not only once.
+        """
+        return await tool_of(run, Wanted(name, about, constants or {}), self.box, self.catalogue)
 
     async def outdated(self) -> dict[str, list[str]]:
         """Composed tools that require tools whose interface has changed since they were saved or last tested, and
@@ -518,13 +527,6 @@ class Composer:
             await asyncio.to_thread(self.listings.review, name)
 
     # -- looking after the store
-
-    async def tools(self) -> list[tuple[Composed | Broken, Used]]:
-        """Every composed tool, broken ones too, with its use; a shadowed one is in `composed.shadowed`."""
-        await self.composed.load()
-        used = {scope: usage.all() for scope, usage in self.usage.items()}
-        tools: list[Composed | Broken] = [*self.composed.found.values(), *self.composed.broken.values()]
-        return [(tool, used[tool.scope].get(tool.name, Used())) for tool in sorted(tools, key=lambda tool: tool.name)]
 
     async def history(self, name: str) -> list[Version]:
         """Every version of a tool, the oldest first."""

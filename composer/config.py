@@ -29,11 +29,13 @@ from go_ent.sandbox import Limits
 
 if TYPE_CHECKING:
     from go_ent.composer.sources.openapi import OpenApiConfig
-    from go_ent.composer.sources.server_config import ServerConfig
+    from go_ent.composer.sources.server_config import Expose, ServerConfig, SourceOptions
 
 STARTS = {"servers", "mcp_json"}
 # Read by what is built upon this.
-OTHERS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context", "serve"})
+OTHERS = frozenset(
+    {"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context", "serve", "fleet"}
+)
 
 
 def _requirement(text: str) -> str:
@@ -58,7 +60,7 @@ Section = TypeVar("Section", bound=BaseModel)
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ImageSection(_Section):
@@ -89,7 +91,7 @@ class GrantsSection(_Section):
 # `Limits` itself says what is wrong in one text, without saying of which.
 LimitsSection: type[BaseModel] = create_model(
     "LimitsSection",
-    __config__=ConfigDict(extra="forbid", strict=True),
+    __config__=ConfigDict(extra="forbid", strict=True, defer_build=True),
     __doc__="What a run may use. A run or a composed tool can narrow a limit. Limits wider than the "
     "defaults need `go-ent trust`.",
     **{name: (field.annotation, field) for name, field in Limits.model_fields.items()},  # type: ignore[call-overload]
@@ -132,6 +134,12 @@ class Config:
     @property
     def grants(self) -> Grants:
         return Grants(self.allow, self.approve, top_level=True)
+
+    def exposure(self, name: str) -> Expose:
+        """How an MCP client finds the tool of that full name."""
+        namespace, _, part = name.partition(".")
+        source: SourceOptions | None = self.servers.get(namespace) or self.apis.get(namespace)
+        return "code" if source is None else source.exposure(part)
 
 
 def read_settings(project: Path, names: Names | None = None, environ: Mapping[str, str] | None = None) -> Layers:

@@ -18,6 +18,9 @@ ComposerError (AdvisedError)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from go_ent.sandbox.errors import AdvisedError
 from go_ent.sandbox.messages.advice import Advice
 
@@ -88,11 +91,20 @@ class Spent(CallError):
 
 
 class ComposeRefused(ComposerError, ValueError):
-    """Raised when a composed tool can't be saved. Nothing was; `problems` says what to fix."""
+    """Raised when a composed tool can't be saved. Nothing was; `problems` says what to fix, and `examples` how those
+    went that did not come true.
+    """
 
-    def __init__(self, name: str, problems: list[str], *, advice: Advice | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        problems: list[str],
+        *,
+        advice: Advice | None = None,
+        examples: Iterable[Any] = (),
+    ) -> None:
         super().__init__(f"{name} was not saved: " + "; ".join(problems), advice=advice)
-        self.name, self.problems = name, problems
+        self.name, self.problems, self.examples = name, problems, tuple(examples)
 
 
 class StoreError(ComposerError):

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Literal
 
 from go_ent.composer.catalogue import stubs
@@ -29,6 +30,7 @@ from go_ent.composer.errors import (
 from go_ent.composer.project.items import apart
 from go_ent.sandbox import ApprovalRequired, Pending, ToolError
 from go_ent.sandbox.host.spans import span
+from go_ent.sandbox.media.marks import as_text
 from go_ent.sandbox.messages.near_names import alike, did_you_mean
 
 log = logging.getLogger("go_ent.composer")
@@ -196,7 +198,7 @@ class Catalogue:
         """The granted tools, by name; of one namespace if it is given. With *others*, then those that are not granted,
         as far as they are known.
         """
-        await self._look(grants, others=others)
+        await self.look(grants, others=others)
         names = sorted(
             (name for name in self._specs if _within(name, namespace)), key=lambda name: (not grants.allows(name), name)
         )
@@ -214,7 +216,7 @@ class Catalogue:
         """Whether a tool that is not granted is told of: not one that is for a run's own data."""
         return not getattr(self._specs[name][1], "private", False)
 
-    async def _look(self, grants: Grants, *, others: bool = False) -> None:
+    async def look(self, grants: Grants, *, others: bool = False) -> None:
         """Whoever can be reached soon is asked: a server that hangs keeps nobody from finding the others' tools."""
         await self.load(
             (source for source in self.sources if grants.may_reach(source.namespace)), patience_s=PATIENCE_S
@@ -225,18 +227,30 @@ class Catalogue:
     async def search(
         self, words: str, grants: Grants, *, namespace: str | None = None, limit: int = 10, others: bool = False
     ) -> list[ToolSpec]:
-        """The granted tools that best fit *words*; of one namespace if it is given. With *others*, those too that are
-        not granted, as far as they are known.
+        """The granted tools that best fit *words*; of one namespace if it is given. With *others*, then those that are
+        not granted, as far as they are known: they take the places that are left, and a fifth in any case.
         """
-        await self._look(grants, others=others)
+        await self.look(grants, others=others)
+        granted, rest = self._ranked(words, grants, namespace)
+        rest = [spec for spec in rest if self._is_shown(spec.name)] if others else []
+        room = max(limit - len(granted), min(limit // 5, len(rest)))
+        return [*granted[: limit - min(room, len(rest))], *rest[:room]] if limit > 0 else []
+
+    def search_known(self, words: str, grants: Grants, *, namespace: str | None = None, limit: int) -> list[ToolSpec]:
+        """The granted tools that best fit *words*, of those known so far; all by name, if there are no words."""
+        if words.strip():
+            return self._ranked(words, grants, namespace)[0][:limit]
+        names = (name for name in self.known_names(grants) if _within(name, namespace))
+        return [self._specs[name][0] for name in islice(names, limit)]
+
+    def _ranked(self, words: str, grants: Grants, namespace: str | None) -> tuple[list[ToolSpec], list[ToolSpec]]:
+        """The known tools that fit *words*, best first: the granted ones, and the others."""
         if self._index is None:
             self._index = Index([spec for spec, _ in self._specs.values()])
-        found = self._index.search(words, limit=len(self._specs))
-        return [
-            spec
-            for spec in found
-            if (grants.allows(spec.name) or (others and self._is_shown(spec.name))) and _within(spec.name, namespace)
-        ][:limit]
+        found = [spec for spec in self._index.search(words, len(self._specs)) if _within(spec.name, namespace)]
+        return [spec for spec in found if grants.allows(spec.name)], [
+            spec for spec in found if not grants.allows(spec.name)
+        ]
 
     async def get(self, name: str, grants: Grants) -> ToolSpec:
         """The granted tool of that name. Only the source it belongs to is asked."""
@@ -252,7 +266,8 @@ class Catalogue:
 
     async def _find(self, name: str, grants: Grants | None = None, *, live: bool = False) -> tuple[ToolSpec, Source]:
         """The tool of that name, and whose it is. With *grants*, who errs is told what of them may have been meant."""
-        owners = [source for source in self.sources if not source.namespace or _within(name, source.namespace)]
+        owners = [source for source in self.sources if source.namespace and _within(name, source.namespace)]
+        owners = owners or [source for source in self.sources if not source.namespace]
         await self.load(owners, live=live)
         found = self._specs.get(name)
         if name in self._collisions:
@@ -363,7 +378,8 @@ class Catalogue:
                 outcome = "ok"
                 return None
             context = CallContext(scope.run_id, scope.chain, scope, *scope.place)
-            result = await source.call(name, arguments, context)
+            sent = arguments if getattr(source, "takes_bytes", False) else as_text(arguments)
+            result = await source.call(name, sent, context)
             if spec.output_schema is not None and not spec.learned:
                 await self._check(spec.output_schema, result, BadResult, name, "its result")
             outcome = "ok"
@@ -448,15 +464,15 @@ def _within(name: str, namespace: str | None) -> bool:
     return namespace is None or name == namespace or name.startswith(f"{namespace}.")
 
 
-def show(specs: Iterable[ToolSpec], detail: Detail) -> str:
+def show(specs: Iterable[ToolSpec], detail: Detail, *, notes: bool = True) -> str:
     """Tools as text for a model: a line each, typed stubs, or everything there is. One that can't be shown is shown
-    without its schemas.
+    without its schemas. Compact lines may leave out the *notes* on parameters.
     """
     specs = list(specs)
     try:
-        return _shown(specs, detail)
+        return _shown(specs, detail, notes=notes)
     except Exception:  # of which spec, and why, is found out one by one
-        return _shown([_showable(spec, detail) for spec in specs], detail)
+        return _shown([_showable(spec, detail) for spec in specs], detail, notes=notes)
 
 
 def show_found(specs: Iterable[ToolSpec], detail: Detail, grants: Grants, remedy: str) -> str:
@@ -484,11 +500,11 @@ def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:
     )
 
 
-def _shown(specs: list[ToolSpec], detail: Detail) -> str:
+def _shown(specs: list[ToolSpec], detail: Detail, *, notes: bool = True) -> str:
     if detail == "brief":
         return "\n".join(stubs.signature(spec) for spec in specs)
     if detail == "compact":
-        return stubs.compact(specs)
+        return stubs.compact(specs, notes=notes)
     text = stubs.stubs(specs)
     if detail == "stubs":
         return text

@@ -6,6 +6,7 @@ NAMESPACES = frozenset(
     {"engine", "results"}
 )  # sources of our own, beside which a server of that name could not be added
 IN_CODE = frozenset({"tools", "checkpoint"})  # what code in the guest finds: a function of that name would hide it
+QUESTIONS = frozenset({"search", "describe", "call"})  # what `tools` itself answers, where no tool is called that
 OFFERED = frozenset({"code_execute", "summarize"})  # tools of our own, at the top level
 PACKAGES = frozenset({"composer", "sandbox", "go_ent"})  # what messages call our own parts
 PREFIXES = ("tool_", "engine_")  # how the server's own tools begin, those of other versions too

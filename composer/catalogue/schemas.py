@@ -19,6 +19,7 @@ from typing import Any
 import go_ent
 from go_ent.composer.catalogue.spec import Schema
 from go_ent.sandbox.children.python import run_python
+from go_ent.sandbox.media.marks import as_text
 from go_ent.sandbox.messages.validation import no_such
 
 log = logging.getLogger("go_ent.composer")
@@ -78,11 +79,22 @@ class Checker:
                 raise BadSchema(f"not a JSON Schema: {reason.splitlines()[0][:MAX_TEXT]}") from None
 
     def problems(self, value: Any) -> list[str]:
-        """What is wrong with *value*, one phrase each, with the place; none if it fits. May take `ASIDE_S`."""
-        return self._aside(value) if self._may_take_long(value) else self._here(value)
+        """What is wrong with *value*, one phrase each, with the place; none if it fits. May take `ASIDE_S`.
+
+        Bytes are text to a schema: base64.
+        """
+        problems = self._problems(value)
+        return self._problems(text) if problems and (text := as_text(value)) is not value else problems
 
     async def check(self, value: Any) -> list[str]:
         """`problems`, for a loop that must not wait."""
+        problems = await self._check(value)
+        return await self._check(text) if problems and (text := as_text(value)) is not value else problems
+
+    def _problems(self, value: Any) -> list[str]:
+        return self._aside(value) if self._may_take_long(value) else self._here(value)
+
+    async def _check(self, value: Any) -> list[str]:
         return await asyncio.to_thread(self._aside, value) if self._may_take_long(value) else self._here(value)
 
     def _may_take_long(self, value: Any) -> bool:

@@ -83,7 +83,10 @@ class CallContext:
 
 
 class Source(Protocol):
-    """Where tools come from. `namespace` is "" for tools that stand at the top level."""
+    """Where tools come from. `namespace` is "" for tools that stand at the top level.
+
+    Bytes in arguments are base64, unless it says `takes_bytes = True`: then they are marks (`sandbox/media/marks.py`).
+    """
 
     namespace: str
     origin: str

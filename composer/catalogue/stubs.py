@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from go_ent.composer.catalogue.spec import Hints, ToolSpec
@@ -48,37 +49,57 @@ def stub(spec: ToolSpec) -> str:
     return stubs([spec])
 
 
+@dataclass(frozen=True, slots=True)
+class StubClass:
+    """The tools of one namespace: what their class is called, the types that they need, and their methods."""
+
+    namespace: str
+    label: str
+    types: list[str]
+    methods: dict[str, str]  # the text of each by its name
+    specs: dict[str, ToolSpec]
+
+
 def stubs(specs: Iterable[ToolSpec]) -> str:
     """The stubs of several tools as one text: one class for each namespace, equal types once. The first of two equal
     names counts.
     """
-    groups: dict[str, dict[str, ToolSpec]] = {}
-    for spec in specs:
-        groups.setdefault(spec.namespace, {}).setdefault(spec.name, spec)
     names = Names()
-    blocks = {namespace: _methods(found.values()) for namespace, found in groups.items()}
-    for block in blocks.values():
-        names.taken.update(block)  # so that no method hides a type
     text: list[str] = []
-    for namespace, block in blocks.items():
-        words = {word: names.other_word(word) for word in WORDS.intersection(block)}
-        methods: list[str] = []
-        for method, spec in block.items():
-            made, body = _fitting(spec, method, names, words)
-            text += made
-            methods.append(body)
-        path = "".join(f"{identifier(part)}." for part in namespace.split(".")[:4] if part)
-        label = names.take(identifier(namespace)[:64] if namespace else "tools")
-        text.append(f"class {label}(Protocol):  # await tools.{path}{next(iter(block))}(...)\n" + "\n".join(methods))
-        names.used.add("Protocol")
+    for made in stub_classes(specs, names):
+        path = "".join(f"{identifier(part)}." for part in made.namespace.split(".")[:4] if part)
+        head = f"class {made.label}(Protocol):  # await tools.{path}{next(iter(made.methods))}(...)\n"
+        text += [*made.types, head + "\n".join(made.methods.values())]
     return "\n\n".join([*names.imports(), *text]) + "\n" if text else ""
 
 
-def compact(specs: Iterable[ToolSpec]) -> str:
+def stub_classes(specs: Iterable[ToolSpec], names: Names) -> list[StubClass]:
+    """A class for each namespace, with names that are taken from *names*."""
+    groups: dict[str, dict[str, ToolSpec]] = {}
+    for spec in specs:
+        groups.setdefault(spec.namespace, {}).setdefault(spec.name, spec)
+    blocks = {namespace: _methods(found.values()) for namespace, found in groups.items()}
+    for block in blocks.values():
+        names.taken.update(block)  # so that no method hides a type
+    found: list[StubClass] = []
+    for namespace, block in blocks.items():
+        words = {word: names.other_word(word) for word in WORDS.intersection(block)}
+        types: list[str] = []
+        methods: dict[str, str] = {}
+        for method, spec in block.items():
+            made, methods[method] = _fitting(spec, method, names, words)
+            types += made
+        label = names.take(identifier(namespace)[:64] if namespace else "tools")
+        found.append(StubClass(namespace, label, types, methods, block))
+        names.used.add("Protocol")
+    return found
+
+
+def compact(specs: Iterable[ToolSpec], *, notes: bool = True) -> str:
     """Tools for a model that is to call them, in as few words as that takes: a line each, with the members of what they
-    return, and an object that several return said once.
+    return, and an object that several return said once. *notes* on parameters can be left out.
     """
-    lines = [_compact_line(spec) for spec in specs]
+    lines = [_compact_line(spec, INLINE if notes else replace(INLINE, note=0)) for spec in specs]
     text = "\n".join(lines)
     named: list[str] = []
     for shape, times in Counter(SHAPE.findall(text)).most_common():
@@ -89,15 +110,15 @@ def compact(specs: Iterable[ToolSpec]) -> str:
     return "\n".join([*named, text])
 
 
-def _compact_line(spec: ToolSpec) -> str:
-    types = Types(Names(), INLINE, {}, brief=True, inline=True)
+def _compact_line(spec: ToolSpec, bounds: Bounds) -> str:
+    types = Types(Names(), bounds, {}, brief=True, inline=True)
     shown, notes = [], []
     for name, schema, required in fields_of(arguments_of(spec), MAX_PARAMETERS)[: INLINE.properties]:
         parts = types.parts(schema, spec.input_schema, camel(name), INLINE.depth)
         default = "" if required else f" = {default_text(schema, parts) or '…'}"
         label = name if plain(name) else repr(clean(name, 40))
         shown.append(f"{label}: {cut(types.show(parts), 200)}{cut(default, 30)}")
-        if note := _note(schema, INLINE.note):
+        if bounds.note and (note := _note(schema, bounds.note)):
             notes.append(f"{label}: {note}")
     result = ANY if spec.output_schema is None else types.show(_result(spec, types))
     said = [clean(spec.description, INLINE.text), "Needs approval." if spec.hints.destructive else "", "; ".join(notes)]
@@ -122,11 +143,27 @@ def signature(spec: ToolSpec) -> str:
         label = name if plain(name) else repr(clean(name, 40))
         shown.append(f"{label}: {cut(types.show(parts), 60)}{cut(default, 30)}")
     result = ANY if spec.output_schema is None else types.show(_result(spec, types))
+    said = about(spec)
+    line = f"{clean(spec.name, 130)}({', '.join(shown)}) -> {cut(result, 60)}"
+    return cut(f"{line} — {said}" if said else line, 2 * MAX_LINE)
+
+
+def about(spec: ToolSpec) -> str:
+    """The first sentence of its description, as one printable line."""
     text = clean(spec.description, 4 * BRIEF.text)
     sentence = re.match(r".*?[.!?](?=\s|$)", text)
-    about = cut(sentence[0] if sentence else text, BRIEF.text)
-    line = f"{clean(spec.name, 130)}({', '.join(shown)}) -> {cut(result, 60)}"
-    return cut(f"{line} — {about}" if about else line, 2 * MAX_LINE)
+    return cut(sentence[0] if sentence else text, BRIEF.text)
+
+
+def fields(spec: ToolSpec) -> list[tuple[str, str, str, str]]:
+    """Its parameters for people: name, type, default (empty for one that is required), and what it is for."""
+    types = Types(Names(), BRIEF, {}, brief=True)
+    found = []
+    for name, schema, required in fields_of(arguments_of(spec), MAX_PARAMETERS):
+        parts = types.parts(schema, spec.input_schema, camel(name), BRIEF.depth)
+        default = "" if required else default_text(schema, parts) or "…"
+        found.append((name, cut(types.show(parts), 60), cut(default, 30), _note(schema, INLINE.text)))
+    return found
 
 
 def parameters(spec: ToolSpec) -> list[str]:

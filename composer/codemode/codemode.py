@@ -17,19 +17,27 @@ from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.recording import Recording
 from go_ent.composer.catalogue.scope import Allowance, Approver, CallRecord, Scope
 from go_ent.composer.catalogue.spec import NAMESPACE, CallContext, Hints, ToolSpec
-from go_ent.composer.codemode.guest_tools import GuestTools
+from go_ent.composer.codemode.guest_tools import Answer, GuestTools
 from go_ent.composer.codemode.past_runs import Listener, RunEnded, tell
 from go_ent.composer.errors import BadName
 from go_ent.sandbox import Limits, Run, Sandbox, SandboxClosed, Session
 from go_ent.sandbox.errors import ToolError
 from go_ent.sandbox.host.sharing import CALLER, Shares
 from go_ent.sandbox.messages.advice import Advice
+from go_ent.sandbox.worker.languages import Language
 
 MAX_RESULT_CHARS = 20_000
 MAX_KEPT_BYTES = 64 << 20
 MAX_SESSIONS = 16
 READ = "results.read"
+REST = 'the whole is kept: later code can use `rest = await tools.results.read(id="{id}")`, and return a part of it'
 LESS = "return less: a part, a count or a summary (tools.summarize makes one, where it is granted)"
+
+
+def cut_in_the_middle(text: str, most: int, how: str) -> str:
+    """The beginning and the end of a text, *most* characters in all; between them, *how* the rest is got."""
+    head, tail = most - most // 4, most // 4
+    return f"{text[:head]}\n… [cut: {len(text) - most} of {len(text)} characters; {how}] …\n{text[-tail:]}"
 
 
 class CodeRun(Run):
@@ -129,28 +137,33 @@ class CodeMode:
         code: str | bytes,
         inputs: Mapping[str, Any] | None = None,
         *,
+        language: Language = "python",
         session: str | None = None,
         grants: Iterable[str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         approver: Approver | None = None,
         run_id: str | None = None,
         cut: bool = True,
+        files: Mapping[str, bytes] | None = None,
         recording: Recording | None = None,
         calls: list[CallRecord] | None = None,
         box: Sandbox | None = None,
+        answer: Answer | None = None,
     ) -> CodeRun:
         """Run *code*. `grants` and `limits` can only narrow. An overlong result is cut to text, and stays a success.
 
         With a *recording* the run can be resumed later, in *box* if that is not the one of now; a session's runs
         can't: of those, *calls* gets the tool calls as they end.
 
+        *files* are those that the code can open, by relative name; not in a session.
+
         `cut=False` is for programs, which want the value as it is, and a failure if it is larger than the sandbox hands
-        over.
+        over. *answer* is how calls are answered, if not by the tools themselves.
         """
         started = time.perf_counter()
         run_id = run_id or uuid.uuid4().hex
         box = box or self.box
-        narrowed = box.limits.narrowed(dict(limits) if isinstance(limits, Mapping) else limits)
+        narrowed = box.limits.narrowed(limits)
         allowance = Allowance(narrowed, box)
         base = self.grants if grants is None else self.grants.narrowed(grants)
         scope = Scope(
@@ -163,14 +176,22 @@ class CodeMode:
             calls=calls,
         )
         await self.catalogue.load_known()
-        tools = GuestTools(self.catalogue, scope)
+        tools = GuestTools(self.catalogue, scope, answer)
         allowance.enter(run_id)
         try:
             if session is not None:
-                run = await self._in_session(code, inputs, session, narrowed, run_id, tools, cut)
+                run = await self._in_session(code, inputs, session, narrowed, run_id, tools, cut, language)
             else:
                 run = await box.run(
-                    code, inputs, limits=narrowed, run_id=run_id, tools=tools, cut_result=cut, tape=recording
+                    code,
+                    inputs,
+                    files=files,
+                    limits=narrowed,
+                    run_id=run_id,
+                    tools=tools,
+                    cut_result=cut,
+                    tape=recording,
+                    language=language,
                 )
         finally:
             allowance.leave(run_id, 0.0)
@@ -192,8 +213,9 @@ class CodeMode:
         run_id: str,
         tools: GuestTools,
         cut: bool,
+        language: Language,
     ) -> Run:
-        kept, key = self._session(session), (CALLER.get(), session)
+        kept, key = self._session(session, language), (CALLER.get(), session)
         self._busy[key] += 1
         try:
             return await kept.run(code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut)
@@ -202,7 +224,7 @@ class CodeMode:
             if self._sessions.get(key) is kept:
                 del self._sessions[key]
                 kept.close()
-            run = await self._session(session).run(
+            run = await self._session(session, language).run(
                 code, inputs, run_id=run_id, limits=limits, tools=tools, cut_result=cut
             )
             if run.error is not None and run.error.hint is None:
@@ -213,7 +235,7 @@ class CodeMode:
         finally:
             self._busy[key] -= 1
 
-    def _session(self, name: str) -> Session:
+    def _session(self, name: str, language: Language) -> Session:
         whose = CALLER.get()
         if not NAMESPACE.fullmatch(name):
             raise BadName(
@@ -231,7 +253,11 @@ class CodeMode:
                         "as many sessions are open as there can be: wait for one of them, or run without a session"
                     )
                 self._sessions.pop(idle).close()
-            self._sessions[key] = self.box.session()
+            self._sessions[key] = self.box.session(language=language)
+        if self._sessions[key].language != language:
+            raise BadName(
+                f"the session {name} speaks {self._sessions[key].language}: give one in {language} another name"
+            )
         self._sessions.move_to_end(key)
         return self._sessions[key]
 
@@ -246,27 +272,24 @@ class CodeMode:
         while self._sessions:
             self._sessions.popitem()[1].close()
 
-    def present(self, run: Run, grants: Grants | None = None, *, cut: bool = True) -> CodeRun:
-        """A run as a model gets it: with stubs of what it got wrong, an overlong result cut and kept."""
+    def present(self, run: Run, grants: Grants | None = None, *, cut: bool = True, most: int | None = None) -> CodeRun:
+        """A run as a model gets it: with stubs of what it got wrong. A result of more than *most* characters is kept,
+        and its beginning and end are shown, with how to get the rest.
+        """
         made = CodeRun.model_construct(**dict(run))
         made.help = self._help(run, grants or self.grants)
+        most = self.max_result_chars if most is None else most
         if run.status != "completed" or not cut:
             return made
-        if run.result_truncated:
-            text, how = str(run.result), LESS
-        else:
-            if run.usage.result_bytes <= self.max_result_chars:
-                return made
+        if run.result_truncated:  # by the sandbox: its end is nowhere
+            shown = str(run.result)[:most]
+            made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {LESS}]"
+        elif run.usage.result_bytes > most:
             data = to_json(run.result)
-            text = data.decode()
-            if len(text) <= self.max_result_chars:
-                return made
-            how = LESS
-            if self._results.keep(run.id, data):
-                how += f'; the whole is kept: later code can use `rest = await tools.results.read(id="{run.id}")`'
-        shown = text[: self.max_result_chars]
-        made.result = f"{shown}… [cut: {len(shown)} of {run.usage.result_bytes} bytes of JSON are shown; {how}]"
-        made.result_truncated = True
+            text = run.result if isinstance(run.result, str) else data.decode()
+            if len(text) > most:
+                how = REST.format(id=run.id) if self._results.keep(run.id, data) else LESS
+                made.result, made.result_truncated = cut_in_the_middle(text, most, how), True
         return made
 
     def _help(self, run: Run, grants: Grants) -> str | None:

@@ -13,6 +13,7 @@ from go_ent.composer.catalogue.catalogue import Catalogue
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.scope import Scope
 from go_ent.composer.catalogue.spec import ToolSpec
+from go_ent.composer.codemode.discovery import QUESTIONS, SEARCH, Question
 from go_ent.composer.errors import ComposerError, NotGranted
 from go_ent.sandbox import ApprovalRequired, ToolError
 from go_ent.sandbox.host.tools import CallFailed
@@ -29,9 +30,11 @@ class GuestTools:
         self.scope = scope
         self.answer = answer or catalogue.call
         self.offline = answer is not None
-        self.names_json = to_json(catalogue.reachable_names(scope.grants)[:MOST_NAMES])
+        self.names_json = to_json([SEARCH, *catalogue.reachable_names(scope.grants)[:MOST_NAMES]])
 
-    def find(self, name: str, call_id: int) -> GuestTool:
+    def find(self, name: str, call_id: int) -> GuestTool | Question:
+        if name in QUESTIONS:
+            return Question(name, self)
         return GuestTool(name, self, self.scope.at(call_id))
 
     async def refused(self, name: str) -> CallFailed:

@@ -8,19 +8,53 @@ from typing import Any
 
 from go_ent.composer.catalogue.catalogue import Catalogue
 from go_ent.composer.catalogue.grants import Grants
+from go_ent.composer.catalogue.reserved import QUESTIONS
 from go_ent.composer.catalogue.scope import MAX_DEPTH
+from go_ent.composer.composed.differences import Difference, differences, same
+from go_ent.composer.composed.recordings import Recordings, UnmatchedCall
 from go_ent.composer.composed.source import ComposedTools
 from go_ent.composer.composed.toolfile import Example
 from go_ent.composer.errors import ComposerError, ToolNotFound
+from go_ent.sandbox import Run
+
+MAX_PRINTED = 2000  # characters
+MOST_CALLS = 5
+MOST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleOutcome:
-    """How an example went. `problem` is None when it came true."""
+    """How an example went. `problem` is None when it came true; else the rest says more of it."""
 
     number: int
     problem: str | None
     ms: float
+    differences: tuple[Difference, ...] = ()  # where the result differs from what was expected
+    printed: str = ""  # the end of what it printed
+    unmatched: tuple[UnmatchedCall, ...] = ()  # calls that no recorded answer is for
+    unused: tuple[str, ...] = ()  # recorded calls that were not made
+
+    @property
+    def lines(self) -> list[str]:
+        """What is known beside the problem, for people and models."""
+        said = [line for one in self.differences for line in one.lines] if self._says_more else []
+        for call in self.unmatched:
+            said.append(f"  no recorded call matches {call.tool} with {_short(call.arguments)}")
+            said += [f"  {line}" for one in call.differences for line in one.lines]
+        said += [f"  recorded, but not called: {call}" for call in self.unused]
+        if self.printed:
+            said += ["  it printed:", *(f"    {line}" for line in self.printed.splitlines()[-MOST_LINES:])]
+        return said
+
+    @property
+    def told(self) -> str | None:
+        """The problem, and on lines of their own what is known beside it."""
+        return None if self.problem is None else "\n".join([self.problem, *self.lines])
+
+    @property
+    def _says_more(self) -> bool:
+        """Whether the differences say more than that one short value came for another."""
+        return len(self.differences) > 1 or any(one.where != "result" for one in self.differences)
 
 
 async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, grants: Grants, name: str) -> list[str]:
@@ -40,17 +74,20 @@ async def requires_problems(requires: tuple[str, ...], catalogue: Catalogue, gra
             try:
                 await catalogue.find(required)
             except ToolNotFound:
-                if any(known.startswith(f"{required}.") for known in catalogue.known_names(grants)):
-                    problems.append(
-                        f"it passes tools.{required} on, which is a namespace: list the tools it calls in `requires`"
-                    )
-                    continue
-                problems.append(
-                    f"it requires {required}: there is no tool {required}{await catalogue.meant(required, grants)}"
-                )
+                problems += await _missing_problems(required, catalogue, grants)
             except ComposerError:
                 pass  # a source that can't be reached now doesn't keep a tool from being saved
     return problems
+
+
+async def _missing_problems(required: str, catalogue: Catalogue, grants: Grants) -> list[str]:
+    if required == "call":
+        return ["it uses tools.call: write tools.namespace.name(…), so that it can be told which tools it calls"]
+    if required in QUESTIONS:
+        return []  # what `tools` itself answers
+    if any(known.startswith(f"{required}.") for known in catalogue.known_names(grants)):
+        return [f"it passes tools.{required} on, which is a namespace: list the tools it calls in `requires`"]
+    return [f"it requires {required}: there is no tool {required}{await catalogue.meant(required, grants)}"]
 
 
 def name_problems(name: str, catalogue: Catalogue) -> list[str]:
@@ -58,6 +95,8 @@ def name_problems(name: str, catalogue: Catalogue) -> list[str]:
     if (taken := catalogue.namespace_problem(name)) is not None:
         return [taken]
     known = catalogue.known(name)
+    if known is None and name in QUESTIONS:
+        return [f"tools.{name} is what code asks about its tools: choose another name"]
     if known is not None and not known.origin.startswith("composed tool"):
         return [f"{name} is taken by {known.origin}: choose another name"]
     return []
@@ -96,34 +135,39 @@ class _Cycle(Exception):
         self.path = path
 
 
-def judge(example: Example, status: str, result: Any, error: str | None) -> str | None:
-    """Why an example did not come true, or None."""
-    if example.error is not None:
-        if status == "completed":
-            return f"an error with {example.error!r} was expected; it returned {_short(result)}"
-        return (
-            None if example.error in (error or "") else f"an error with {example.error!r} was expected; it was: {error}"
-        )
-    if status != "completed":
-        return f"{status}: {error}"
-    return (
-        None
-        if _same(result, example.result)
-        else f"{_short(example.result)} was expected; it returned {_short(result)}"
+def judge(number: int, example: Example, run: Run, recordings: Recordings, ms: float) -> ExampleOutcome:
+    """How an example went, from its run and the recordings that it was answered from."""
+    problem, differs = _problem(example, run)
+    if problem is None:
+        return ExampleOutcome(number, None, ms)
+    return ExampleOutcome(
+        number,
+        problem,
+        ms,
+        tuple(differs),
+        run.stdout[-MAX_PRINTED:],
+        tuple(recordings.unmatched[:MOST_CALLS]),
+        tuple(f"{call.tool} with {_short(call.arguments)}" for call in recordings.unused[:MOST_CALLS]),
     )
 
 
-def _same(got: Any, expected: Any) -> bool:
-    """Equal as JSON: a bool is no number, and a float is as close as its text."""
-    if isinstance(got, bool) or isinstance(expected, bool):
-        return got is expected
-    if isinstance(got, float) and isinstance(expected, int | float):
-        return abs(got - expected) <= 1e-9 * max(1.0, abs(got), abs(expected))
-    if isinstance(got, dict) and isinstance(expected, dict):
-        return got.keys() == expected.keys() and all(_same(got[key], expected[key]) for key in got)
-    if isinstance(got, list) and isinstance(expected, list):
-        return len(got) == len(expected) and all(_same(a, b) for a, b in zip(got, expected, strict=True))
-    return bool(got == expected)
+def _problem(example: Example, run: Run) -> tuple[str | None, list[Difference]]:
+    """Why an example did not come true, or None; and where its result differs from what was expected."""
+    error = None
+    if run.error is not None:
+        line = f" (line {run.error.line})" if run.error.line else ""
+        error = f"{run.error.kind}: {run.error.message}{line}"
+    if example.error is not None and run.status == "completed":
+        return f"an error with {example.error!r} was expected; it returned {_short(run.result)}", []
+    if example.error is not None:
+        wrong = f"an error with {example.error!r} was expected; it was: {error}"
+        return (None if example.error in (error or "") else wrong), []
+    if run.status != "completed":
+        return f"{run.status}: {error}", []
+    if same(run.result, example.result):
+        return None, []
+    wrong = f"{_short(example.result)} was expected; it returned {_short(run.result)}"
+    return wrong, differences(example.result, run.result)
 
 
 def _short(value: Any) -> str:

@@ -43,7 +43,7 @@ class Imported:
 
 
 class _Older(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
     name: str = Field(max_length=500)
     code: str = Field(max_length=MAX_BYTES)

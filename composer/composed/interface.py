@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from go_ent.composer.catalogue.grants import check_pattern, matches
+from go_ent.composer.catalogue.reserved import QUESTIONS
 from go_ent.composer.catalogue.schemas import BadSchema, Checker
 from go_ent.composer.composed.toolfile import ToolFile
 from go_ent.composer.errors import ComposeRefused
@@ -26,7 +27,7 @@ MAX_CACHED = 4 << 20
 class Interface(BaseModel):
     """A tool's interface, derived from its code."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     description: str = Field(max_length=MAX_DESCRIPTION)
     input_schema: dict[str, Any]
@@ -121,6 +122,7 @@ class Inspector:
             if (
                 declared is not None
                 and name in answer.direct
+                and name not in QUESTIONS
                 and not any(matches(pattern, name) for pattern in declared)
             ):
                 problems.append(f"line {line} uses tools.{name}, which `requires` does not list")

@@ -18,6 +18,7 @@ from go_ent.composer.composed.toolfile import ToolFile, check_name
 from go_ent.composer.errors import CallError, ComposerError, Spent, StoreError, ToolNotFound
 from go_ent.composer.project.items import apart
 from go_ent.sandbox import ApprovalRequired, Limits, Run
+from go_ent.sandbox.media.marks import with_files
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 
@@ -70,6 +71,7 @@ class Broken:
 
 
 Elsewhere = Callable[[str], str | None]
+Alike = Callable[[str], Iterable[ToolSpec]]
 RunTool = Callable[[Composed, dict[str, Any], Scope], Awaitable[Run]]
 
 
@@ -79,6 +81,7 @@ class ComposedTools:
     namespace = ""
     local = True
     origin = "composed tools"
+    takes_bytes = True
 
     def __init__(
         self,
@@ -94,6 +97,7 @@ class ComposedTools:
         self.stores = stores
         self.problems: dict[str, str] = {}  # of stores that can't be looked at, by their places
         self._elsewhere, self._taken = elsewhere, taken
+        self.alike: Alike = lambda _: ()  # the tools of any kind that may be meant by a name that none has
         self._refused: dict[str, str] = {}
         self._inspector = inspector
         self._run = run
@@ -190,7 +194,8 @@ class ComposedTools:
         await self.load()
         if name in self.found:
             return self.found[name]
-        hint = did_you_mean(near(name, self.found, 2))
+        meant = [spec.name for spec in self.alike(name)] or near(name, self.found, 2)
+        hint = did_you_mean(meant[:2])
         unseen = "".join(f"; {folder} can't be looked at: {why}" for folder, why in self.problems.items())
         raise ToolNotFound(self.why_not(name) or f"there is no composed tool {name}{hint}{unseen}")
 
@@ -217,7 +222,7 @@ class ComposedTools:
             error = run.error
             where = f" (line {error.line})" if error is not None and error.line is not None else ""
             raise CallError(f"{error.kind}: {error.message}{where}"[:2000] if error is not None else run.status)
-        return run.result
+        return with_files(run.result, run.files) if run.files else run.result
 
     async def close(self) -> None:
         pass

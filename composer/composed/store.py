@@ -12,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from go_ent.composer.composed import toolfile
-from go_ent.composer.composed.tool_store import Found, StoreScope, Version, already_there
+from go_ent.composer.composed.tool_store import Found, StoreScope, Version, already_there, no_version
 from go_ent.composer.composed.toolfile import MAX_BYTES, NAME, ToolFile, check_name
 from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.composer.project.files import STATE, TEMPORARY, locked, read_bounded, sync_folder, user_data, write_whole
@@ -28,6 +29,15 @@ MOST_LOST = (
     1000  # versions in a row whose files somebody may have removed: a number further on is none that the store gave
 )
 LAST = 999_999_999
+TICK_NS = 1_000_000_000  # the coarsest clock of a file system that is likely
+Stamp = tuple[int, int, int]  # of a file or a folder: another one when it changes
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFile(Version):
+    """A version, and the file that it is in."""
+
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,7 @@ class History:
     name.
     """
 
-    versions: list[Version]
+    versions: list[VersionFile]
     ignored: dict[str, str]
     last: int  # the highest number that was given, also to a version that can't be used
 
@@ -48,22 +58,31 @@ class Store:
         self.folder = folder
         self.scope: StoreScope = scope
         self.where = str(folder)
-        self._scanned: tuple[dict[str, tuple[int, int, int]], dict[str, Found]] = {}, {}
+        self._above = str(folder.parent)
+        self._scanned: tuple[dict[str, Stamp], dict[str, Found]] = {}, {}
+        self._settled: dict[str, Stamp | None] | None = None  # what tells that nothing has changed since
 
     def scan(self) -> dict[str, Found]:
+        if self._settled is not None and all(_stamp(path) == stamp for path, stamp in self._settled.items()):
+            self._check()
+            return self._scanned[1]
+        self._settled = None
         self._check()
-        stamps: dict[str, tuple[int, int, int]] = {}
+        began, folder = time.time_ns(), _stamp(self.where)
+        stamps: dict[str, Stamp] = {}
         try:
             with os.scandir(self.folder) as entries:
                 for entry in entries:
                     if entry.name.endswith(".py"):
                         with contextlib.suppress(FileNotFoundError):  # removed in between
-                            stat = entry.stat(follow_symlinks=False)
-                            stamps[entry.name] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+                            stamps[entry.name] = _stamp_of(entry.stat(follow_symlinks=False))
         except FileNotFoundError:
             pass
         except OSError as error:
             raise StoreError(f"{self.folder} can't be read: {error.strerror}") from None
+        # A folder's time tells of files that come and go, but of two within one tick of the clock only once.
+        if folder is None or began - folder[0] > TICK_NS:
+            self._settled = {self.where: folder} | {f"{self.where}/{name}": stamp for name, stamp in stamps.items()}
         before, found = self._scanned
         if stamps != before:
             found = {
@@ -75,12 +94,8 @@ class Store:
         return found
 
     def find(self, name: str) -> Found | None:
-        path = self._current(name)
-        try:
-            stat = path.lstat()
-        except OSError:
-            return None
-        return Found(name, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        stamp = _stamp(str(self._current(name)))
+        return None if stamp is None else Found(name, stamp)
 
     def strangers(self) -> list[str]:
         try:
@@ -103,8 +118,18 @@ class Store:
         except OSError as error:
             raise ComposeRefused(name, [f"its file can't be read: {error.strerror or error}"]) from None
 
+    def text(self, name: str) -> str:
+        path = self._current(name)
+        try:
+            data = read_bounded(path, MAX_BYTES)
+        except OSError as error:
+            raise StoreError(f"{path} can't be read: {error.strerror or error}") from None
+        if len(data) > MAX_BYTES:
+            raise StoreError(f"{path} is larger than {MAX_BYTES} bytes, which no tool's file may be")
+        return data.decode("utf-8", "surrogateescape")
+
     def versions(self, name: str, *, whole: bool = False) -> list[Version]:
-        return self.history(name, whole=whole).versions
+        return [*self.history(name, whole=whole).versions]
 
     def history(self, name: str, *, whole: bool = False) -> History:
         """The versions of a tool, and what is planted or damaged among them.
@@ -120,7 +145,7 @@ class Store:
             return History([], {}, 0)
         except OSError as error:
             raise StoreError(f"the history of {name} can't be read: {error.strerror}") from None
-        versions: list[Version] = []
+        versions: list[VersionFile] = []
         for entry in entries:
             with apart(entry.name, ignored):
                 if (version := _version(entry)) is not None:
@@ -133,7 +158,7 @@ class Store:
                 del versions[at:]
                 break
             last = version.number
-        sound: list[Version] = []
+        sound: list[VersionFile] = []
         for version in reversed(versions):
             if whole or not sound:
                 with apart(version.path.name, ignored):
@@ -165,11 +190,10 @@ class Store:
             return []
 
     def version(self, name: str, number: int) -> ToolFile:
-        versions = self.versions(name)
+        versions = self.history(name).versions
         wanted = [version for version in versions if version.number == number]
         if not wanted:
-            known = ", ".join(str(version.number) for version in versions) or "none"
-            raise StoreError(f"{name} has no version {number}; it has {known}")
+            raise no_version(name, number, versions)
         problems: dict[str, str] = {}
         found: dict[str, bytes] = {}
         for version in wanted:
@@ -206,7 +230,7 @@ class Store:
             same = [version for version in history.versions if version.digest == file.digest[:16]]
             now = self.read(file.name)
             if now is None or now.digest != file.digest:
-                return same[-1] if same else Version(0, file.digest[:16], self._current(file.name), 0.0)
+                return same[-1] if same else Version(0, file.digest[:16], 0.0)
             if same and history.versions[-1] is same[-1]:
                 return same[-1]
             return self._write(file, history)
@@ -218,6 +242,11 @@ class Store:
             except FileNotFoundError:
                 raise StoreError(f"there is no composed tool {name} in the {self.scope} store") from None
             sync_folder(self.folder)
+
+    def place(self, file: ToolFile, number: int) -> Version:
+        """Make *file* current under a number that another store has given it, of which this folder is a copy."""
+        with self._alone():
+            return self._write(file, History([], {}, number - 1))
 
     def rollback(self, name: str, number: int) -> Version:
         file = self.version(name, number)
@@ -247,7 +276,7 @@ class Store:
         data = versioned.source.encode()
         write_whole(path, data)
         write_whole(self._current(file.name), data)
-        return Version(number, file.digest[:16], path, path.stat().st_mtime)
+        return VersionFile(number, file.digest[:16], path.stat().st_mtime, path)
 
     def _sweep(self, history: Path) -> None:
         """Remove what a writer that was killed left behind: nobody else writes now."""
@@ -260,7 +289,7 @@ class Store:
         """A project comes from elsewhere, and a link in it may lead anywhere. The user's own folder is where they
         want it.
         """
-        if self.scope == "project" and (os.path.islink(self.folder) or os.path.islink(self.folder.parent)):
+        if self.scope == "project" and (os.path.islink(self.where) or os.path.islink(self._above)):
             raise StoreError(
                 f"{self.folder} is a link, or in one: a project has its composed tools in a folder of its own"
             )
@@ -286,12 +315,24 @@ class Store:
             raise StoreError(f"{self.folder} can't be written: {error.strerror}") from None
 
 
+def _stamp(path: str) -> Stamp | None:
+    """The stamp of what stands at *path*, without following links; None if nothing does."""
+    try:
+        return _stamp_of(os.lstat(path))
+    except OSError:
+        return None
+
+
+def _stamp_of(stat: os.stat_result) -> Stamp:
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
 def composed_stores(project: Path) -> list[Store]:
     """The stores of a project: its own, and the user's."""
     return [Store(project / STATE / "composed-tools", "project"), Store(user_data() / "composed-tools", "global")]
 
 
-def _version(entry: os.DirEntry[str]) -> Version | None:
+def _version(entry: os.DirEntry[str]) -> VersionFile | None:
     """The version that a file in a history says that it is; None if it is another's business, like a temporary file."""
     if entry.name.startswith("."):
         return None
@@ -300,14 +341,14 @@ def _version(entry: os.DirEntry[str]) -> Version | None:
         raise StoreError("it is not named as the store names a version")
     if not entry.is_file(follow_symlinks=False):
         raise StoreError("it is not an ordinary file")
-    return Version(int(match[1]), match[2], Path(entry.path), entry.stat(follow_symlinks=False).st_mtime)
+    return VersionFile(int(match[1]), match[2], entry.stat(follow_symlinks=False).st_mtime, Path(entry.path))
 
 
 def _file_name(number: int, digest: str) -> str:
     return f"{number:06d}-{digest[:16]}.py"
 
 
-def _check_content(name: str, version: Version, data: bytes) -> None:
+def _check_content(name: str, version: VersionFile, data: bytes) -> None:
     known = toolfile.identity(data)
     if known is None or not known[0].startswith(version.digest) or known[1] != version.number:
         raise StoreError(

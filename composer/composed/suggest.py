@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -15,13 +16,12 @@ from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.codemode.past_runs import PastRun, PastRuns
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.toolfile import NAME, Example, RecordedCall
-from go_ent.composer.errors import StoreError
+from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.sandbox import Sandbox
 
 MOST_RUNS = 2000
 MOST_BYTES = 4 << 20
 MOST_EXAMPLES = 3
-MADE_FROM_ONE = "Made from 1 runs of the same code: say here what it is for."
 LIMITS: dict[str, Any] = {"timeout_s": 30, "cpu_s": 20}
 
 
@@ -48,21 +48,31 @@ class _Proposal(BaseModel):
     examples: list[_Example]
 
 
+class _Made(BaseModel):
+    """What the guest makes of one run."""
+
+    source: str = Field("", max_length=200_000)
+    inputs: dict[str, Any] = {}
+    problems: list[str] = []
+
+
 async def suggest(
     past: PastRuns,
     box: Sandbox,
     catalogue: Catalogue,
     *,
     least: int = 2,
-    taken: frozenset[str] = frozenset(),
+    saved: Mapping[str, str] | None = None,
 ) -> list[Suggestion]:
-    """Suggestions from the runs of code that completed, the most frequent first."""
+    """Suggestions from the runs of code that completed, the most frequent first; none of what one of the *saved* tools,
+    whose sources are given by name, does already.
+    """
     past_runs = await asyncio.to_thread(_newest, past)
     if len(past_runs) < least:
         return []
     suggestions = []
-    names = set(taken)
-    for proposal in await _proposals(past_runs, box, least):
+    names = set(saved or {})
+    for proposal in await _proposals(past_runs, box, least, _within(saved or {}, MOST_BYTES)):
         made = _one(proposal, past_runs, names, catalogue)
         if made is not None:
             names.add(made.name)
@@ -70,28 +80,57 @@ async def suggest(
     return suggestions
 
 
-async def tool_of(run: PastRun, name: str, about: str, box: Sandbox, catalogue: Catalogue) -> str:
-    """The source of a tool that does what a run did: its inputs are parameters, its calls and its result an example.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A tool that a run is to become: its name, what it is for, and the constants that become parameters."""
 
-    Raises `StoreError` if none can be made of it.
+    name: str
+    about: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def tool_of(run: PastRun, wanted: Wanted, box: Sandbox, catalogue: Catalogue) -> str:
+    """The source of a tool that does what a run did: its inputs and the constants are parameters, its calls and its
+    result an example.
+
+    Raises `StoreError` if none can be made of it, `ComposeRefused` if a constant is not found.
     """
-    proposals = await _proposals([run], box, 1) if run.source is not None else []
-    if not proposals:
-        raise StoreError("no tool can be made of that run: it is code that completed, and calls something, that can")
-    body = proposals[0].source.replace(MADE_FROM_ONE, about.replace("\\", "").replace('"', "'"), 1)
-    renamed = proposals[0].model_copy(
-        update={"name": name, "source": body.replace(f"async def {proposals[0].name}(", f"async def {name}(", 1)}
-    )
-    made = _one(renamed, [run], set(), catalogue)
-    if made is None:
+    name = wanted.name
+    if run.source is None:
+        raise StoreError("no tool can be made of that run: it is code that completed that can")
+    if not NAME.fullmatch(name):
         raise StoreError(f"{name[:80]!r} is no name for a tool: lower-case letters, digits and _, the first a letter")
-    return made.source
+    told = {"source": run.source, "inputs": run.inputs, "result": run.result}
+    answer = await box.as_tool(told, wanted.constants, name, wanted.about, limits=box.limits.tightened(LIMITS))
+    if answer.status != "completed":
+        raise StoreError(f"no tool can be made of that run: {answer.error.message if answer.error else answer.status}")
+    try:
+        made = _Made.model_validate(answer.result)
+    except ValidationError:
+        raise StoreError("no tool can be made of that run: what the guest made of it can't be read") from None
+    if made.problems or not made.source:
+        raise ComposeRefused(name, [problem[:500] for problem in made.problems] or ["it has no code"])
+    proposal = _Proposal(name=name, source=made.source, runs=[0], examples=[_Example(run=0, inputs=made.inputs)])
+    tool = _one(proposal, [run], set(), catalogue)
+    assert tool is not None
+    return tool.source
 
 
-async def _proposals(past_runs: list[PastRun], box: Sandbox, least: int) -> list[_Proposal]:
+def _within(saved: Mapping[str, str], room: int) -> dict[str, str]:
+    """As many of the sources as there is room for."""
+    chosen = {}
+    for name, source in saved.items():
+        room -= len(source)
+        if room < 0:
+            break
+        chosen[name] = source
+    return chosen
+
+
+async def _proposals(past_runs: list[PastRun], box: Sandbox, least: int, saved: Mapping[str, str]) -> list[_Proposal]:
     """What a guest makes of runs of code; what is not as it should be is passed over."""
-    runs = [{"source": run.source, "inputs": run.inputs} for run in past_runs]
-    answer = await box.suggest(runs, least, limits=box.limits.tightened(LIMITS))
+    runs = [{"source": run.source, "inputs": run.inputs, "result": run.result} for run in past_runs]
+    answer = await box.suggest(runs, least, saved, limits=box.limits.tightened(LIMITS))
     if answer.status != "completed" or not isinstance(answer.result, list):
         raise StoreError(
             f"the past runs can't be compared: {answer.error.message if answer.error is not None else answer.status}"
@@ -112,7 +151,7 @@ def _newest(past: PastRuns) -> list[PastRun]:
     for run in past():
         if run.source is None:
             continue
-        size += len(run.source) + len(str(run.inputs))
+        size += len(run.source) + len(str(run.inputs)) + len(str(run.result))
         if size > MOST_BYTES or len(runs) == MOST_RUNS:
             break
         runs.append(run)
@@ -133,17 +172,25 @@ def _one(
     examples: dict[str, Example] = {}
     for given in reversed(proposal.examples):
         run = past_runs[given.run]
-        calls = [
-            RecordedCall(tool=call.name, arguments=_arguments(call, catalogue), result=call.result, error=call.error)
-            for call in run.calls
-        ]
-        if not run.kept or any(not call.kept for call in run.calls) or any(call.arguments is None for call in calls):
+        calls = recorded(run.calls, catalogue)
+        if not run.kept or calls is None:
             continue
         examples.setdefault(repr(given.inputs), Example(inputs=given.inputs, result=run.result, calls=calls))
         if len(examples) == MOST_EXAMPLES:
             break
     body = proposal.source.replace(f"async def {proposal.name}(", f"async def {name}(", 1)
     return Suggestion(name, len(proposal.runs), toolfile.write(name, body, examples=list(examples.values())))
+
+
+def recorded(made: Iterable[CallRecord], catalogue: Catalogue) -> list[RecordedCall] | None:
+    """Calls of a run as an example has them; None if not all of them are known."""
+    calls = []
+    for call in made:
+        arguments = _arguments(call, catalogue)
+        if arguments is None or not call.kept:
+            return None
+        calls.append(RecordedCall(tool=call.name, arguments=arguments, result=call.result, error=call.error))
+    return calls
 
 
 def _arguments(call: CallRecord, catalogue: Catalogue) -> dict[str, Any] | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
 from go_ent.composer.composed.toolfile import ToolFile
-from go_ent.composer.errors import ComposeRefused
+from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.sandbox.messages.advice import Advice
 
 StoreScope = Literal["project", "global"]
@@ -26,8 +25,13 @@ class Version:
 
     number: int
     digest: str  # the first 16 digits
-    path: Path
     saved: float
+
+
+def no_version(name: str, number: int, versions: Iterable[Version]) -> StoreError:
+    """Why a version can't be had that never was."""
+    known = ", ".join(str(version.number) for version in versions) or "none"
+    return StoreError(f"{name} has no version {number}; it has {known}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,9 @@ class ToolStore(Protocol):
 
     def read(self, name: str) -> ToolFile | None:
         """The current file of a tool; ComposeRefused if it is not a tool's file."""
+
+    def text(self, name: str) -> str:
+        """What is in the file of a tool, whether or not that is one; `StoreError` if it can't be read."""
 
     def versions(self, name: str, *, whole: bool = False) -> list[Version]:
         """Every version of a tool, the oldest first; also of one that was removed. The content of older ones is looked

@@ -60,7 +60,7 @@ def check_name(name: str) -> str:
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class RecordedCall(_Model):
@@ -123,7 +123,7 @@ class ToolFile:
 
     def with_version(self, version: int) -> ToolFile:
         """The same tool with the version that the store gives it."""
-        found = _tool_block(self.source)
+        found = tool_block(self.source)
         body = VERSION.sub("", self.source[found.start : found.end], count=1)
         named = NAME_LINE.match(body)  # after the name, where a reader looks for it
         at = named.end() if named else 0
@@ -152,20 +152,20 @@ def read(source: str | bytes, name: str | None = None) -> ToolFile:
     source = source if source.endswith("\n") else f"{source}\n"
     if misleading := _misleading(source):
         raise ComposeRefused(called, misleading)
-    found = _blocks(source)
-    blocks: dict[str, str] = {}
+    found = blocks(source)
+    bodies: dict[str, str] = {}
     for block in found:
-        if block.kind in blocks:
+        if block.kind in bodies:
             raise ComposeRefused(called, [f"it has two `# /// {block.kind}` blocks; put them together"])
-        blocks[block.kind] = re.sub(r"(?m)^# ?", "", source[block.start : block.end])
-    if "tool" not in blocks:
+        bodies[block.kind] = re.sub(r"(?m)^# ?", "", source[block.start : block.end])
+    if "tool" not in bodies:
         raise ComposeRefused(called, ['it has no metadata: start the file with\n# /// tool\n# name = "…"\n# ///'])
-    metadata = _metadata(called, blocks["tool"], blocks.get("examples", ""))
+    metadata = _metadata(called, bodies["tool"], bodies.get("examples", ""))
     if name is not None and metadata.name != name:
         raise ComposeRefused(name, [f"its file says that its name is {metadata.name!r}"])
     if (reserved := reserved_problem(metadata.name)) is not None:
         raise ComposeRefused(metadata.name, [reserved])
-    digest = hashlib.sha256(_unversioned(source).encode()).hexdigest()
+    digest = hashlib.sha256(unversioned(source).encode()).hexdigest()
     return ToolFile(source, metadata, digest)
 
 
@@ -190,17 +190,17 @@ def identity(data: bytes) -> tuple[str, int | None] | None:
     """
     try:
         source = data.decode("utf-8")
-        block = _tool_block(source)
+        block = tool_block(source)
     except (UnicodeDecodeError, StopIteration):
         return None
     version = VERSION.search(source[block.start : block.end])
     number = int(version[1]) if version and len(version[1]) < 10 else None
-    return hashlib.sha256(_unversioned(source).encode()).hexdigest(), number
+    return hashlib.sha256(unversioned(source).encode()).hexdigest(), number
 
 
-def _unversioned(source: str) -> str:
+def unversioned(source: str) -> str:
     """Two files that differ in the version alone are the same tool."""
-    found = _tool_block(source)
+    found = tool_block(source)
     return source[: found.start] + VERSION.sub("", source[found.start : found.end], count=1) + source[found.end :]
 
 
@@ -212,7 +212,7 @@ class Block(NamedTuple):
     end: int
 
 
-def _blocks(source: str) -> list[Block]:
+def blocks(source: str) -> list[Block]:
     """The blocks of a source, in one pass: a line that opens one, lines that begin with `#`, a line that closes it."""
     found: list[Block] = []
     kind, start, at = "", 0, 0
@@ -230,8 +230,9 @@ def _blocks(source: str) -> list[Block]:
     return found
 
 
-def _tool_block(source: str) -> Block:
-    return next(block for block in _blocks(source) if block.kind == "tool")
+def tool_block(source: str) -> Block:
+    """The block with a tool's metadata, which every tool's source has."""
+    return next(block for block in blocks(source) if block.kind == "tool")
 
 
 def _metadata(called: str, block: str, examples: str) -> Metadata:

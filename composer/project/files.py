@@ -43,7 +43,7 @@ def user_data() -> Path:
 
 
 # Of a state folder, what is not to be committed with its project: everything but tools, settings, prompts and skills.
-IGNORED = ("journal/", "executions/", "workflows/", "loops/", "*.db*", ".*.db*", ".lock", ".*.lock", ".tmp-*")
+IGNORED = tuple("journal/ executions/ workflows/ loops/ drafts/ *.db* .*.db* .lock .*.lock .tmp-*".split())
 
 
 def ignore_state(state: Path) -> bool:

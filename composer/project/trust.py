@@ -55,16 +55,38 @@ def set_trust(project: Path, trusted: bool) -> bool:
     return True
 
 
+def share_keys(*keys: bytes) -> None:
+    """Seal with a key that several users share, from now on, in this process: the first. What any of them has sealed is
+    believed. Without one, the user's own is used.
+    """
+    global _shared  # noqa: PLW0603
+    _shared = keys
+
+
+def has_shared_key() -> bool:
+    """Whether this process seals with a key that it shares."""
+    return bool(_shared)
+
+
 def seal(text: str) -> str:
-    """A mark that only this user's own programs can make: what carries it was not written by somebody else."""
-    return hmac.new(_key(), text.encode(), "sha256").hexdigest()
+    """A mark that only this user's own programs can make, or who shares a key with them: what carries it was not
+    written by somebody else.
+    """
+    return _seal(_shared[0] if _shared else _key(), text)
 
 
 def is_sealed(text: str, mark: str) -> bool:
-    """Whether this user made *mark* for *text*."""
-    return hmac.compare_digest(seal(text).encode(), mark.encode("ascii", "replace"))
+    """Whether this user, or who shares a key, made *mark* for *text*."""
+    return any(
+        hmac.compare_digest(_seal(key, text).encode(), mark.encode("ascii", "replace")) for key in _shared or (_key(),)
+    )
 
 
+def _seal(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode(), "sha256").hexdigest()
+
+
+_shared: tuple[bytes, ...] = ()
 _keys: dict[tuple[int, ...], bytes] = {}
 
 

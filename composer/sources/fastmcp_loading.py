@@ -1,7 +1,10 @@
-"""The one way to import fastmcp: its settings are its defaults, whatever folder this is.
+"""The one way to import fastmcp and mcp: with fastmcp's default settings, whatever folder this is.
 
 When it is imported it reads `.env` of the current folder, and variables. A folder of somebody else's could have it
 write code and inputs to stderr, keep it from starting, or exhaust memory with a file that unfolds.
+
+Both define hundreds of models, of which a program uses a few dozen. Each is built when it is first used: building all
+of them is a tenth of a server's start.
 """
 
 from __future__ import annotations
@@ -9,20 +12,37 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import BaseModel, ConfigDict
 
 PREFIX = "FASTMCP_"
 _lock = threading.Lock()
 
 
 def load_fastmcp() -> None:
-    """Import fastmcp, if nobody has, without a `.env` and without variables of its own."""
+    """Import them, if nobody has, without a `.env` and without variables of fastmcp's own."""
     with _lock:
         if "fastmcp" in sys.modules:
             return
         theirs = {name: os.environ.pop(name) for name in list(os.environ) if name.upper().startswith(PREFIX)}
         os.environ[f"{PREFIX}ENV_FILE"] = os.devnull  # which is no ordinary file, so that it is not read
         try:
-            import fastmcp  # noqa: F401
+            with models_built_when_used():
+                import fastmcp  # noqa: F401
+                import mcp  # noqa: F401
         finally:
             del os.environ[f"{PREFIX}ENV_FILE"]
             os.environ.update(theirs)
+
+
+@contextmanager
+def models_built_when_used() -> Iterator[None]:
+    """Models that are defined meanwhile are built when they are first used, as if each had said `defer_build`."""
+    config = BaseModel.model_config
+    BaseModel.model_config = ConfigDict(**config, defer_build=True)
+    try:
+        yield
+    finally:
+        BaseModel.model_config = config

@@ -14,6 +14,7 @@ from go_ent.composer.catalogue.spec import CallContext, Hints, ToolSpec, check_n
 from go_ent.composer.errors import CallError, ToolNotFound
 from go_ent.sandbox import ApprovalRequired, Tool, ToolError, Toolset
 from go_ent.sandbox.host.tools import failure
+from go_ent.sandbox.media.marks import marked
 
 
 class FunctionSource:
@@ -23,6 +24,7 @@ class FunctionSource:
     """
 
     local = True
+    takes_bytes = True
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class FunctionSource:
                 value = await tool.function(*args, **kwargs)
             else:
                 value = await asyncio.to_thread(tool.function, *args, **kwargs)
-            return to_jsonable_python(value, by_alias=True)
+            return _jsonable(value)
         except (ToolError, ApprovalRequired):
             raise
         except Exception as error:
@@ -68,6 +70,15 @@ class FunctionSource:
 
     async def close(self) -> None:
         pass
+
+
+def _jsonable(value: Any) -> Any:
+    try:
+        return to_jsonable_python(value, by_alias=True)
+    except ValueError:
+        if (with_marks := marked(value)) is value:
+            raise
+        return to_jsonable_python(with_marks, by_alias=True)
 
 
 def _output_schema(tool: Tool) -> dict[str, Any] | None:

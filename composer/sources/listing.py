@@ -106,7 +106,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class _Tool(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     upstream: Annotated[str, Field(min_length=1, max_length=1000)]
     description: Text
@@ -118,7 +118,7 @@ class _Tool(BaseModel):
 
 
 class _Kept(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     version: Literal[1]
     identity: Digest

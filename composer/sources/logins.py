@@ -45,7 +45,7 @@ class NotLoggedIn(ConfigError):
 class Login(BaseModel):
     """What is kept of a login."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     version: Literal[1] = 1
     url: Annotated[str, Field(max_length=MAX_ADDRESS)]

@@ -119,8 +119,8 @@ class McpSource:
         shown = self._shown
         if shown is None:
             return []
-        known = {name for entry in shown.entries.values() for name in (entry.upstream, entry.part)}
-        unknown = [name for name in self._options.tools if name not in known]
+        used = {self._options.key_of(entry.upstream, entry.part) for entry in shown.entries.values()}
+        unknown = [name for name in self._options.tools if name not in used]
         return [
             *([self._stale] if self._stale else []),
             *shown.notes,
@@ -227,7 +227,8 @@ class McpSource:
 
     async def _take_turn(self, entry: Entry) -> None:
         """Wait until the rates of the source and of the tool allow a call."""
-        for bucket in (self._bucket, self._tool_buckets.get(entry.upstream) or self._tool_buckets.get(entry.part)):
+        key = self._options.key_of(entry.upstream, entry.part)
+        for bucket in (self._bucket, None if key is None else self._tool_buckets[key]):
             if bucket is not None:
                 await bucket.take()
 
@@ -312,8 +313,8 @@ class McpSource:
         return Listing.of(entries, (*notes, *clashes.values()), refused)
 
     def _tool_options(self, entry: Entry) -> ToolOptions:
-        options = self._options.tools
-        return options.get(entry.upstream) or options.get(entry.part) or ToolOptions()
+        key = self._options.key_of(entry.upstream, entry.part)
+        return ToolOptions() if key is None else self._options.tools[key]
 
     def _hidden(self, link: ServerLink) -> Scrubber:
         return link.hide if self._hides else Scrubber()

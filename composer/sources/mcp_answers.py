@@ -13,6 +13,7 @@ from go_ent.composer.errors import CallError
 from go_ent.composer.sources.listing import MAX_TOOLS, Entry
 from go_ent.composer.sources.openapi_requests import Route
 from go_ent.composer.sources.server_config import Scrubber
+from go_ent.sandbox.media.marks import mark
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
     from mcp import ClientSession
@@ -23,6 +24,8 @@ MAX_DESCRIPTION = 4 << 10
 MAX_SCHEMA = 256 << 10
 MAX_ERROR = 2 << 10
 MAX_RESULT = 4 << 20
+BINARY = ("image", "audio")
+MAX_NAME = 100  # characters of a file's name, or of a MIME type
 
 
 async def list_tools(session: ClientSession) -> list[Tool]:
@@ -104,9 +107,14 @@ def value_of(result: CallToolResult, wrapped: bool) -> Any:
     - Structured content, where there is any; out of the `{"result": …}` that fastmcp puts around what is no object.
     - Else what the one block holds; of several blocks a list; of none, None.
     - A text is itself, unless the whole of it is a JSON object or array: then that.
-    - Images and audio are `{"type", "mime_type", "data"}` with base64; links and resources are objects, too.
+    - Images, audio and embedded files are bytes (a mark, until they are in a guest); links are objects.
     """
     structured = result.structured_content
+    if structured is not None and any(block.type in BINARY for block in result.content):
+        try:
+            structured = _without_base64(structured)
+        except RecursionError:
+            raise CallError("its result nests too deep to be used") from None
     if structured is not None:
         return (
             structured["result"]
@@ -117,11 +125,23 @@ def value_of(result: CallToolResult, wrapped: bool) -> Any:
     return values[0] if len(values) == 1 else values or None
 
 
+def _without_base64(value: Any) -> Any:
+    """Structured content that repeats the blocks of its answer: pictures and sounds in it are bytes, too."""
+    match value:
+        case {"type": "image" | "audio" as kind, "data": str(data), "mimeType": str(mime_type)}:
+            return mark(data, cut(mime_type, MAX_NAME)) | {"type": kind}
+        case dict():
+            return {key: _without_base64(item) for key, item in value.items()}
+        case list():
+            return [_without_base64(item) for item in value]
+    return value
+
+
 def _block(block: ContentBlock) -> Any:
     if block.type == "text":
         return parsed(block.text)
     if block.type == "image" or block.type == "audio":  # noqa: PLR1714 - mypy narrows by this form alone
-        return {"type": block.type, "mime_type": block.mime_type, "data": block.data}
+        return mark(block.data, cut(block.mime_type, MAX_NAME))
     if block.type == "resource_link":
         said = {
             "uri": str(block.uri),
@@ -131,12 +151,10 @@ def _block(block: ContentBlock) -> Any:
         }
     else:
         held = block.resource
-        said = {
-            "uri": str(held.uri),
-            "mime_type": held.mime_type,
-            "text": getattr(held, "text", None),
-            "data": getattr(held, "blob", None),
-        }
+        if (blob := getattr(held, "blob", None)) is not None:
+            name = str(held.uri).rstrip("/").rpartition("/")[2]
+            return mark(blob, cut(held.mime_type or "", MAX_NAME), cut(name, MAX_NAME))
+        said = {"uri": str(held.uri), "mime_type": held.mime_type, "text": getattr(held, "text", None)}
     return {"type": block.type, **{key: value for key, value in said.items() if value is not None}}
 
 

@@ -29,7 +29,7 @@ from go_ent.composer.project.problems import Where
 from go_ent.composer.sources.fastmcp_loading import load_fastmcp
 from go_ent.composer.sources.listing import Keeper, ListingStore, identity_of
 from go_ent.composer.sources.mcp import McpSource
-from go_ent.composer.sources.mcp_answers import MAX_ERROR, bounded, cut, no_constant, parsed
+from go_ent.composer.sources.mcp_answers import MAX_ERROR, MAX_NAME, bounded, cut, no_constant, parsed
 from go_ent.composer.sources.mcp_link import ServerLink, words
 from go_ent.composer.sources.mcp_transports import bounded_client, in_memory
 from go_ent.composer.sources.openapi_document import MAX_DOCUMENT, address_of, load_document
@@ -44,11 +44,14 @@ from go_ent.composer.sources.server_config import (
     referred,
     resolve,
 )
+from go_ent.sandbox.media.kinds import UNKNOWN, mime_type_of
+from go_ent.sandbox.media.marks import mark
 
 if TYPE_CHECKING:
     import httpx2
     from mcp import ClientSession
 
+BINARY = ("image/", "audio/", "video/", "font/", "application/octet-stream", "application/pdf", "application/zip")
 MOST_TRIES = 200  # to find the operations of a document that can't be used
 
 PARSER = logging.getLogger("fastmcp.utilities.openapi.parser")
@@ -95,6 +98,8 @@ class OpenApiSource(McpSource):
     """The operations of one API. Listing them takes fastmcp and the document; what is kept of that is all that calls
     need, and it is exact: another document is another identity.
     """
+
+    takes_bytes = True
 
     def __init__(
         self,
@@ -221,7 +226,9 @@ def source_of(
 
 
 async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> Any:
-    """What an API answers: JSON as data, anything else as text. `CallError` in a line for all that is no answer."""
+    """What an API answers: JSON as data, pictures and the like as bytes, anything else as text. `CallError` in a line
+    for all that is no answer.
+    """
     import httpx2
 
     what = f"{request.method} {request.url.path}"
@@ -233,12 +240,16 @@ async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> Any:
         said = f"HTTP {response.status_code} {response.reason_phrase}".strip()
         body = response.text[: 2 * MAX_ERROR].strip()
         raise CallError(f"{said}: {body}" if body else said)
+    said = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if said.startswith(BINARY):
+        return mark(response.content, cut(said, MAX_NAME)) if response.content else None
     try:
         value = json.loads(response.content, parse_constant=no_constant)
         if b"\\u" in response.content:
             to_json(value)  # it may have halves of characters
     except (json.JSONDecodeError, UnicodeDecodeError):
-        return parsed(response.text)
+        is_text = said.startswith("text/") or mime_type_of(response.content) != UNKNOWN
+        return parsed(response.text) if is_text else mark(response.content, cut(said, MAX_NAME))
     except (ValueError, RecursionError) as error:
         raise CallError(f"{what}: the answer can't be read: {cut(words(error), MAX_ERROR)}") from None
     return value

@@ -13,6 +13,8 @@ from urllib.parse import quote, unquote
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from go_ent.sandbox.media.marks import as_text, revived
+
 if TYPE_CHECKING:
     import httpx2
 
@@ -34,7 +36,7 @@ Place = Literal["path", "query", "header", "cookie", "body"]
 class Style(BaseModel):
     """How a list or an object is written into a query."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     style: Name | None = None
     explode: bool | None = None
@@ -43,7 +45,7 @@ class Style(BaseModel):
 class Route(BaseModel):
     """One operation. `places` says of each argument where it goes, and what it is called there."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     method: Literal["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"]
     path: Annotated[str, Field(max_length=8 << 10)]
@@ -60,7 +62,7 @@ def request_of(route: Route, arguments: dict[str, Any], client: httpx2.AsyncClie
     for name, value in arguments.items():
         if value is not None and name in route.places:
             place, own = route.places[name]
-            sent[place][own] = value
+            sent[place][own] = value if place == "body" else as_text(value)
     headers = {name: _scalar(value) for name, value in sent["header"].items()}
     body, media = _body(route, sent["body"])
     if media is not None:
@@ -140,17 +142,25 @@ def _body(route: Route, values: dict[str, Any]) -> tuple[dict[str, Any], str | N
     body: Any = next(iter(values.values())) if route.whole and len(values) == 1 else values
     kind = (route.media or "application/json").partition(";")[0].strip().lower()
     if kind == "multipart/form-data" and isinstance(body, dict):
-        parts: list[tuple[str, tuple[None, str]]] = []
-        for name, value in body.items():
+        parts: list[tuple[str, tuple[str | None, str | bytes]]] = []
+        for name, given in body.items():
+            if isinstance(data := revived(given), bytes):
+                parts.append((name, (name, data)))
+                continue
+            value = as_text(given)
             several = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
             plain = all(NO_ENCODING.get(key, ...) == said for key, said in route.encoding.get(name, {}).items())
             parts += [(name, (None, _scalar(one))) for one in (value if several and plain else [value])]
         return {"files": parts}, None
     if kind == "application/x-www-form-urlencoded" and isinstance(body, dict):
+        body = as_text(body)
         form = {
             name: [*map(_scalar, value)] if isinstance(value, list) else _scalar(value) for name, value in body.items()
         }
         return {"data": form}, None
+    if isinstance(data := revived(body), bytes) and not JSON.fullmatch(kind):
+        return {"content": data}, route.media
+    body = as_text(body)
     if isinstance(body, dict | list) or JSON.fullmatch(kind):
         media = route.media if route.media is not None and "json" in kind else "application/json"
         return {"content": json.dumps(body, allow_nan=False, ensure_ascii=False).encode()}, media

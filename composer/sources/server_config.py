@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -35,6 +36,7 @@ DAY_S = 86_400
 REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _BAD_REFERENCE = re.compile(r"\$\{env:")
 _FOREIGN_REFERENCE = re.compile(r"\$\{(?!env:)([A-Za-z_][A-Za-z0-9_]*)((?::-[^}]*)?)\}")  # as in Claude Code's files
+_NO_NAME = re.compile(r"[^A-Za-z0-9_*]")  # in names and patterns of tools: what a name in Python can't have
 _RATE = re.compile(r"([1-9][0-9]{0,6})/(s|m|h)")
 _PERIOD_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _HTTP_TYPES = frozenset({"http", "streamable-http", "streamable_http", "streamablehttp"})
@@ -67,10 +69,13 @@ Referring = Annotated[str, AfterValidator(_referring)]  # a text that may hold r
 Seconds = Annotated[float, Field(gt=0, le=DAY_S, allow_inf_nan=False)]
 
 
-class ToolOptions(BaseModel):
-    """What holds for one tool of a server."""
+Expose = Literal["code", "direct", "both"]
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class ToolOptions(BaseModel):
+    """What holds for one tool of a server, or for all whose names fit a pattern like `get_*`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     timeout_s: Seconds | None = Field(
         default=None, description="seconds that one call may take; by default the source's `timeout_s`"
@@ -79,19 +84,41 @@ class ToolOptions(BaseModel):
         default=2, ge=0, le=10, description="retries after a lost connection; only for idempotent and read-only tools"
     )
     rate: Rate | None = Field(default=None, description="how often it may be called: 10/s, 100/m or 1000/h")
+    expose: Expose | None = Field(default=None, description="as for the source, which it overrides")
 
 
 class SourceOptions(BaseModel):
     """What holds for a server however it is reached."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     timeout_s: Seconds = Field(default=60.0, description="seconds that one call may take")
     start_timeout_s: Seconds = Field(default=20.0, description="seconds it may take to start")
     rate: Rate | None = Field(
         default=None, description="how often its tools may be called: 10/s, 100/m or 1000/h", examples=["10/s"]
     )
-    tools: dict[str, ToolOptions] = Field(default_factory=dict, description="settings for single tools")
+    expose: Expose = Field(
+        default="code",
+        description="how MCP clients find its granted tools: `code` (by code), `direct` (listed by name) or `both`",
+    )
+    tools: dict[str, ToolOptions] = Field(
+        default_factory=dict, description="settings for single tools, by name or by a pattern like `get_*`"
+    )
+
+    def key_of(self, *names: str) -> str | None:
+        """The entry of `tools` that holds for a tool of those names: its own, else the first pattern that fits."""
+        if found := next((name for name in names if name in self.tools), None):
+            return found
+        for key in self.tools:
+            fitting = _NO_NAME.sub("_", key)
+            if any(fnmatchcase(_NO_NAME.sub("_", name), fitting) for name in names):
+                return key
+        return None
+
+    def exposure(self, name: str) -> Expose:
+        """How a tool is offered to MCP clients."""
+        key = self.key_of(name)
+        return (self.tools[key].expose if key is not None else None) or self.expose
 
 
 class ServerConfig(SourceOptions):

@@ -52,7 +52,8 @@ class TestResults:
         assert (run.status, run.result_truncated) == ("completed", True)
         assert isinstance(run.result, str)
         assert run.result.startswith("[0,1,2,3,")
-        assert "… [cut: 100 of 3891 bytes of JSON are shown; return less: a part, a count" in run.result
+        assert run.result.endswith(",998,999]")  # the end is shown too
+        assert "… [cut: 3791 of 3891 characters; the whole is kept" in run.result
         assert f'`rest = await tools.results.read(id="{run.id}")`' in run.result
         rest = await code.execute("sum(await tools.results.read(id=i))", {"i": run.id})
         assert rest.result == 499500

@@ -263,7 +263,7 @@ class TestResults:
 
     def test_a_picture(self, example: Example) -> None:
         picture = example.call("picture")
-        assert (picture["type"], picture["mime_type"], picture["data"][:8]) == ("image", "image/png", "iVBORw0K")
+        assert (picture["mime_type"], picture["$bytes"][:8]) == ("image/png", "iVBORw0K")
 
     def test_a_tool_that_fails(self, example: Example) -> None:
         with pytest.raises(CallError, match=r"^Error calling tool 'fails': boom$"):

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from go_ent.composer.sources.openapi_requests import Route, Style, request_of
+from go_ent.sandbox.media.marks import mark
 
 CLIENT = httpx2.AsyncClient(base_url="https://x.example/v1")
 
@@ -107,3 +108,16 @@ def test_what_can_not_be_sent() -> None:
         sent({"b": "x"}, places={"b": ("body", "b")}, media="text/plain; charset=none", whole=True)
     with pytest.raises(ValueError, match="Out of range"):
         sent({"b": float("nan")}, places={"b": ("body", "b")}, media="application/json", whole=True)
+
+
+def test_bytes_are_sent_as_what_the_document_says() -> None:
+    picture = mark(b"\x89PNG\xff", "image/png")
+    body = {"places": {"b": ("body", "b")}, "method": "PUT"}
+    request = sent({"b": picture}, media="image/png", whole=True, **body)
+    assert (request.content, request.headers["content-type"]) == (b"\x89PNG\xff", "image/png")
+    request = sent({"b": picture}, media="application/json", **body)
+    assert json.loads(request.content) == {"b": "iVBOR/8="}
+    request = sent({"b": picture}, media="multipart/form-data", **body)
+    assert b"\x89PNG\xff" in request.read()
+    assert b'name="b"; filename="b"' in request.content
+    assert str(sent({"q": picture}, places={"q": ("query", "q")}).url).endswith("q=iVBOR%2F8%3D")
