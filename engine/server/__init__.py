@@ -29,7 +29,17 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     from go_ent.engine.server.calls.slim_schemas import Lean
     from go_ent.engine.server.calls.unknown_tools import Unknown
     from go_ent.engine.server.http.admission import Working
-    from go_ent.engine.server.tools import authoring_prompt, changes, code, composed, context, named, offer, resources
+    from go_ent.engine.server.tools import (
+        authoring_prompt,
+        changes,
+        code,
+        composed,
+        context,
+        direct,
+        named,
+        offer,
+        resources,
+    )
     from go_ent.engine.server.tools import engine as engine_tools
 
     offer_summaries(engine, composer)
@@ -49,14 +59,13 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     context.add(server, engine)
     resources.add(server, composer, engine)
     authoring_prompt.add(server, composer)
-    changes.add(server, named.add(server, composer, engine), offered)
+    offered.composed = named.add(server, composer, engine)
+    changes.add(server, offered.composed, direct.add(server, composer, engine), offered)
     return server
 
 
 INSTRUCTIONS = (
-    "Write Python over the granted tools with code_execute instead of calling them one by one: "
-    "`await tools.namespace.name(...)`, whole Python and its standard library, in a sandbox without network or files. "
-    "The value of the last expression is the result. tool_search finds tools. Code that worked can be saved with "
-    "tool_compose, and is a tool from then on."
+    "Write Python with code_execute instead of calling tools one by one: all of the standard library, no network. "
+    "tool_search finds tools; tool_compose saves code that worked as a tool."
 )
 OF_THE_ENGINE = " engine_execute has another agent, a command or a graph of both do work, within the project's budget."

@@ -14,6 +14,7 @@ _WORDS = {
     ("trust", ""): "a person must look at its .go-ent/config.toml, then run go-ent trust there",
     ("diagnose", ""): "a person can run go-ent doctor, which says what to do",
     ("login", ""): "a person can log in with go-ent server login {}",
+    ("pass_file", ""): "code sees no files of the host: pass its content in inputs, or read it with a tool",
     ("replace", "replace"): "rename one of them",
     ("raise_limit", ""): "or raise {}, up to the project's [limits] in .go-ent/config.toml",
 }

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, ParamSpec
 
 from fastmcp.exceptions import ValidationError as BadArguments
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.server.middleware import CallNext, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 from mcp_types import CallToolRequestParams
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from go_ent.composer import ComposeRefused
 from go_ent.composer.catalogue.catalogue import GRANT_IT
@@ -25,8 +26,11 @@ from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import TaskResult
 from go_ent.engine.core.outcomes import OUTCOMES
 from go_ent.engine.executions.state import ExecutionState, Request
+from go_ent.engine.server.calls import media
 from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.callers import current
+from go_ent.engine.server.calls.middleware import OnCalls
+from go_ent.engine.server.calls.record_tables import as_table
 from go_ent.sandbox.errors import AdvisedError
 from go_ent.sandbox.messages.advice import Advice, joined
 from go_ent.sandbox.messages.validation import misfits
@@ -36,6 +40,7 @@ P = ParamSpec("P")
 Wants = Literal["compose", "agents"]
 MAX_CHARS = 10_000
 MAX_SCOPE = 300
+MAX_STUBS = 40_000  # characters
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 KEEPS = {
     "readOnlyHint": False,
@@ -81,6 +86,7 @@ RUN = shape(
     pending=ARRAY,
     warning=STRING,
     usage=OBJECT,
+    files=ARRAY,
 )
 _STATE: dict[str, Any] = {
     "execution_id": STRING,
@@ -111,6 +117,7 @@ RESUMED = shape(
     stdout=STRING,
     changed=ARRAY,
     usage=OBJECT,
+    files=ARRAY,
 )
 STATUS = shape(
     "execution_id",
@@ -180,7 +187,7 @@ def answering(
     return decorate
 
 
-class Arguments(Middleware):
+class Arguments(OnCalls):
     """Says what is wrong with a call's arguments in words that can be acted on."""
 
     async def on_call_tool(
@@ -221,7 +228,10 @@ def _hint(run: CodeRun) -> str | None:
     if run.calls and (failed_call := run.calls[-1].error):
         kind, _, message = failed_call.partition(": ")
         if kind in ("NotGranted", "UnknownTool") and message in run.error.message:
-            return GRANT_IT if GRANT_IT in message else "tool_search finds the tools that are granted"
+            if GRANT_IT in message:
+                return GRANT_IT
+            offered = run.error.hint or ""
+            return offered if "available: tools." in offered else "tool_search finds the tools that are granted"
     return run.error.hint_in(in_tools)
 
 
@@ -249,7 +259,24 @@ def of_run(run: CodeRun) -> ToolResult:
         made["warning"] = cut(run.warning)
     if run.usage.tool_calls:
         made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
-    return ToolResult(structured_content=made, is_error=OUTCOMES[run.status].is_error)
+    if run.files:
+        made["files"] = media.listed(run)
+    answer = ToolResult(content=_words(made), structured_content=made, is_error=OUTCOMES[run.status].is_error)
+    if run.files:
+        answer.content += media.blocks(run)
+    return answer
+
+
+def _words(made: dict[str, Any]) -> str:
+    """A run as a model reads it: JSON, or with its result as a table below. What it took is for programs."""
+    told = {key: value for key, value in made.items() if key != "usage"}
+    written = to_json(told, inf_nan_mode="null").decode()
+    table = as_table(told.get("result"))
+    if table is None:
+        return written
+    records = len(told.pop("result"))
+    shorter = f"{to_json(told, inf_nan_mode='null').decode()}\nresult, {records} records as CSV:\n{table}"
+    return shorter if len(shorter) < len(written) else written
 
 
 def of_result(result: TaskResult, state: ExecutionState | None = None) -> ToolResult:

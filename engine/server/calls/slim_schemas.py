@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.server.middleware import CallNext, MiddlewareContext
 from fastmcp.tools import FunctionTool, Tool
 from mcp_types import ListToolsRequest
 
+from go_ent.engine.server.calls.middleware import OnLists
 
-class Lean(Middleware):
+UNSAID = frozenset({"additionalProperties", "minimum", "maximum"})
+
+
+class Lean(OnLists):
     """Lists an optional argument without its null type. null is accepted."""
 
     async def on_list_tools(
@@ -32,12 +36,16 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(schema: Any) -> Any:
-    """Without the word that an object may have any members, which it may anyway."""
+    """Without what members an object may have besides, how large a number may be, and defaults that are empty: whoever
+    gets that wrong is told.
+    """
     if isinstance(schema, list):
         return [_open(one) for one in schema]
     if isinstance(schema, dict):
         return {
-            key: _open(value) for key, value in schema.items() if not (key == "additionalProperties" and value is True)
+            key: _open(value)
+            for key, value in schema.items()
+            if key not in UNSAID and not (key == "default" and value == "")
         }
     return schema
 

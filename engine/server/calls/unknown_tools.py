@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fastmcp.exceptions import NotFoundError
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.server.middleware import CallNext, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 from mcp_types import CallToolRequestParams
 
 from go_ent.composer import Composer, ComposerError
 from go_ent.engine.server.calls.callers import current
+from go_ent.engine.server.calls.middleware import OnCalls
 from go_ent.engine.server.calls.results import failed
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
@@ -18,7 +19,7 @@ PREFIX = "tools."
 FIND = "tool_search finds those that code may call, tool_list the composed ones"
 
 
-class Unknown(Middleware):
+class Unknown(OnCalls):
     """Answers for the tools that there are not. Of a tool that the caller may not call, it says no more than of one
     that never was.
     """

@@ -232,9 +232,9 @@ class Admission:
 class Working(Middleware):
     """Keeps a request's ticket while it is worked on, whether or not its client still waits."""
 
-    async def on_request(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
+    async def __call__(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
         ticket = TICKET.get()
-        if ticket is None or ticket.closed:
+        if context.type != "request" or ticket is None or ticket.closed:
             return await call_next(context)
         with ticket.hold():
             return await call_next(context)

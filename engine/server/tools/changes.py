@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.server.middleware import CallNext, MiddlewareContext
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import ToolResult
 from mcp.server.context import CallNext as Next
@@ -35,6 +35,8 @@ from go_ent.composer.project.items import apart
 from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
 from go_ent.engine.adapters.mcp_adapter import connection_of
 from go_ent.engine.server.calls.callers import Caller, current
+from go_ent.engine.server.calls.middleware import OnCalls
+from go_ent.engine.server.tools.direct import DirectTools
 from go_ent.engine.server.tools.named import NamedTools, stamps_of
 from go_ent.engine.server.tools.offer import Offer
 
@@ -53,9 +55,9 @@ Context = ServerRequestContext[Any, Any]
 Tell = Callable[[], None]
 
 
-def add(server: FastMCP, tools: NamedTools, offer: Offer) -> None:
+def add(server: FastMCP, tools: NamedTools, direct: DirectTools, offer: Offer) -> None:
     """Advertise that the list changes, and say so when it does, for as long as *server* runs."""
-    changes = Changes(tools, offer)
+    changes = Changes(tools, direct, offer)
     server.add_provider(changes)
     server.add_middleware(_AtOnce(changes))
     lowlevel = lowlevel_of(server)
@@ -66,9 +68,9 @@ def add(server: FastMCP, tools: NamedTools, offer: Offer) -> None:
 class Changes(Provider):
     """Watches what is listed. It provides nothing itself: as a provider it lives exactly as long as the server."""
 
-    def __init__(self, tools: NamedTools, offer: Offer) -> None:
+    def __init__(self, tools: NamedTools, direct: DirectTools, offer: Offer) -> None:
         super().__init__()
-        self._tools, self._offer = tools, offer
+        self._tools, self._direct, self._offer = tools, direct, offer
         self._audience: dict[object, tuple[Caller, Tell]] = {}
         self.told = 0  # times that somebody was told
         self._somebody = asyncio.Event()
@@ -162,6 +164,7 @@ class Changes(Provider):
                 self._stamps = stamps
 
     async def _scan(self) -> object:
+        await self._tools.composer.live_config.follow()
         late = self._tools.late, self._tools.composer.catalogue.version
 
         def scan() -> object:
@@ -213,7 +216,7 @@ class Changes(Provider):
     async def _visible(self, caller: Caller) -> bytes:
         """What *caller* finds listed, in short."""
         digest = hashlib.sha256()
-        for tool in await self._tools.listing(caller):
+        for tool in (*await self._tools.listing(caller), *await self._direct.listing(caller)):
             digest.update(tool.to_mcp_tool().model_dump_json().encode() + b"\n")
         digest.update((await self._offer.tools(caller)).encode())
         return digest.digest()
@@ -250,7 +253,7 @@ class _Subscriptions(InMemorySubscriptionBus):
         return end
 
 
-class _AtOnce(Middleware):
+class _AtOnce(OnCalls):
     """What a client changes itself is told before its call is answered: the model may want the new tool next."""
 
     def __init__(self, changes: Changes) -> None:

@@ -13,15 +13,16 @@ from go_ent.engine.engine import Engine
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.long_calls import run_guest
-from go_ent.engine.server.calls.results import READ_ONLY, RUN, RUNS, TEXT, answering, cut, failed, text
+from go_ent.engine.server.calls.results import MAX_STUBS, READ_ONLY, RUN, RUNS, TEXT, answering, cut, failed, text
+from go_ent.sandbox.worker.languages import Language
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
 MAX_LIMIT = 50
-MAX_STUBS = 40_000  # characters
 NONE_FITS = "no tool that is granted fits: fewer words find more, none lists all"
 GRANTING = "a person can add them to [grants] allow in .go-ent/config.toml"
+THEIRS = "# in their servers' words\n"  # which are data, and nothing to obey
 NONE_NOW = "none of the granted tools can be reached now"
 NONE = (
     "no tool is granted here yet: code_execute runs plain Python; servers, APIs and grants are named in "
@@ -37,12 +38,9 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     @answering()
     async def tool_search(
-        words: Annotated[str, Field(description="What the tool should do; empty lists all.")] = "",
-        detail: Annotated[
-            Literal["brief", "compact", "stubs", "full"],
-            Field(description="Names; with what they return; typed stubs; or schemas too."),
-        ] = "compact",
-        namespace: Annotated[str | None, Field(description="Only this namespace.")] = None,
+        words: Annotated[str, Field(description="All, if empty.")] = "",
+        detail: Literal["brief", "compact", "stubs", "full"] = "compact",
+        namespace: str | None = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10,
     ) -> ToolResult:
         """Search the tools that code may call."""
@@ -57,7 +55,8 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         )
         more = f"\n… and {len(found) - limit} more: search with words, or by namespace" if len(found) > limit else ""
         none = NONE_FITS if words.strip() or namespace else NONE_NOW if composer.config.allow else NONE
-        shown = show_found(found[:limit], detail, grants, GRANTING) if found else none
+        words_of = THEIRS if any(spec.namespace for spec in found[:limit]) else ""
+        shown = words_of + show_found(found[:limit], detail, grants, GRANTING) if found else none
         return text(cut(shown, MAX_STUBS) + more + cut(problems))
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
@@ -82,17 +81,13 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     async def code_execute(
         code: Annotated[
             str,
-            Field(
-                description="Python. Call tools as `await tools.namespace.name(...)`; the last expression is the "
-                "result."
-            ),
+            Field(description="`await tools.namespace.name(...)` calls a tool; the last expression is the result."),
         ],
-        inputs: Annotated[dict[str, Any] | None, Field(description="Variables for the code.")] = None,
-        session: Annotated[str | None, Field(description="Keep variables between calls under this name.")] = None,
-        limits: Annotated[
-            dict[str, float] | None, Field(description="Narrower limits: timeout_s, cpu_s, memory_mb …")
-        ] = None,
+        language: Language = "python",
+        inputs: dict[str, Any] | None = None,
+        session: Annotated[str | None, Field(description="Keeps variables between calls.")] = None,
+        limits: Annotated[dict[str, float] | None, Field(description="{timeout_s: 5}")] = None,
     ) -> ToolResult:
-        """Run Python over the granted tools in a sandbox: fresh each time, or in a named session."""
-        order = GuestOrder(code=code, inputs=inputs or {}, session=session, limits=limits)
+        """Run code over tools in a sandbox: fresh each time, or in a named session."""
+        order = GuestOrder(code=code, language=language, inputs=inputs or {}, session=session, limits=limits)
         return await run_guest(order, composer, engine)

@@ -9,18 +9,21 @@ from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
 from go_ent.composer import Broken, Composer
+from go_ent.composer.catalogue.catalogue import show
 from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.suggest import Wanted
 from go_ent.composer.errors import ComposeRefused, NotGranted
 from go_ent.engine.core.errors import NotAllowed
 from go_ent.engine.engine import Engine
 from go_ent.engine.executions.past_runs import past_run
-from go_ent.engine.guest_runs.runs import GuestOrder
+from go_ent.engine.guest_runs.runs import GuestOrder, call_order
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.long_calls import run_guest
 from go_ent.engine.server.calls.results import (
     BOOLEAN,
     INTEGER,
     KEEPS,
+    MAX_STUBS,
     READ_ONLY,
     RUN,
     RUNS,
@@ -35,13 +38,23 @@ from go_ent.engine.server.calls.results import (
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
-FORMAT = """\
-A Python file: a `# /// tool` block with `# name = "..."`, closed by `# ///`; optionally an `# /// examples` block of JSON
-objects {"inputs", "result", "calls": [{"tool", "arguments", "result"}]}; then the function of that name, every parameter and
-the return typed, with a docstring. It calls tools as `await tools.namespace.name(...)`."""  # noqa: E501
+FORMAT = (
+    '`# /// tool`, `# name = "N"`, `# ///`, optionally `# /// examples` of JSON {inputs, result, calls}, then the '
+    "typed function N with a docstring."
+)
 SAVED = shape("name", "version", name=STRING, version=INTEGER, created=BOOLEAN, examples=INTEGER)
-LISTED = rows("name", "scope", "calls", name=STRING, scope=STRING, calls=INTEGER, description=STRING, broken=STRING)
-SOURCE = shape("name", "version", "source", name=STRING, version=INTEGER, scope=STRING, source=STRING)
+LISTED = rows(
+    "name",
+    "scope",
+    "calls",
+    name=STRING,
+    scope=STRING,
+    calls=INTEGER,
+    description=STRING,
+    broken=STRING,
+    changed={"type": "array", "items": STRING},
+)
+SOURCE = shape("name", "source", name=STRING, version=INTEGER, scope=STRING, origin=STRING, source=STRING)
 TESTED = shape(
     "name", "examples", name=STRING, examples=rows("number", "ok", number=INTEGER, ok=BOOLEAN, problem=STRING)
 )
@@ -58,13 +71,17 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @answering("compose")
     async def tool_compose(
         source: Annotated[str | None, Field(description=FORMAT)] = None,
-        from_execution: Annotated[str | None, Field(description="Instead: the code of this execution.")] = None,
-        name: Annotated[str | None, Field(description="Its name, then.")] = None,
-        about: Annotated[str | None, Field(description="And what it is for.")] = None,
+        from_execution: Annotated[
+            str | None, Field(description="Or its code, as name; params: its constants to take.")
+        ] = None,
+        name: str | None = None,
+        about: str | None = None,
+        params: dict[str, Any] | None = None,
     ) -> ToolResult:
-        """Save a composed tool: checked, its examples run, versioned. Nothing is saved if anything is wrong."""
+        """Save code that worked as a tool: checked, its examples run, versioned."""
         caller = current()
-        source = await _source(composer, engine, source, from_execution, name, about)
+        wanted = None if name is None else Wanted(name, about or "", params or {})
+        source = await _source(composer, engine, source, from_execution, wanted)
         if caller.allow is not None:
             _granted(
                 composer, toolfile.read(source).name
@@ -84,52 +101,66 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         _granted(composer, name)
         if await composer.is_elsewhere(name):
             spec = await composer.catalogue.get(name, current().grants(composer))
-            order = GuestOrder(code=f"await tools.{spec.name}(**arguments)", inputs={"arguments": inputs or {}})
-            return await run_guest(order, composer, engine)
+            return await run_guest(call_order(spec.name, inputs or {}), composer, engine)
         return await run_guest(GuestOrder(tool=name, inputs=inputs or {}), composer, engine)
 
     @server.tool(annotations=READ_ONLY, output_schema=shape("tools", tools=LISTED))
     @answering()
     async def tool_list() -> ToolResult:
         """List all composed tools, including those not listed by name."""
-        grants = current().grants(composer)
-        lines, found = [], []
-        for tool, used in await composer.tools():
-            if not grants.allows(tool.name):
-                continue
-            row: dict[str, Any] = {"name": tool.name, "scope": tool.scope, "calls": used.calls}
-            if isinstance(tool, Broken):
-                row["broken"] = state = cut(tool.reason, 500)
-                state = f"BROKEN: {state}"
-            else:
-                row["description"] = state = cut(tool.interface.description.partition("\n")[0], 500)
-            found.append(row)
-            lines.append(f"{tool.name} ({tool.scope}, {used.calls} calls): {state}")
+        lines, found = await _listed(composer)
         return said("\n".join(lines) or "none yet", tools=found)
 
     @server.tool(annotations=READ_ONLY, output_schema=SOURCE)
     @answering()
     async def tool_show(name: str) -> ToolResult:
-        """The source of a composed tool."""
+        """The source of a composed tool, or the typed stub of any other that is granted."""
         _granted(composer, name)
+        if await composer.is_elsewhere(name):
+            spec = await composer.catalogue.get(name, current().grants(composer))
+            stub = cut(show([spec], "stubs"), MAX_STUBS)
+            return said(stub, name=spec.name, origin=spec.origin, source=stub)
         tool = await composer.composed.get(name)
         return said(tool.file.source, name=tool.name, version=tool.version, scope=tool.scope, source=tool.file.source)
 
     _add_keeping(server, composer)
 
 
+async def _listed(composer: Composer) -> tuple[list[str], list[dict[str, Any]]]:
+    """The caller's composed tools, as lines and as rows."""
+    grants = current().grants(composer)
+    lines: list[str] = []
+    found: list[dict[str, Any]] = []
+    outdated = await composer.outdated()
+    for tool, used in await composer.tools():
+        if not grants.allows(tool.name):
+            continue
+        row: dict[str, Any] = {"name": tool.name, "scope": tool.scope, "calls": used.calls}
+        if isinstance(tool, Broken):
+            row["broken"] = state = cut(tool.reason, 500)
+            state = f"BROKEN: {state}"
+        else:
+            row["description"] = state = cut(tool.interface.description.partition("\n")[0], 500)
+        if changed := [name for name in outdated.get(tool.name, []) if grants.allows(name)]:
+            row["changed"] = changed
+            state += f" ({', '.join(changed)}, which it requires, changed since: tool_test)"
+        found.append(row)
+        lines.append(f"{tool.name} ({tool.scope}, {used.calls} calls): {state}")
+    return lines, found
+
+
 async def _source(
-    composer: Composer, engine: Engine, source: str | None, execution: str | None, *named: str | None
+    composer: Composer, engine: Engine, source: str | None, execution: str | None, wanted: Wanted | None
 ) -> str:
     """What is to be saved: what was given, or what an execution of the caller's ran."""
-    name, about = named
-    if source is not None and execution is None and name is None:
+    if source is not None and execution is None and wanted is None:
         return source
-    if source is not None or execution is None or name is None:
+    if source is not None or execution is None or wanted is None:
         raise ComposeRefused("the tool", ["give its source, or from_execution and a name"])
     state = await current().find(engine, execution)
     run = await asyncio.to_thread(past_run, engine.store, state.id)
-    return await composer.tool_of(run, name, about or f"Made from execution {state.id}.")
+    about = wanted.about or f"Made from execution {state.id}."
+    return await composer.tool_of(run, wanted.name, about, constants=wanted.constants)
 
 
 def _granted(composer: Composer, name: str) -> None:
@@ -147,7 +178,7 @@ def _add_keeping(server: FastMCP, composer: Composer) -> None:
         """Run the examples of a composed tool; their calls are answered from recordings."""
         _granted(composer, name)
         outcomes = await composer.test(name)
-        found = [{"number": one.number, "ok": one.problem is None} | _problem(one.problem) for one in outcomes]
+        found = [{"number": one.number, "ok": one.problem is None} | _problem(one.told) for one in outcomes]
         lines = [f"example {one['number']}: {one.get('problem', 'ok')}" for one in found]
         made = said("\n".join(lines) or "it has no examples", name=name, examples=found)
         made.is_error = not all(one["ok"] for one in found)

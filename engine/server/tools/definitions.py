@@ -46,7 +46,11 @@ def description(tool: Composed, *, open_schema: bool) -> str:
 def parameters(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a tool's inputs, as a client gets it."""
     shown = _shown(schema, KEY)
-    return OPEN if shown is None or shown.get("type") != "object" or "anyOf" in shown else shown
+    if shown is None or shown.get("type") != "object" or "anyOf" in shown:
+        return OPEN
+    if shown.get("additionalProperties") is False:  # a parameter too many is told
+        del shown["additionalProperties"]
+    return shown
 
 
 def output(schema: dict[str, Any]) -> dict[str, Any]:

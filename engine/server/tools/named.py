@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool, ToolResult
+from mcp_types import ContentBlock, TextContent
 from pydantic import PrivateAttr
 from pydantic_core import to_json
 
@@ -24,6 +25,8 @@ from go_ent.engine.engine import Engine
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.server.calls.callers import Caller, current
 from go_ent.engine.server.calls.long_calls import run_guest
+from go_ent.engine.server.calls.media import blocks
+from go_ent.engine.server.calls.record_tables import as_text
 from go_ent.engine.server.calls.results import answering, cut, failed, of_run
 from go_ent.engine.server.tools import definitions
 
@@ -75,6 +78,10 @@ class NamedTool(Tool):
         """How much of a model's context it takes, in characters."""
         return len(self.name) + len(self.description or "") + len(to_json(self.parameters))
 
+    def order(self, arguments: dict[str, Any]) -> GuestOrder:
+        """What a call of it runs."""
+        return GuestOrder(tool=self.name, inputs=arguments)
+
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         return await _run(self, arguments)
 
@@ -94,19 +101,20 @@ class NamedTool(Tool):
             return ToolResult(content=whole.content, meta=beside, is_error=True)
         shown = self.output_schema or {}
         if run.result_truncated and not definitions.takes_text(shown):
-            return ToolResult(content=LONG + cut(str(run.result)), meta=beside, is_error=True)
-        said = run.result if isinstance(run.result, str) else to_json(run.result, inf_nan_mode="null").decode()
+            return ToolResult(content=LONG + str(run.result), meta=beside, is_error=True)
+        content: list[ContentBlock] = [TextContent(text=as_text(run.result)), *blocks(run)]
         if definitions.WRAPPED not in shown and isinstance(run.result, dict):
-            return ToolResult(content=said, structured_content=run.result, meta=beside)
+            return ToolResult(content=content, structured_content=run.result, meta=beside)
         return ToolResult(
-            content=said, structured_content={"result": run.result}, meta={**beside, "fastmcp": {"wrap_result": True}}
+            content=content,
+            structured_content={"result": run.result},
+            meta={**beside, "fastmcp": {"wrap_result": True}},
         )
 
 
 @answering()
 async def _run(tool: NamedTool, arguments: dict[str, Any]) -> ToolResult:
-    order = GuestOrder(tool=tool.name, inputs=arguments)
-    return await run_guest(order, tool._composer, tool._engine, present=tool.answer)
+    return await run_guest(tool.order(arguments), tool._composer, tool._engine, present=tool.answer)
 
 
 class BrokenTool(Tool):
@@ -160,6 +168,12 @@ class NamedTools(Provider):
                     room -= made.size
                     listed.append(made)
         return listed
+
+    async def required(self, caller: Caller) -> frozenset[str]:
+        """The tools that those which *caller* finds listed call."""
+        found = self.composer.composed.found
+        names = [tool.name for tool in await self.listing(caller)]
+        return frozenset(one for name in names if name in found for one in found[name].interface.requires)
 
     def _tool(self, tool: Composed) -> NamedTool:
         """A tool as it is listed and called: made once, until it or any that it may call is another."""

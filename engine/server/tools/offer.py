@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.server.middleware import CallNext, MiddlewareContext
 from fastmcp.tools import FunctionTool, Tool
 from mcp_types import ListToolsRequest
 
@@ -20,9 +20,12 @@ from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.catalogue.stub_names import clean
 from go_ent.engine.core.config import Profile, ServeConfig
 from go_ent.engine.server.calls.callers import Caller, current
+from go_ent.engine.server.calls.middleware import OnLists
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
+
+    from go_ent.engine.server.tools.named import NamedTools
 
 CODE = "code_execute"
 PROFILES: dict[Profile, frozenset[str]] = {"code": frozenset({"tool_search", CODE, "tool_compose"})}
@@ -30,6 +33,7 @@ PATIENCE_S = 0.5  # that servers have to say what they have, before a list is ma
 CHARACTERS = 3.5  # of a token, at the least: the text is names and types
 MOST_NAMESPACES = 40
 SAID = "\n\nTools that code may call, in their servers' words:\n"
+ALSO = "Also (tool_search shows them): "
 FIND = "\n\nNamespaces of the tools that code may call (tool_search finds them): "
 
 
@@ -40,13 +44,20 @@ def add(server: FastMCP, composer: Composer, config: ServeConfig, profile: Profi
     return offer
 
 
-class Offer(Middleware):
+class Offer(OnLists):
     """Of one server."""
 
     def __init__(self, composer: Composer, config: ServeConfig, profile: Profile) -> None:
         self._composer, self._profile = composer, profile
         self._room = int(config.inline_tokens * CHARACTERS)
-        self._made: dict[tuple[int, tuple[str, ...]], str] = {}  # by the catalogue's version and the tools' names
+        self.composed: NamedTools | None = None
+        # By the catalogue's version, the tools' names, and which of them are only named.
+        self._made: dict[tuple[int, tuple[str, ...], frozenset[str]], str] = {}
+
+    async def __call__(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
+        """Whatever is asked for goes by the grants of now."""
+        await self._composer.live_config.follow()
+        return await super().__call__(context, call_next)
 
     async def on_list_tools(
         self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
@@ -70,21 +81,31 @@ class Offer(Middleware):
     async def tools(self, caller: Caller) -> str:
         """What *caller*'s code may call, for the description of the tool that runs it."""
         grants = caller.grants(self._composer)
-        specs = await self._composer.catalogue.namespaced(grants, PATIENCE_S)  # composed tools are listed by name
+        found = await self._composer.catalogue.namespaced(grants, PATIENCE_S)  # composed tools are listed by name
+        specs = [spec for spec in found if self._composer.config.exposure(spec.name) != "direct"]
         if not specs:
             return ""
-        key = self._composer.catalogue.version, tuple(spec.name for spec in specs)
+        covered = frozenset() if self.composed is None else await self.composed.required(caller)
+        key = self._composer.catalogue.version, tuple(spec.name for spec in specs), covered
         if key not in self._made:
             if len(self._made) > 20:
                 self._made.clear()
-            self._made[key] = self._described(specs)
+            self._made[key] = self._described(specs, covered)
         return self._made[key]
 
-    def _described(self, specs: list[ToolSpec]) -> str:
+    def _described(self, specs: list[ToolSpec], covered: frozenset[str]) -> str:
+        """The tools, or only their namespaces.
+
+        Every turn of every conversation pays for each line. So where composed tools are listed, what they call is only
+        named, and parameters have no notes (decision 35).
+        """
+        told = [spec for spec in specs if spec.name not in covered]
+        named = [clean(spec.name, 130) for spec in specs if spec.name in covered]
         if 20 * len(specs) <= self._room:  # else they can't fit
-            text = show(specs, "compact")
+            text = show(told, "compact", notes=not covered)
+            text += f"{chr(10) if told else ''}{ALSO}{', '.join(named)}" if named else ""
             if len(text) <= self._room:
                 return SAID + text
         counts = Counter(clean(spec.namespace.partition(".")[0], 60) for spec in specs)
-        named = [f"{name} ({count})" for name, count in counts.most_common(MOST_NAMESPACES)]
-        return FIND + ", ".join(named) + (", …" if len(counts) > MOST_NAMESPACES else "")
+        spaces = [f"{name} ({count})" for name, count in counts.most_common(MOST_NAMESPACES)]
+        return FIND + ", ".join(spaces) + (", …" if len(counts) > MOST_NAMESPACES else "")

@@ -10,11 +10,14 @@ from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastmcp.exceptions import ResourceError
+from fastmcp.resources.base import ResourceContent, ResourceResult
 
 from go_ent.composer import Composer, ToolSpec
 from go_ent.composer.catalogue.catalogue import show
 from go_ent.engine.engine import Engine
+from go_ent.engine.executions.kept_files import read_file
 from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.server.calls import media
 from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.callers import current
 from go_ent.sandbox.errors import AdvisedError
@@ -63,6 +66,16 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         """What an execution has done, record by record: the newest of it."""
         state = await said(current().find(engine, execution_id))
         return await said(asyncio.to_thread(log_of, engine.store, state.id))
+
+    @server.resource(
+        media.URI, name="file of an execution", mime_type="application/octet-stream", annotations=ANNOTATIONS
+    )
+    async def execution_file(execution_id: str, name: str) -> ResourceResult:
+        """A file that the code of an execution has written."""
+        state = await said(current().find(engine, execution_id))
+        file = await said(asyncio.to_thread(read_file, engine.store, state.id, name))
+        text = file.text
+        return ResourceResult([ResourceContent(file.data if text is None else text, mime_type=file.mime_type)])
 
 
 async def said(work: Awaitable[T]) -> T:

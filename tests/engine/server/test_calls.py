@@ -223,7 +223,16 @@ def test_engine_execute_has_every_option_of_the_command_line(project: Path, box:
         "budget_usd": "budget",
         "budget_tokens": "budget",
     }
-    people = {"yes", "json_", "plain", "quiet"}  # at a terminal
+    people = {
+        "yes",
+        "json_",
+        "plain",
+        "quiet",
+        "from_",
+        "only",
+        "here",
+        "label",
+    }  # at a terminal, or about a plan's file
 
     async def work(client: Client[Any], engine: Engine, slow: Slow) -> None:
         listed = {one.name: one for one in await client.list_tools()}["engine_execute"].input_schema["properties"]

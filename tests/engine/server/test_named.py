@@ -84,7 +84,6 @@ async def test_a_composed_tool_is_a_tool_like_any_other(
             "type": "object",
             "properties": {"q": {"type": "string"}},
             "required": ["q"],
-            "additionalProperties": False,
         }
         assert shown.output_schema is not None
         assert shown.output_schema["properties"] == {"result": {"type": "integer"}}

@@ -103,6 +103,19 @@ class TestDescriptions:
             assert found.structured_content is not None
             assert "desk.order(order_id: str" in found.structured_content["text"]
 
+    async def test_what_a_listed_composed_tool_calls_is_only_named(self, project: Path, box: Sandbox) -> None:
+        """So that a composed tool is not dearer than the code that it replaces."""
+        body = 'async def total(order_id: str) -> int:\n    """What an order costs."""\n'
+        body += '    return (await tools.desk.order(order_id=order_id))["total"]\n'
+        async with served(project, box) as (client, _):
+            assert "desk.order(order_id: str" in await described(client)
+            await client.call_tool("tool_compose", {"source": tool("total", body)})
+            said = await described(client)
+            assert "desk.order(" not in said
+            assert said.endswith("Also (tool_search shows them): desk.order")
+            await client.call_tool("tool_delete", {"name": "total"})
+            assert "desk.order(order_id: str" in await described(client)
+
     async def test_they_follow_the_grants(self, project: Path, box: Sandbox) -> None:
         async with served(project, box) as (client, composer):
             assert "desk.order(" in await described(client)

@@ -59,7 +59,11 @@ def test_what_there_is_is_listed(project: Path, box: Sandbox, mode: Mode) -> Non
     async def work(client: Client[Any], engine: Engine) -> None:
         assert {str(one.uri) for one in await client.list_resources()} == {"go-ent://stubs", "go-ent://executions"}
         templates = {one.uri_template for one in await client.list_resource_templates()}
-        assert templates == {"go-ent://stubs/{namespace}", "go-ent://executions/{execution_id}/log"}
+        assert templates == {
+            "go-ent://stubs/{namespace}",
+            "go-ent://executions/{execution_id}/log",
+            "go-ent://executions/{execution_id}/files/{name*}",
+        }
         (prompt,) = await client.list_prompts()
         assert (prompt.name, [one.name for one in prompt.arguments or []]) == ("author_composed_tool", ["task"])
 

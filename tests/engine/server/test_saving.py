@@ -49,6 +49,43 @@ async def test_over_mcp(project: Path, box: Sandbox) -> None:
         assert (await client.call_tool("newest", {"who": "jo"})).data == 2
 
 
+async def test_constants_become_parameters(project: Path, box: Sandbox) -> None:
+    code = (
+        "limit = 10\nrows = await tools.desk.orders(customer='anna')\n"
+        "{'rows': [n for n in rows if n < limit], 'over': [n for n in rows if n > 10]}"
+    )
+    composer = Composer(
+        project, config=Config(allow=("desk.*",)), sources=[FunctionSource([orders], "desk")], box=box, trusted=True
+    )
+    async with (
+        composer,
+        Engine(project, composer=composer, trusted=True) as engine,
+        Client(make_server(composer, engine, profile="code")) as client,
+    ):
+        _, ran = await say(client, "code_execute", code=code)
+        chosen = {"from_execution": ran["execution_id"], "name": "orders_below"}
+        for params, words in (
+            ({"floor": 10}, "floor: 10 stands in lines 1 and 3: say which, as floor:1"),
+            ({"floor": 11}, "the code has no literal 11; it has 10 (line 1), 'anna' (line 2)"),
+            ({"rows": "anna"}, "rows is a name of the code already (line 2)"),
+            ({"import": "anna"}, "can't be the name of a parameter"),
+            ({"floor:x": 10}, "after the colon stands the number of a line"),
+        ):
+            answer = await client.call_tool("tool_compose", {**chosen, "params": params}, raise_on_error=False)
+            assert answer.is_error
+            assert words in answer.content[0].text, params
+        wanted = {"limit": 10, "customer": "anna", "floor:3": 10}
+        failed, saved = await say(client, "tool_compose", **chosen, params=wanted)
+        assert (failed, saved["examples"]) == (False, 1), saved
+        tool = await composer.composed.get("orders_below")
+        types = {name: kind["type"] for name, kind in tool.interface.input_schema["properties"].items()}
+        assert types == {"limit": "integer", "customer": "string", "floor": "integer"}
+        (example,) = tool.file.metadata.examples
+        assert example.inputs == {"limit": 10, "customer": "anna", "floor": 10}
+        result = await client.call_tool("orders_below", {"limit": 2, "customer": "anna", "floor": 3})
+        assert result.structured_content == {"rows": [1], "over": [4]}
+
+
 async def test_what_can_not_be_saved_is_told(project: Path, box: Sandbox) -> None:
     async with (
         Composer(project, box=box, trusted=True) as composer,
@@ -82,3 +119,11 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     ran = go_ent("tool", "run", "longest", "--input", json.dumps({"words": ["x", "yy"], "n": 1}), cwd=tmp_path)
     assert ran.stdout == b'["yy"]\n', ran.stderr
     assert go_ent("tool", "save", "0199", "--name", "x", cwd=tmp_path).returncode == 2
+    code = "top = 2\nsorted('c,a,b'.split(','))[:top]"
+    assert go_ent("exec", "-c", code, cwd=tmp_path).stdout == b'["a","b"]\n'
+    chosen = ("tool", "save", "last", "--name", "first", "--param", "top", "--param", "letters=c,a,b")
+    assert go_ent(*chosen, "--param", "n=7", cwd=tmp_path).returncode != 0
+    done = go_ent(*chosen, cwd=tmp_path)
+    assert done.stdout == b"first: version 1, 1 example passed (project)\n", done.stderr
+    ran = go_ent("tool", "run", "first", "--input", json.dumps({"top": 1, "letters": "z,y"}), cwd=tmp_path)
+    assert ran.stdout == b'["y"]\n', ran.stderr

@@ -95,7 +95,7 @@ async def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto",
             "of": 1,
         }
         for topic in "ab":
-            await say(client, "code_execute", code=f"len(await tools.search(q={topic!r}))")
+            await say(client, "code_execute", code=f"sorted(await tools.search(q={topic!r}))")
         assert "async def search_tool(q: str)" in (await say(client, "tool_suggest"))[1]["suggestions"][0]["source"]
         assert (await say(client, "tool_delete", name="triage")) == (False, {"name": "triage", "scope": "project"})
         assert (await say(client, "tool_run", name="triage"))[0]

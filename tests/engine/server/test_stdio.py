@@ -16,6 +16,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from go_ent.sandbox.children.proc import read_stat
 from go_ent.sandbox.images.cache import images_folder
 from go_ent.sandbox.images.ensure import source_key
 from go_ent.sandbox.images.seals import lock
@@ -234,7 +235,10 @@ async def test_a_tools_server_that_dies_is_an_error_of_the_call_and_is_there_for
         )
         failed, said = await say(client, "code_execute", code="await tools.bare.echo(text='two')")
         assert (failed, said["result"]) == (False, "two")
-        os.kill(int(notes.read_text().split()[-1]), signal.SIGKILL)  # between two calls, this time
+        pid = int(notes.read_text().split()[-1])
+        os.kill(pid, signal.SIGKILL)  # between two calls, this time
+        while read_stat(pid) is not None:  # until go-ent has noticed
+            await say(client, "code_execute", code="1")
         failed, said = await say(client, "code_execute", code="await tools.bare.echo(text='three')")
         assert (failed, said["result"]) == (False, "three")
         assert len(notes.read_text().split()) >= 3
