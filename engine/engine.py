@@ -8,10 +8,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 from go_ent.composer import Approver, Composer
 from go_ent.composer.project.files import find_project, user_data
@@ -31,7 +32,7 @@ from go_ent.engine.core.errors import (
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import BudgetLimit, Event, ModelOptions, ModelReply, Task, TaskResult
 from go_ent.engine.dispatch.dispatcher import Dispatcher
-from go_ent.engine.dispatch.execution import WorkSteps, with_steps
+from go_ent.engine.dispatch.execution import RunOfStep, WorkSteps, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle
@@ -40,6 +41,7 @@ from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.resume_checks import Changed, ResumeOptions
 from go_ent.engine.executions.state import ExecutionState, digest_of, sealed_text
 from go_ent.engine.executions.storage import Row
+from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import Tapes
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.engine.guest_runs.engine_tools import EngineSource, offer_summaries
@@ -47,11 +49,12 @@ from go_ent.engine.guest_runs.runs import Guests, guest_order, run_of
 from go_ent.engine.processes.trees import TAG
 from go_ent.engine.prompts import Prompt, Prompts, roles
 from go_ent.engine.prompts.templating import Templates
-from go_ent.engine.resumption import Resumption
+from go_ent.engine.resumption import Resumption, released_unless_begun
 from go_ent.engine.runners.base.runner import Availability, Runner
 from go_ent.engine.runners.base.surroundings import Surroundings
 from go_ent.engine.runners.registry import Registry
-from go_ent.engine.storage.file_storage import open_store
+from go_ent.engine.start_options import StartOptions
+from go_ent.engine.storages import Elsewhere, Storages, open_storages
 from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of
 from go_ent.engine.summaries import Summaries
 from go_ent.sandbox import Run as SandboxRun
@@ -67,33 +70,6 @@ PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 class _Running(NamedTuple):
     run: ExecutionContext
     task: asyncio.Task[TaskResult]
-
-
-class StartOptions(TypedDict, total=False):
-    """How work is run. *parent* and *parent_call* are the execution, and its call, that began it. *concurrency* is how
-    many tasks run at once. *may_start* is whether tasks may name programs by argv. *ask* decides about work that does
-    not fit the budget, instead of the engine's own. *client* is the HTTP client that asked: its budget and grants
-    apply. *on_event* is told what happens.
-    """
-
-    parent: str | None
-    parent_call: str | None
-    adjustments: Sequence[str]
-    concurrency: int | None
-    may_start: bool
-    on_event: Callable[[Event], None] | None
-    ask: Ask | None
-    client: str
-
-
-@contextlib.contextmanager
-def released_unless_begun(held: OwnedExecution) -> Iterator[None]:
-    """Whoever can't go on with an execution lets others have it."""
-    try:
-        yield
-    except BaseException:
-        held.release()
-        raise
 
 
 class Engine:
@@ -122,9 +98,11 @@ class Engine:
         environment: Mapping[str, str] | None = None,
         trusted: bool | None = None,
         approver: Approver | None = None,
+        storages: Storages | None = None,
     ) -> None:
         """*ask* decides about work that does not fit the budget, *approver* about tool calls that need approval.
-        *runners* are additional runtimes, by name. *trusted* overrides `go-ent trust`.
+        *runners* are additional runtimes, by name. *trusted* overrides `go-ent trust`. *storages* keep what it does;
+        without any, those that the configuration asks for.
         """
         if not project.is_dir():
             raise BadTask(f"{project} is no folder")
@@ -135,14 +113,18 @@ class Engine:
         self.mode: Mode = (self.config.engine.mode if self.trusted else None) or mode or "library"
         self._approver = approver
         self.prices = Prices(self.config.prices)
+        kept = open_storages(project, self.config.fleet, trusted=self.trusted) if storages is None else storages
+        self.store, self._stores = ExecutionStore(kept.executions), kept.tools
+        self.elsewhere = kept.elsewhere
         limits = {name: one.budget for name, one in self.config.serve.clients.items() if one.budget is not None}
-        self._budget = Budget(project, self.config.budget, self.prices, mode=self.mode, ask=ask, clients=limits)
+        self._budget = Budget(
+            project, self.config.budget, self.prices, mode=self.mode, ask=ask, clients=limits, ledger=kept.ledger
+        )
         self._composer = composer
         self._own_composer = composer is None
         self._opening = threading.Lock()
         # An agent that was started by an engine starts no agents, and neither does a folder that nobody trusts.
         self._for_guests = [EngineSource(self)] if self.trusted and TAG not in os.environ else []
-        self.store = open_store(project)
         if composer is not None:
             composer.past_runs = partial(past_runs, self.store)
             for source in self._for_guests:
@@ -205,8 +187,9 @@ class Engine:
         """The composer of its project: the one that it was given, or its own, opened when it is first needed."""
         with self._opening:
             if self._composer is None:
+                sources, stores = self._for_guests, self._stores
                 self._composer = Composer(
-                    self.project, trusted=self.trusted, sources=self._for_guests, approver=self._approver
+                    self.project, trusted=self.trusted, sources=sources, approver=self._approver, stores=stores
                 )
                 self._composer.past_runs = partial(past_runs, self.store)
                 offer_summaries(self, self._composer)
@@ -217,6 +200,8 @@ class Engine:
         self.stopping.set()
         await self.lifecycle.close()
         await self.registry.close()
+        if self.elsewhere is not None:
+            await self.elsewhere.close()
         with contextlib.suppress(OSError):  # it will be learnt again
             await asyncio.to_thread(self.keeper.counter.remember, user_data() / TOKENIZERS)
         if self._own_composer and self._composer is not None:
@@ -258,8 +243,9 @@ class Engine:
         chosen = choose_for(work, self.config.engine.strategy)
         for task in plan if isinstance(plan, tuple) else plan.task:
             self.check(task, may_start=options.get("may_start", True))
+        elsewhere = None if options.get("here") else self.elsewhere
         now = time.time()
-        packed = pack(work, concurrency)
+        packed = pack(work, concurrency, options.get("plan_file"))
         state = ExecutionState(
             id=new_id(),
             parent=parent,
@@ -272,10 +258,13 @@ class Engine:
             work=packed,
             work_digest=digest_of(packed),
             adjustments=tuple(options.get("adjustments", ())),
-            environment=await asyncio.to_thread(self._resumption.environment, plan),
+            results=dict(options.get("finished", {})),
+            environment=await asyncio.to_thread(self._resumption.environment, () if elsewhere else plan),
             created=now,
             updated=now,
         )
+        if elsewhere is not None:
+            return await elsewhere.send(self.lifecycle, state, options.get("label"), options.get("on_event"))
         held = await self.lifecycle.begin(state, synced=True)
         self._begin(held, Tapes(held, replay=False), work, chosen, options)
         return state.id
@@ -287,6 +276,8 @@ class Engine:
         """
         running = self._running.get(execution_id)
         if running is None:
+            if self.elsewhere is not None and self.elsewhere.has_sent(execution_id):
+                await self._wait_elsewhere(self.elsewhere, execution_id)
             state = await self.status(execution_id)
             if state.result is None:
                 raise ExecutionConflict(f"execution {execution_id} is not run by this engine: it is {state.status}")
@@ -297,6 +288,17 @@ class Engine:
             running.run.stop.set()
             await asyncio.wait([running.task])
             raise
+
+    async def _wait_elsewhere(self, elsewhere: Elsewhere, execution_id: str) -> None:
+        try:
+            await elsewhere.over(execution_id)
+        except asyncio.CancelledError:
+            await self.interrupt(execution_id)
+            raise
+
+    def run_steps_by(self, run_step: RunOfStep) -> None:
+        """Have the steps of executions run by something else than this engine's dispatcher."""
+        self._steps.run_step = run_step
 
     async def stream(self, work: Work, **options: Any) -> AsyncIterator[Event]:
         """The events of an execution as they happen; the last is its `result`. Ending this early interrupts it."""
@@ -332,9 +334,14 @@ class Engine:
         **options: Any,
     ) -> TaskResult:
         """Resume an execution that was interrupted, has failed, or lost its process. What is finished is not run
-        again. The *options* are those of `ResumeOptions`.
+        again. The *options* are those of `ResumeOptions`; in a fleet also *here* and *label* of `StartOptions`.
         """
+        here, label = options.pop("here", False), options.pop("label", None)
         chosen = ResumeOptions(**options)
+        if self.elsewhere is not None and not here:
+            execution_id = await self._find(execution_id)
+            await self.elsewhere.send_again(execution_id, label, asdict(chosen), on_event)
+            return await self.wait(execution_id)
         held, back = await self._resumption.take(execution_id, chosen)
         if guest_order(held.state) is not None:
             await self._resume_guest(held, chosen)
@@ -485,12 +492,11 @@ class Engine:
 
     async def _find(self, execution_id: str) -> str:
         """The id that was meant. What runs here may be nowhere else yet."""
-        if self._watch.get(execution_id) is not None:
-            return execution_id
-        return await asyncio.to_thread(self.store.find, execution_id)
+        here = self._watch.named(execution_id)
+        return here if here is not None else await asyncio.to_thread(self.store.find, execution_id)
 
     async def status(self, execution_id: str) -> ExecutionState:
-        """The state of an execution, by its id or the start of it. Raises `ExecutionNotFound`."""
+        """The state of an execution, by its id, its short id or its start. Raises `ExecutionNotFound`."""
         execution_id = await self._find(execution_id)
         running = self._watch.get(execution_id)
         if running is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,16 @@ class ReadyTask:
     concurrency: int | None
     decided: dict[str, Policy]
     changes: list[Changed]
+
+
+@contextlib.contextmanager
+def released_unless_begun(held: OwnedExecution) -> Iterator[None]:
+    """Whoever can't go on with an execution lets others have it."""
+    try:
+        yield
+    except BaseException:
+        held.release()
+        raise
 
 
 class Resumption:

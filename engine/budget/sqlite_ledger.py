@@ -169,10 +169,8 @@ class SqliteLedger(ABC):
             for limit in limits:
                 spent_usd, spent_tokens = _spent(database, call, limit, unknown_usd)
                 of_task = limit.scope == "task"
-                fit_usd = _fit(
-                    limit.usd, spent_usd, usd, wanted.least_usd, CENT_DUST, rest=of_task and not wanted.whole
-                )
-                fit_tokens = _fit(limit.tokens, spent_tokens, tokens, wanted.least_tokens, 0, rest=of_task)
+                fit_usd = fit(limit.usd, spent_usd, usd, wanted.least_usd, CENT_DUST, rest=of_task and not wanted.whole)
+                fit_tokens = fit(limit.tokens, spent_tokens, tokens, wanted.least_tokens, 0, rest=of_task)
                 if fit_usd is None or fit_tokens is None:
                     if not force or limit.scope == "client":  # what somebody else was given is no matter of a warning
                         if fit_usd is None:
@@ -413,7 +411,7 @@ def _spent(database: sqlite3.Connection, call: LedgerCall, limit: Limit, unknown
     return float(row[0]), int(row[1])
 
 
-def _fit(
+def fit(
     most: float | None, spent: float, wanted: float | None, least: float | None, dust: float, *, rest: bool
 ) -> float | None:
     """What is held of what is wanted, or None if the limit has no room for it. With *rest*, what is left of it will

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -11,11 +12,13 @@ from go_ent.engine.cli.ahead import start_workers
 
 start_workers(sys.argv[1:])  # before the imports that it is to overlap with
 
-from cyclopts import App, CycloptsError, Parameter  # noqa: E402
+from cyclopts import App, CycloptsError, Group, Parameter  # noqa: E402
 
 from go_ent.engine.cli.command_table import register  # noqa: E402
-from go_ent.engine.cli.terminal.output import aside, is_rich, not_strict, say  # noqa: E402
+from go_ent.engine.cli.global_options import take_globals  # noqa: E402
+from go_ent.engine.cli.terminal.output import aside, is_rich, is_terminal, not_strict, say  # noqa: E402
 from go_ent.engine.cli.terminal.signals import all_are_interrupts  # noqa: E402
+from go_ent.engine.cli.terminal.variables import unknown_variables  # noqa: E402
 from go_ent.engine.core.logs import keep_plain  # noqa: E402
 
 # Beside the codes of a run's statuses, which are in engine.outcomes.
@@ -54,6 +57,7 @@ def _version() -> str:
 app = App(
     name="go-ent",
     help="Run Python over your tools in a WebAssembly sandbox, and save what worked as tools.",
+    group_commands=Group("Options", sort_key=99),  # what is in no group: --help and --version
     version=_version,
     help_format="plaintext",
     help_formatter=Help(),
@@ -86,13 +90,9 @@ def main() -> None:
     log = _Log(sys.stderr)
     log.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[log], force=True)
+    words, folder = take_globals(sys.argv[1:])
     try:
-        if {"--help", "-h"} & set(sys.argv):
-            from go_ent.engine.cli.terminal.help_format import tell_all
-
-            tell_all(app, sys.argv[1:])
-        with all_are_interrupts():
-            code = app(sys.argv[1:], exit_on_error=False, print_error=False, result_action="return_value")
+        code = _run(words, folder)
     except KeyboardInterrupt:
         say("interrupted", err=True)
         raise SystemExit(INTERRUPTED) from None
@@ -102,7 +102,7 @@ def main() -> None:
     except CycloptsError as error:
         from go_ent.engine.cli.terminal.usage_errors import misused
 
-        say(f"go-ent: {misused(app, error, sys.argv[1:])}", err=True)
+        say(f"go-ent: {misused(app, error, words)}", err=True)
         raise SystemExit(USAGE_ERROR) from None
     except Exception as error:
         found = _explained(error)
@@ -111,7 +111,52 @@ def main() -> None:
         said, code = found
         say(f"go-ent: {said}", err=True)
         raise SystemExit(code) from None
+    finally:
+        gc.freeze()  # the process ends: nothing is to be looked through for garbage once more
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _run(words: list[str], folder: str | None) -> object:
+    """The command that *words* are, in that folder; what it returns."""
+    if folder is not None:
+        os.chdir(folder)
+    if words[:1] == ["__complete"] and _complete(words[1:]):
+        return 0
+    if is_terminal(sys.stderr) and words[:1] != ["__complete"]:
+        for line in unknown_variables():
+            say(line, err=True)
+    named = _tool_asked_about(words)
+    if {"--help", "-h"} & set(words) and named is None:
+        from go_ent.engine.cli.command_examples import EXAMPLES
+        from go_ent.engine.cli.terminal.help_format import tell_all
+
+        tell_all(app, words, EXAMPLES)
+    with all_are_interrupts():
+        if named is not None:
+            return _tool_help(named)
+        return app(words, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def _complete(words: list[str]) -> bool:
+    """Complete what can be completed at once; the rest is the library's, which imports the command for it."""
+    from go_ent.engine.cli.completing import completed, show_completed
+
+    found = completed(words)
+    if found is not None:
+        show_completed(found)
+    return found is not None
+
+
+def _tool_asked_about(words: list[str]) -> str | None:
+    """The tool whose own help is wanted: `tool run NAME --help`."""
+    wanted = words[:1] == ["tool"] and words[1:2] in (["run"], ["call"]) and {"--help", "-h"} & set(words[3:])
+    return words[2] if wanted and not words[2].startswith("-") else None
+
+
+def _tool_help(name: str) -> object:
+    from importlib import import_module
+
+    return import_module("go_ent.engine.cli.commands.tool").help_command(name)
 
 
 def _leave_folder() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 
 HELP = {"--help", "-h"}
 
@@ -12,8 +13,9 @@ def start_workers(arguments: list[str]) -> None:
 
     Whatever is wrong here, the command itself finds out and says.
     """
-    if HELP & set(arguments) or not (arguments[:1] == ["exec"] or arguments[:2] == ["tool", "run"]):
+    if HELP & set(arguments) or not (arguments[:1] in (["exec"], ["shell"]) or arguments[:2] == ["tool", "run"]):
         return
+    gc.set_threshold(50_000, 10, 10)  # imports make no garbage, and looking for it takes a twentieth of the command
     with contextlib.suppress(Exception):
         from go_ent.composer.project.files import find_project
         from go_ent.composer.project.image import ready_image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,7 +23,9 @@ Mode = Literal["mcp", "cli", "library"]
 ClientName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,252})$")]
 Origin = Annotated[str, Field(pattern=r"^https?://[a-z0-9][a-z0-9.-]{0,252}(:[0-9]{1,5})?$")]
-SECTIONS = frozenset({"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context", "serve"})
+SECTIONS = frozenset(
+    {"engine", "runners", "commands", "roles", "budget", "prices", "executions", "context", "serve", "fleet"}
+)
 
 
 class RunnerConfig(Model):
@@ -332,18 +335,51 @@ class EngineSection(Model):
     )
 
 
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
+
+
+class FleetConfig(Model):
+    """Several machines with one Postgres: `[fleet]`. Without `url_env` the project is on this machine alone."""
+
+    url_env: EnvName | None = Field(
+        default=None, description="the environment variable that holds the Postgres URL", examples=["GO_ENT_FLEET"]
+    )
+    session_url_env: EnvName | None = Field(
+        default=None,
+        description="the same for a URL that reaches Postgres itself, if the other is that of a transaction pooler",
+        examples=["GO_ENT_FLEET_DIRECT"],
+    )
+    key_env: EnvName | None = Field(
+        default=None,
+        description="the environment variable that holds the key of seals and approvals; the newest first, by commas",
+        examples=["GO_ENT_FLEET_KEY"],
+    )
+    # `schema` is a method of pydantic's models.
+    namespace: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")] = Field(
+        default="go_ent", description="the schema in that database; projects that share a database need one each"
+    )
+
+    @field_validator("url_env", "session_url_env", "key_env", mode="before")
+    @classmethod
+    def _names_a_variable(cls, value: object) -> object:
+        if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,199}", value):
+            raise ValueError("give the NAME of an environment variable: no file holds the secret itself")
+        return value
+
+
 class EngineConfig(Model):
     """All settings of the engine. Without a file: no limits, the usual programs, no commands."""
 
-    engine: EngineSection = EngineSection()
+    engine: EngineSection = Field(default_factory=EngineSection)
     runners: dict[Name, RunnerConfig] = Field(default_factory=dict)
     commands: dict[Name, CommandConfig] = Field(default_factory=dict)
     roles: dict[Name, RoleConfig] = Field(default_factory=dict)
-    budget: BudgetConfig = BudgetConfig()
+    budget: BudgetConfig = Field(default_factory=BudgetConfig)
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
-    executions: RetentionConfig = RetentionConfig()
-    context: ContextConfig = ContextConfig()
-    serve: ServeConfig = ServeConfig()
+    executions: RetentionConfig = Field(default_factory=RetentionConfig)
+    context: ContextConfig = Field(default_factory=ContextConfig)
+    serve: ServeConfig = Field(default_factory=ServeConfig)
+    fleet: FleetConfig = Field(default_factory=FleetConfig)
 
     @model_validator(mode="after")
     def _command_is_there(self) -> EngineConfig:

@@ -1,4 +1,6 @@
-"""Ids of executions: UUIDs of version 7, which sort by the time they were made."""
+"""Ids of executions: UUIDs of version 7, which sort by the time they were made; people type their last eight
+characters.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,27 @@ import uuid
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 PREFIX = re.compile(r"[0-9a-f-]{4,36}")
+TAIL = re.compile(r"[0-9a-f]{4,12}")  # the last group of an id, or the start of its short form
+SHORT = 8
 _lock = threading.Lock()
 _last = 0
+
+
+def short_id(execution_id: str) -> str:
+    """What people type for an id: its end, which is random, where the start is the time. Anything else stays."""
+    return execution_id[-SHORT:] if ID.fullmatch(execution_id) else execution_id
+
+
+def made_at(execution_id: str) -> float:
+    """When an id was made, to the millisecond."""
+    return int(execution_id[:8] + execution_id[9:13], 16) / 1000
+
+
+def is_meant(text: str, execution_id: str) -> bool:
+    """Whether *text* stands for an id: its start, the start of its short form, or its end from there on."""
+    if len(text) > SHORT and TAIL.fullmatch(text) and execution_id.endswith(text):
+        return True
+    return execution_id.startswith(text) or (len(text) <= SHORT and execution_id[-SHORT:].startswith(text))
 
 
 def new_id() -> str:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 
+from go_ent.sandbox.worker.languages import Language
+
 VERSION = 1
 
 TaskType = Literal["feature", "bugfix", "refactor", "architecture", "test", "docs", "review", "other"]
@@ -87,8 +89,8 @@ class Task(Model):
     """One thing to do. Only `description` is needed; with `command`, `tool` or `code`, not even that.
 
     `description` goes to an agent. `command` is an argv (a list) or the name of a command in the configuration (text);
-    `tool` is a composed tool, `code` is Python, both run in the sandbox with `inputs`. A description
-    `composed:NAME {"a": 1}` is the short form of `tool`.
+    `tool` is a composed tool, `code` is Python or what `language` says, both run in the sandbox with `inputs`. A
+    description `composed:NAME {"a": 1}` is the short form of `tool`.
     """
 
     version: Literal[1] = 1
@@ -109,6 +111,7 @@ class Task(Model):
     command: tuple[str, ...] | str | None = None
     tool: str | None = None
     code: str | None = None
+    language: Language = "python"
     inputs: dict[str, Any] = Field(default_factory=dict)
     pinned: tuple[str, ...] = ()  # what every prompt has word for word, however much else is summarised
     threshold: Threshold | None = None  # of the window, beyond which is summarised
@@ -214,6 +217,7 @@ class RunRequest(Model):
     command: tuple[str, ...] | str | None = None
     tool: str | None = None
     code: str | None = None
+    language: Language = "python"
     inputs: dict[str, Any] = Field(default_factory=dict)
     grants: tuple[str, ...] | None = None  # what a guest may call, at the most; None: all that the project grants
     recording: SkipValidation[Any] = Field(

@@ -270,6 +270,7 @@ class Dispatcher:
                 command=task.command,
                 tool=task.tool,
                 code=task.code,
+                language=task.language,
                 inputs=task.inputs,
                 grants=self.grants_of(run.held.state.client),
                 recording=run.tapes.of_step(step.id) if task.tool or task.code else None,

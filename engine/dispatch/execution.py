@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
+from typing import Protocol
 
 from go_ent.engine.context.execution_summaries import with_summaries
 from go_ent.engine.core.config import EngineConfig
@@ -22,6 +23,13 @@ from go_ent.engine.strategies.work import Chosen, Work, as_tasks
 from go_ent.sandbox.errors import Diverged
 
 
+class RunOfStep(Protocol):
+    """Runs one step of an execution: here, or elsewhere."""
+
+    def __call__(self, step: Step, run: ExecutionContext) -> Awaitable[RunResult]:
+        """To its result."""
+
+
 class WorkSteps:
     """What is run in the execution of a task, a list or a plan: the steps of its strategy. Of one engine."""
 
@@ -29,6 +37,7 @@ class WorkSteps:
         self._dispatcher = dispatcher
         self._config = config
         self._lifecycle = lifecycle
+        self.run_step: RunOfStep = dispatcher.run
 
     async def carry(self, run: ExecutionContext, work: Work, chosen: Chosen, concurrency: int | None) -> TaskResult:
         """Run an execution that this process holds to its end. Whatever happens, its state says so."""
@@ -46,7 +55,7 @@ class WorkSteps:
             run.say(
                 "status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason
             )
-            step = partial(self._dispatcher.run, run=run)
+            step = partial(self.run_step, run=run)
             results = await self.steps(run.id, work, chosen, step, concurrency, run.stop)
             if run.broken is not None:
                 raise _broken(run)

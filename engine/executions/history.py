@@ -40,7 +40,7 @@ class ExecutionRecord(Model):
         return datetime.fromtimestamp(self.at, UTC).date().isoformat()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallTotals:
     """What the calls of one tool by guests came to. They cost nothing by themselves."""
 
@@ -49,13 +49,11 @@ class CallTotals:
     ms: float = 0.0
     at: float = 0.0  # the last of them
 
-    def plus(self, other: CallTotals) -> CallTotals:
-        return CallTotals(
-            self.calls + other.calls,
-            self.failures + other.failures,
-            self.ms + other.ms,
-            other.at if other.at > self.at else self.at,
-        )
+    def add(self, calls: int, failures: int, ms: float, at: float) -> None:
+        self.calls += calls
+        self.failures += failures
+        self.ms += ms
+        self.at = max(self.at, at)
 
 
 class Totals(Model):

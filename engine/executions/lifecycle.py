@@ -14,6 +14,7 @@ from go_ent.engine.core.config import RetentionConfig
 from go_ent.engine.core.errors import StorageFailed
 from go_ent.engine.core.models import RunResult, TaskResult
 from go_ent.engine.core.stoppable_run import Stop
+from go_ent.engine.executions.kept_files import keep_files
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.retention import Retention
 from go_ent.engine.executions.running import Watch
@@ -123,8 +124,12 @@ class Lifecycle:
         """How it ended, on record when this returns; then others may have it."""
         held, tally, run = live.held, live.tapes.tally, ending.run
         size = 0 if run is None else run.usage.result_bytes + len(run.stdout)
-        if tally is not None and ending.status in ("completed", "failed") and held.may_pack(size):
+        packs = tally is not None and ending.status in ("completed", "failed") and not (run is not None and run.files)
+        if tally is not None and packs and held.may_pack(size):
             (failure,) = held.together([lambda: _record(held, ending)], pack=tally.totals)
+            if failure is None and not held.released:  # it has turned out too large to be packed
+                await asyncio.to_thread(self._let_go, live)
+                return
             held.release()
             if isinstance(failure, OSError) and run is not None:  # it did nothing that has to be on record
                 run.warning = f"this run is not on record, which can't be written: {failure.strerror or failure}"
@@ -141,6 +146,9 @@ class Lifecycle:
             ) from None
 
     def _end_and_let_go(self, live: Live, ending: Ending) -> None:
+        if ending.run is not None and ending.run.files and (lost := keep_files(live.held, ending.run.files)):
+            ending.run.warning = lost
+            log.warning("execution %s: %s", live.id, lost)
         with self.store.index.together():
             (failure,) = live.held.together([lambda: _record(live.held, ending)])
             if failure is not None:

@@ -60,6 +60,13 @@ def past_run(store: ExecutionStore, execution_id: str) -> PastRun:
     )
 
 
+def calls_of(store: ExecutionStore, execution_id: str, step: str) -> list[CallRecord] | None:
+    """The calls that the run of a step made itself, in their order; None if not all of them are known. Blocks."""
+    calls, _ = _calls(store, store.load(execution_id, compare=False), MOST_OF_ONE)
+    made = calls.by_run().get(calls.last.get(step, step), [])
+    return made if calls.whole and len(made) <= MOST_CALLS and all(call.kept for call in made) else None
+
+
 def _calls(store: ExecutionStore, state: ExecutionState, most: int) -> tuple[Calls, int]:
     """The calls of an execution, so far as *most* bytes of its journal have them; how many were read."""
     calls, offset = Calls(), 0
@@ -145,12 +152,14 @@ def _code(state: ExecutionState) -> Iterator[tuple[str, str, dict[str, Any]]]:
     guest, done = state.work.get("guest"), [step for step, result in state.results.items() if result.ok]
     if isinstance(guest, dict):
         source, inputs = guest.get("code"), guest.get("inputs", {})
+        if guest.get("language", "python") != "python":  # what is suggested is Python
+            return
         if isinstance(source, str) and isinstance(inputs, dict) and guest.get("session") is None:
             yield from ((step, source, inputs) for step in done)
     elif done:
         work, _ = unpack(state.work)
         for step in done:
-            if (task := task_of(work, step)) is not None and task.code is not None:
+            if (task := task_of(work, step)) is not None and task.code is not None and task.language == "python":
                 with contextlib.suppress(BadTask):  # what it refers to is gone
                     yield step, task.code, filled(task, state.results).inputs
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.owned import OwnedExecution
 
 log = logging.getLogger("go_ent.engine")
@@ -33,6 +34,11 @@ class Watch:
 
     def get(self, execution_id: str) -> Running | None:
         return self._running.get(execution_id)
+
+    def named(self, text: str) -> str | None:
+        """The one under way that has this id, or this short id and no other has."""
+        found = [text] if text in self._running else [one for one in self._running if short_id(one) == text]
+        return found[0] if len(found) == 1 else None
 
     @property
     def ids(self) -> list[str]:

@@ -113,8 +113,8 @@ class Slot(Protocol):
         """Let others see it, with its *state* so far; a crash leaves it as it is then. Once is enough."""
 
     def append(self, kind: str, data: Mapping[str, Any], raw: Mapping[str, bytes] | None = None) -> int:
-        """Add a record, and give its number. The *raw* members are JSON already. It outlives this process, once the
-        slot is placed.
+        """Add a record, and give its number. The *raw* members are JSON already. Once the slot is placed, it outlives
+        this process soon, and others see it: at the latest when `sync` returns.
         """
 
     def sync(self) -> None:
@@ -130,8 +130,8 @@ class Slot(Protocol):
         """Whether it is not placed, and small enough to be kept with others when so many bytes are added."""
 
     def pack(self, state: ExecutionState, calls: Mapping[str, CallTotals]) -> bool:
-        """Keep one that has ended with others, and release it, if it may still be; whether that was done. `OSError` if
-        it can't be kept.
+        """Keep one that has ended with others, and release it, if it may still be; whether that was done. Others see it
+        at the latest when the storage's `flush` returns. `OSError` if it can't be kept.
         """
 
     def interrupt_requested(self) -> bool:
@@ -181,8 +181,11 @@ class ExecutionIndex(Protocol):
     def remove(self, *ids: str) -> None:
         """Forget executions."""
 
-    def find(self, prefix: str) -> list[str]:
-        """The ids that begin with *prefix*, four at the most."""
+    def find(self, text: str) -> list[str]:
+        """The ids that *text* may stand for (`ids.is_meant`), four at the most."""
+
+    def shared(self) -> set[str]:
+        """The short ids that several executions have: people are shown more of those."""
 
     def rows(self, limit: int = 50, **filters: Unpack[Filters]) -> list[Row]:
         """Executions, the newest first."""

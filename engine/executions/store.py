@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 from go_ent.composer.project.items import reason
 from go_ent.engine.core.errors import ExecutionConflict, ExecutionNotFound, Unborn
-from go_ent.engine.core.ids import ID, PREFIX
+from go_ent.engine.core.ids import ID, PREFIX, is_meant
 from go_ent.engine.executions.approvals import check_request, decision_seal
 from go_ent.engine.executions.owned import MAX_LABEL, OwnedExecution
 from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus
@@ -18,6 +19,7 @@ from go_ent.engine.executions.undo import find_checkpoint
 from go_ent.sandbox.messages.advice import Advice
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
+MOST_TITLE = 40  # characters
 MOST_COMPARED = 200  # ids, the newest, that one may have meant
 LISTS = Advice("list_executions")
 PATIENCE_S = 10.0  # that another process has to answer
@@ -67,7 +69,7 @@ class ExecutionStore:
         return OwnedExecution(slot, state, self.index)
 
     def find(self, text: str) -> str:
-        """The id that *text* is, or begins."""
+        """The id that *text* is, or stands for: its start, or its short form."""
         if ID.fullmatch(text) and self.storage.has(text):
             return text
         if not PREFIX.fullmatch(text):
@@ -76,15 +78,22 @@ class ExecutionStore:
             )
         self.flush()
         found = [name for name in self.index.find(text) if self.storage.has(name)]
-        found = found or [name for name in self.storage.ids() if name.startswith(text)]  # the index may not know it yet
+        found = found or [name for name in self.storage.ids() if is_meant(text, name)]  # the index may not know it yet
         if len(found) == 1:
             return found[0]
         if found:
-            some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
-            raise ExecutionNotFound(f"several executions begin with {text}: {some}; give more of the id")
+            some = ", ".join(map(self._candidate, found[:3])) + (" …" if len(found) > 3 else "")
+            raise ExecutionNotFound(f"{text} fits several executions: {some}; give more of the id")
         newest = {*self.storage.ids(), *(row.id for row in self.index.rows(MOST_COMPARED))}
         meant = did_you_mean(near(text, sorted(newest, reverse=True)[:MOST_COMPARED], 1, 0.9))
         raise ExecutionNotFound(f"there is no execution {text}{meant}", advice=None if meant else LISTS)
+
+    def _candidate(self, execution_id: str) -> str:
+        """One of several that may have been meant, with what it was."""
+        with contextlib.suppress(Exception):  # whatever is wrong with it, its id is known
+            title = self.storage.load(execution_id, compare=False).title
+            return f"{execution_id} ({' '.join(title.split())[:MOST_TITLE]})"
+        return execution_id
 
     def load(self, execution_id: str, *, compare: bool = True) -> ExecutionState:
         """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking.

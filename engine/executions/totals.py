@@ -89,13 +89,13 @@ class Tally:
         elif kind in ("begun", "decided") and path in self._open:  # what it waited for before is not its own time
             self._open[path] = (self._open[path][0], at)
         elif kind == "call" and isinstance(tool := record.get("tool"), str) and tool != CHECKPOINT:
-            if self._count(tool, CallTotals(calls=1, at=at)):
+            if self._count(tool, 1, 0, 0.0, at):
                 self._open[path] = (tool, at)
         elif kind == "answer" and path in self._open:
             (tool, began), answer = self._open.pop(path), record.get("answer")
             if failed is None:
                 failed = isinstance(answer, list) and len(answer) == 3 and answer[1] == 0
-            self._count(tool, CallTotals(failures=int(failed), ms=max(0.0, at - began) * 1000, at=at))
+            self._count(tool, 0, int(failed), max(0.0, at - began) * 1000, at)
         elif kind == "calls" and isinstance(calls := record.get("calls"), list):
             self._add_noted(calls, at)
 
@@ -104,13 +104,17 @@ class Tally:
         for call in calls:
             if isinstance(call, dict) and isinstance(tool := call.get("name"), str):
                 ms = call["ms"] if type(call.get("ms")) is float and 0 <= call["ms"] < LATEST else 0.0
-                self._count(tool, CallTotals(1, int(call.get("error") is not None), ms, at))
+                self._count(tool, 1, int(call.get("error") is not None), ms, at)
 
-    def _count(self, tool: str, more: CallTotals) -> bool:
+    def _count(self, tool: str, calls: int, failures: int, ms: float, at: float) -> bool:
         tool = tool[:LONGEST_TEXT]
-        if counted := tool in self.totals or len(self.totals) < MOST_TOOLS:
-            self.totals[tool] = self.totals.get(tool, CallTotals()).plus(more)
-        return counted
+        known = self.totals.get(tool)
+        if known is None:
+            if len(self.totals) >= MOST_TOOLS:
+                return False
+            known = self.totals[tool] = CallTotals()
+        known.add(calls, failures, ms, at)
+        return True
 
 
 def calls_from(records: Iterable[Mapping[str, Any]]) -> dict[str, CallTotals]:

@@ -6,10 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.strategies import Plan
+from go_ent.engine.strategies.work import task_of, unpack
 from go_ent.sandbox.host.broker import CHECKPOINT
 
+MAX_OUTPUT = 300  # characters
 MAX_DEPTH = 20
 MAX_CALLS = 2000  # of an execution that are shown
 
@@ -27,6 +31,7 @@ class TreeNode:
     overrun_usd: float = 0.0  # beyond what a budget held for it
     tokens: int | None = None
     detail: str = ""
+    output: str = ""  # the first line of what it came to
     children: list[TreeNode] = field(default_factory=list)
     more: int = 0  # calls that are not shown
 
@@ -38,6 +43,7 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[TreeN
         nodes.setdefault(
             step, TreeNode(name=step, path=step, status="running" if state.status == "running" else "interrupted")
         )
+    nodes = _with_all_tasks(state, nodes)
     tops = list(nodes)
     begun: dict[str, float] = {}
     skipped: set[str] = set()
@@ -103,6 +109,28 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[TreeN
     return [nodes[path] for path in tops]
 
 
+def _with_all_tasks(state: ExecutionState, nodes: dict[str, TreeNode]) -> dict[str, TreeNode]:
+    """The steps of a plan in its order, also those that were skipped or have yet to come; each with what runs it."""
+    try:
+        work = None if "guest" in state.work else unpack(state.work)[0]
+    except BadState:  # `status` tells what is there
+        return nodes
+    known = {} if state.result is None else {step.task_id: step for step in state.result.steps}
+    if isinstance(work, Plan):
+        order = [task.id for task in work.task]
+        for step in order:
+            if step not in nodes:
+                ended = known.get(step)
+                status = "pending" if ended is None else ended.status
+                nodes[step] = TreeNode(step, step, status, detail=(ended.error or "") if ended is not None else "")
+        nodes = {step: nodes[step] for step in (*order, *(one for one in nodes if one not in work.index))}
+    for step, node in nodes.items():
+        if node.runtime == "cli":
+            task = None if work is None else task_of(work, step)
+            node.runtime = "sandbox" if work is None or (task is not None and (task.tool or task.code)) else "command"
+    return nodes
+
+
 def _step(step: str, result: RunResult) -> TreeNode:
     return TreeNode(
         name=step,
@@ -114,6 +142,7 @@ def _step(step: str, result: RunResult) -> TreeNode:
         tokens=None if result.tokens is None else result.tokens.total,
         runtime=result.runtime,
         detail=result.error or "",
+        output=result.output.strip().partition("\n")[0][:MAX_OUTPUT],
     )
 
 

@@ -5,6 +5,7 @@ like any other.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import time
@@ -34,6 +35,7 @@ from go_ent.engine.strategies import aggregate
 from go_ent.sandbox import Run, RunError, Sandbox, SandboxError
 from go_ent.sandbox.errors import Diverged
 from go_ent.sandbox.messages.advice import Advice
+from go_ent.sandbox.worker.languages import Language
 
 STEP = "run"
 REASON = "it runs in a guest"
@@ -44,12 +46,15 @@ class GuestOrder(Model):
 
     code: str | None = None
     tool: str | None = None
+    language: Language = "python"
     inputs: dict[str, Any] = Field(default_factory=dict)
     grants: tuple[str, ...] | None = None
     limits: dict[str, Any] | None = None
     session: str | None = None
     cut: bool = True
-    each: bool = False  # once for each line of stdin
+    files: dict[str, str] = Field(default_factory=dict)  # that code can open, in base64
+    each: bool = False  # once for each line of stdin, or each of these files
+    each_files: tuple[str, ...] = ()
     jobs: int | None = None  # lines at a time
     fail_fast: bool = False  # the first line that fails is the last
 
@@ -62,9 +67,14 @@ class GuestOrder(Model):
     @property
     def title(self) -> str:
         if self.tool is not None:
-            return f"composed:{self.tool}" + (" for each line" if self.each else "")
+            return f"composed:{self.tool}" + (f" for each {'file' if self.each_files else 'line'}" if self.each else "")
         line = next((line.strip() for line in (self.code or "").splitlines() if line.strip()), "")
         return f"code: {line[:70]}"
+
+
+def call_order(name: str, arguments: dict[str, Any], *, cut: bool = True) -> GuestOrder:
+    """One call of a tool that is not a composed one: a line of code, so that it is granted, limited and recorded."""
+    return GuestOrder(code=f"await tools.{name}(**arguments)", inputs={"arguments": arguments}, cut=cut)
 
 
 def guest_order(state: ExecutionState) -> GuestOrder | None:
@@ -261,8 +271,16 @@ async def guest_run(
     }
     if order.tool is not None:
         return await composer.run(tool or order.tool, given, **options)
+    files = {name: base64.b64decode(data) for name, data in order.files.items()} or None
     return await composer.code.execute(
-        order.code or "", given, session=order.session, cut=order.cut, calls=calls, **options
+        order.code or "",
+        given,
+        language=order.language,
+        session=order.session,
+        cut=order.cut,
+        files=files,
+        calls=calls,
+        **options,
     )
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml  # type: ignore[import-untyped]
-
 from go_ent.composer.project.files import STATE, read_bounded, user_data
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.errors import BadTask
@@ -31,7 +29,6 @@ MAX_CONTENT = 256 << 10
 MAX_DEPTH = 20
 _FRONT = re.compile(r"---[ \t]*\n(?:(.*?)\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 SkillScope = Literal["project", "user"]
 
@@ -157,15 +154,18 @@ def _parts(text: str) -> tuple[str, str]:
 
 def _metadata(front: str) -> dict[str, Any]:
     """The front matter as JSON has it: YAML has dates, and numbers as keys."""
+    import yaml  # type: ignore[import-untyped]  # here: few programs read a skill
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         depth = 0
-        for event in yaml.parse(front, Loader=_LOADER):
+        for event in yaml.parse(front, Loader=loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if isinstance(event, yaml.AliasEvent):
                 raise _Unusable("its front matter uses aliases, which are not allowed")
             if depth > MAX_DEPTH:
                 raise _Unusable(f"its front matter is nested deeper than {MAX_DEPTH}")
-        made = json.loads(json.dumps(yaml.load(front, _LOADER), default=str))  # noqa: S506 it is the safe loader
+        made = json.loads(json.dumps(yaml.load(front, loader), default=str))  # noqa: S506 it is the safe loader
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise _Unusable(f"its front matter is not YAML: {' '.join(str(error).split())[:300]}") from None
     if made is None:

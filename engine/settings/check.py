@@ -241,6 +241,10 @@ def _variables(config: EngineConfig, layers: Layers) -> Iterator[str]:
                 f"the environment variable {client.token_env} is not set",
                 layers.where,
             )
+    for setting in ("url_env", "session_url_env", "key_env"):
+        variable = getattr(config.fleet, setting)
+        if variable is not None and not os.environ.get(variable):
+            yield problem(("fleet", setting), f"the environment variable {variable} is not set", layers.where)
 
 
 def _caps(config: EngineConfig, layers: Layers) -> Iterator[str]:

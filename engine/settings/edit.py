@@ -90,6 +90,52 @@ def set_list(project: Path, section: str, name: str, items: list[str]) -> list[s
     return _edit(project, plain, written)
 
 
+def set_value(project: Path, path: list[str], text: str) -> list[str]:
+    """Set one setting, by the names of its tables and its own. A text that is no TOML value is a text. The lines that
+    changed; `ConfigError` or `StoreError` if it can't be set, and nothing is written then.
+    """
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        value = text
+    if len(path) < 2:
+        raise StoreError(f"{'.'.join(path)} is a section: name a setting of it, like limits.timeout_s")
+
+    def plain(table: Table) -> None:
+        inner = table
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise StoreError(f"{name} is no table, so it has no {path[-1]}")
+        inner[path[-1]] = value
+        _check(project, table)
+
+    def written(document: TOMLDocument) -> None:
+        import tomlkit
+
+        inner: Any = document
+        for name in path[:-1]:
+            if name not in inner:
+                inner.add(name, tomlkit.table(is_super_table=name != path[-2]))
+            inner = inner[name]
+        inner[path[-1]] = value
+
+    return _edit(project, plain, written)
+
+
+def _check(project: Path, table: Table) -> None:
+    """Refuse settings that could not be read."""
+    from pydantic import ValidationError
+
+    from go_ent.engine.core.explain import explain
+    from go_ent.engine.settings.schema import whole
+
+    try:
+        whole().model_validate(table)
+    except ValidationError as error:
+        raise StoreError(f"that can't be set: {explain(error)}") from None
+
+
 def _edit(project: Path, plain: Callable[[Table], None], written: Callable[[Any], None]) -> list[str]:
     """Make a change in the file and in what it says, and see that they agree."""
     import tomlkit

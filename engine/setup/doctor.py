@@ -37,6 +37,7 @@ from go_ent.engine.prompts import all_skills
 from go_ent.engine.setup.servers import Servers
 from go_ent.engine.setup.trust_list import wants
 from go_ent.sandbox import SandboxError
+from go_ent.sandbox.children.programs import find_program
 from go_ent.sandbox.images.cache import cache_path
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Check:
     said: str
     fix: str | None = None  # a command, or a line of configuration
     needed: bool = True
+    broken: bool = False  # not needed by go-ent itself, but the project wants it: a server
 
 
 async def examine(engine: Engine, *, deep: bool = False) -> list[Check]:
@@ -124,6 +126,9 @@ async def _composed(engine: Engine) -> list[Check]:
         ]
         count = len(composer.composed.found)
         checks.append(Check("composed tools", True, f"{count} can be called", needed=False))
+        for name, changed in (await composer.outdated()).items():
+            said = f"{name} requires {', '.join(changed)}, which changed since it was saved or tested"
+            checks.append(Check("composed tool", False, said, f"go-ent tool test {name}", needed=False))
         for tool in broken:
             back = (
                 f"edit it, or go-ent tool rollback {tool.name} {tool.last_version}"
@@ -301,7 +306,7 @@ def recorded(project: Path) -> list[Check]:
 
 
 def _index(project: Path) -> Iterator[Check]:
-    from go_ent.engine.storage.file_storage import open_store
+    from go_ent.engine.storages import open_store
 
     store = open_store(project)
     found = store.index.check()
@@ -341,10 +346,10 @@ def _index(project: Path) -> Iterator[Check]:
 
 
 def _ledger(project: Path) -> Check:
-    from go_ent.engine.budget.sqlite_ledger import FileLedger
+    from go_ent.engine.storages import open_storages
 
     try:
-        with FileLedger(project).reading():
+        with open_storages(project).ledger.reading():
             return Check("budget", True, "its account can be read")
     except EngineError as error:
         return Check("budget", False, str(error), "move the file away, as it says: then the budget begins anew")
@@ -423,8 +428,11 @@ async def _sandbox(engine: Engine, project: Path) -> list[Check]:
 
 def _age(built: str) -> str:
     with contextlib.suppress(ValueError):
-        hours = (time.time() - datetime.fromisoformat(built).timestamp()) / 3600
-        return "just now" if hours < 1 else f"{hours:.0f} h ago" if hours < 48 else f"{hours / 24:.0f} days ago"
+        at = datetime.fromisoformat(built).timestamp()
+        minutes = max(0.0, time.time() - at) / 60
+        ago = f"{minutes:.0f} min" if minutes < 60 else f"{minutes / 60:.0f} h"
+        ago = ago if minutes < 48 * 60 else f"{minutes / 1440:.0f} days"
+        return f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}, {ago} ago"
     return built
 
 
@@ -432,25 +440,40 @@ async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
     config = await asyncio.to_thread(read_config, engine.project)
     names = [*config.servers, *config.apis]
     unusable = [
-        Check(f"server {name}", False, why, "mend it where it says", needed=False)
+        Check(f"server {name}", False, why, "mend it where it says", needed=False, broken=True)
         for name, why in config.unusable.items()
     ]
     if not names:
         return unusable
     if not deep:
+        unusable += _missing_programs(config)
         return [*unusable, Check("servers", True, f"{', '.join(names)}: not asked; doctor --deep does", needed=False)]
     if not engine.trusted:
         return [Check("servers", False, "not asked, for the project is not trusted", "go-ent trust", needed=False)]
     checks = unusable
     for answer in await Servers(engine.project, config).ask(names):
         if answer.problem:
-            checks.append(Check(f"server {answer.name}", False, answer.problem, answer.remedy, needed=False))
+            wrong = Check(f"server {answer.name}", False, answer.problem, answer.remedy, needed=False, broken=True)
+            checks.append(wrong)
         else:
             said = f"answers, {len(answer.tools)} tools"
             checks.append(Check(f"server {answer.name}", True, said, needed=False))
             notes = [*answer.notes, *(f"{name} {what}" for name, what in answer.changes.items() if what != "is new")]
             checks += [Check(f"server {answer.name}", False, note, needed=False) for note in notes]
     return checks
+
+
+def _missing_programs(config: Config) -> list[Check]:
+    """The servers whose program is nowhere: that is seen without starting any."""
+    found = []
+    for name, server in config.servers.items():
+        command = getattr(server, "command", None)
+        if isinstance(command, str) and find_program(command, os.environ.get("PATH"), Path.cwd()) is None:
+            fix = f"install it, or change [servers.{name}]"
+            found.append(
+                Check(f"server {name}", False, f"there is no program {command}", fix, needed=False, broken=True)
+            )
+    return found
 
 
 def explain_config(error: ConfigError, project: Path) -> list[Check]:

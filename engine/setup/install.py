@@ -16,21 +16,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from go_ent.composer.project.files import TEMPORARY, read_bounded, sync_folder
 from go_ent.engine.core.errors import BadServerName, CannotInstall
 from go_ent.engine.settings.show import HIDDEN, masked_arguments
+from go_ent.engine.setup.clients import TITLES, USERS_ONLY, Client, Json, Scope, default_scope, entry_of, place_of
+from go_ent.engine.setup.commented_json import drop_commented, put_commented
 from go_ent.engine.setup.json_edit import NotEditable, drop, put, read
+from go_ent.engine.setup.toml_edit import as_toml, drop_toml, put_toml, read_toml
 from go_ent.sandbox.children.programs import find_program
-
-Client: TypeAlias = Literal["claude", "opencode", "cursor", "vscode"]
-Scope: TypeAlias = Literal["project", "user"]
-Json: TypeAlias = dict[str, Any]
 
 MAX_FILE = 32 << 20  # ~/.claude.json holds a history, and grows to megabytes
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
-EXPANDED = re.compile(r"\$\{|\{(?:env|file):|%\w+%")  # what clients replace in a command
+EXPANDED = re.compile(r"\$[\w{]|\{(?:env|file):|%\w+%")  # what clients replace in a command
 OURS = ("type", "command", "args")
 ENVIRONMENT = ("env", "environment")
 # What decides which code the server runs, and whom it trusts: never somebody else's to say.
@@ -55,11 +54,23 @@ class InstallPlan:
     wanted: Json | None = None  # what is to be there
 
     @property
+    def project_named(self) -> str:
+        """The project that the entry is for."""
+        words = self.entry["args"] if "args" in self.entry else self.entry["command"]
+        return str(words[-1])
+
+    @property
+    def is_toml(self) -> bool:
+        return self.file.suffix == ".toml"
+
+    @property
     def changes(self) -> bool:
         return self.after is not None and self.before != self.after
 
     def paste(self) -> str:
         """The entry as a person would put it in."""
+        if self.is_toml:
+            return as_toml((self.section, self.name), self.entry)
         return json.dumps({self.section: {self.name: self.entry}}, indent=2, ensure_ascii=False)
 
     def diff(self) -> list[str]:
@@ -81,17 +92,11 @@ class InstallPlan:
     def _lines(self, entry: object, *, ours: bool = False) -> list[str]:
         if entry is None:
             return []
-        text = json.dumps(_masked(entry, ours=ours), indent=2, ensure_ascii=False)
+        shown = _masked(entry, ours=ours)
+        if self.is_toml and isinstance(shown, dict):
+            return as_toml((self.section, self.name), shown).split("\n")
+        text = json.dumps(shown, indent=2, ensure_ascii=False)
         return [f"    {line}" for line in f"{json.dumps(self.name)}: {text}".split("\n")]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a client keeps its servers. A link may lead anywhere below *base*, and not out of it."""
-
-    base: Path
-    file: Path
-    section: str
 
 
 def command() -> Path:
@@ -107,24 +112,21 @@ def command() -> Path:
     return Path(found)
 
 
-def entry_for(client: Client, program: Path, project: Path) -> Json:
-    """What a client needs to start the server of *project*."""
+def entry_for(client: Client | None, program: Path, project: Path) -> Json:
+    """What a client needs to start the server of *project*; without a client, what most of them read."""
     for path in (program, project):
         if EXPANDED.search(str(path)):
             raise CannotInstall(
                 f"clients would replace a part of {path}: move it to a folder without $, {{ or % in its name"
             )
-    arguments = ["serve", "--profile", "code", "--project", str(project)]
-    if client == "opencode":
-        return {"type": "local", "command": [str(program), *arguments]}
-    return {"type": "stdio", "command": str(program), "args": arguments}
+    return entry_of(client, program, ["serve", "--profile", "code", "--project", str(project)])
 
 
 def plan(
     client: Client,
     project: Path,
     *,
-    scope: Scope = "project",
+    scope: Scope | None = None,
     name: str = "go-ent",
     remove: bool = False,
     program: Path | None = None,
@@ -139,7 +141,10 @@ def plan(
         raise BadServerName(
             f"a server can't be called {name[:80]!r}: letters, digits, - and _, at most 32, the first no - or _"
         )
-    place = _place(client, scope, project, os.environ if environment is None else environment)
+    scope = scope or default_scope(client)
+    if scope == "project" and client in USERS_ONLY:
+        raise CannotInstall(f"{TITLES[client]} keeps its servers for the user alone: --scope user")
+    place = place_of(client, scope, project, os.environ if environment is None else environment)
     entry = entry_for(client, program or command(), project)
     file = Path(os.path.realpath(place.file))  # which is no error for a link to itself
     link = None if file == place.base.resolve() / place.file.relative_to(place.base) else place.file
@@ -169,38 +174,6 @@ def write(plan: InstallPlan) -> Path | None:
     return backup
 
 
-def _place(client: Client, scope: Scope, project: Path, environment: Mapping[str, str]) -> _Place:
-    home = Path(environment.get("HOME") or Path.home())
-    settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    base = project
-    match client, scope:
-        case "claude", "project":
-            file = project / ".mcp.json"
-        case "claude", "user":
-            base = Path(environment.get("CLAUDE_CONFIG_DIR") or home)
-            file = base / ".claude.json"
-        case "opencode", "project":
-            file = _opencode(project)
-        case "opencode", "user":
-            base = settings
-            file = _opencode(settings / "opencode")
-        case "cursor", _:
-            base = project if scope == "project" else home
-            file = base / ".cursor" / "mcp.json"
-        case "vscode", "project":
-            file = project / ".vscode" / "mcp.json"
-        case "vscode", "user":
-            base = settings
-            file = settings / "Code" / "User" / "mcp.json"
-    return _Place(base, file, {"opencode": "mcp", "vscode": "servers"}.get(client, "mcpServers"))
-
-
-def _opencode(folder: Path) -> Path:
-    """opencode reads either; one that is there is not joined by another."""
-    plain, commented = folder / "opencode.json", folder / "opencode.jsonc"
-    return commented if os.path.lexists(commented) and not os.path.lexists(plain) else plain
-
-
 def _read(plan: InstallPlan) -> bytes | None:
     try:
         data = read_bounded(plan.file, MAX_FILE)
@@ -222,7 +195,7 @@ def _edited(plan: InstallPlan, *, remove: bool) -> InstallPlan:
         text = (plan.before or b"").decode()
     except UnicodeDecodeError:
         raise NotEditable("it is not UTF-8 text") from None
-    found, lenient = read(text)
+    found, lenient = (read_toml(text), False) if plan.is_toml else read(text)
     servers = found.get(plan.section, {})
     if not isinstance(servers, dict):
         raise NotEditable(f"{plan.section!r} in it is not an object")
@@ -233,10 +206,30 @@ def _edited(plan: InstallPlan, *, remove: bool) -> InstallPlan:
         _check(plan, wanted)
     if wanted == there:
         return replace(plan, after=plan.before)
-    if lenient:
-        raise NotEditable("it has comments, or commas at ends, which would be lost")
+    if remove:
+        _check_ours(plan)
     path = (plan.section, plan.name)
-    return replace(plan, after=(drop(text, path) if wanted is None else put(text, path, wanted)).encode())
+    if plan.is_toml:
+        made = drop_toml(text, path) if wanted is None else put_toml(text, path, wanted)
+    elif lenient:
+        made = drop_commented(text, path) if wanted is None else put_commented(text, path, wanted)
+    else:
+        made = drop(text, path) if wanted is None else put(text, path, wanted)
+    return replace(plan, after=made.encode())
+
+
+def _check_ours(plan: InstallPlan) -> None:
+    """What is removed is what install wrote: an entry of the same name that starts something else is not."""
+    there = plan.there if isinstance(plan.there, dict) else {}
+    command, args = there.get("command"), there.get("args", [])
+    words = [*(command if isinstance(command, list) else [command]), *(args if isinstance(args, list) else [])]
+    if Path(str(words[0])).name != "go-ent" or "serve" not in words[1:]:
+        raise CannotInstall(
+            f"the entry {plan.name} in {plan.file} was not written by go-ent install: it starts something else", plan
+        )
+    at = words.index("--project") + 1 if "--project" in words else len(words)
+    if at < len(words) and words[at] != plan.project_named:
+        raise CannotInstall(f"the entry {plan.name} in {plan.file} is for another project, {words[at]}", plan)
 
 
 def _check(plan: InstallPlan, wanted: Json) -> None:
@@ -289,10 +282,11 @@ def _started(value: object) -> object:
 
 def _merged(there: object, entry: Json) -> Json:
     """Our part of an entry renewed, what a person has added to it kept: unless it was for a server of another kind."""
-    if not isinstance(there, dict) or there.get("type", entry["type"]) != entry["type"] or "url" in there:
+    kind = entry.get("type", "stdio")
+    if not isinstance(there, dict) or there.get("type", kind) != kind or "url" in there:
         return entry
     kept = {key: value for key, value in there.items() if key not in OURS}
-    if "type" not in there and entry["type"] == "stdio":  # which is what it is without
+    if "type" not in there and kind == "stdio":  # which is what it is without
         entry = {key: value for key, value in entry.items() if key != "type"}
     return {**entry, **kept}
 

@@ -56,7 +56,7 @@ def read(text: str) -> tuple[Json, bool]:
     try:
         found, lenient = _load(text), False
     except NotEditable:
-        found, lenient = _load(_strict(text)), True
+        found, lenient = _load(blanked(text)), True
     if not isinstance(found, dict):
         raise NotEditable(f"it holds {_kind(found)}, not an object")
     return found, lenient
@@ -65,18 +65,18 @@ def read(text: str) -> tuple[Json, bool]:
 def put(text: str, path: tuple[str, str], value: Json) -> str:
     """The text with `path[1]` in the object `path[0]` set to *value*."""
     head, body = _split(text)
-    outer = _object(body, 0)
+    outer = object_at(body, 0)
     section = outer.find(path[0])
     if section is None:
         made = _add(body, outer, path[0], {path[1]: value})
     else:
-        inner = _object(body, section.start)
+        inner = object_at(body, section.start)
         entry = inner.find(path[1])
         if entry is None:
             made = _add(body, inner, path[1], value)
         else:
             flat = "\n" not in body[entry.start : entry.end] and "\n" not in body[inner.start : inner.end]
-            made = body[: entry.start] + _dump(value, body, entry.key_start, flat=flat) + body[entry.end :]
+            made = body[: entry.start] + dumped(value, body, entry.key_start, flat=flat) + body[entry.end :]
     wanted = dict(read(body)[0])
     wanted[path[0]] = {**wanted.get(path[0], {}), path[1]: value}
     return head + _checked(made, wanted)
@@ -85,8 +85,8 @@ def put(text: str, path: tuple[str, str], value: Json) -> str:
 def drop(text: str, path: tuple[str, str]) -> str:
     """The text without `path[1]` in the object `path[0]`; the object stays, if empty."""
     head, body = _split(text)
-    section = _object(body, 0).find(path[0])
-    inner = None if section is None else _object(body, section.start)
+    section = object_at(body, 0).find(path[0])
+    inner = None if section is None else object_at(body, section.start)
     if inner is None or inner.find(path[1]) is None:
         return text
     at = next(index for index, member in enumerate(inner.members) if member.key == path[1])
@@ -135,7 +135,9 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _strict(text: str) -> str:
+def blanked(text: str) -> str:
+    """JSON with comments as JSON of the same length: what is not of JSON is blank."""
+
     def blank(found: re.Match[str]) -> str:
         return (
             found[0]
@@ -148,7 +150,7 @@ def _strict(text: str) -> str:
     return TRAILING.sub(blank, COMMENT.sub(blank, text))
 
 
-def _object(text: str, start: int) -> Spot:
+def object_at(text: str, start: int) -> Spot:
     """The object that begins at *start*, or after the space there. The text was read once: it is JSON."""
     decoder, at = _decoder(), _after(text, start)
     if text[at] != "{":
@@ -184,14 +186,14 @@ def _add(text: str, spot: Spot, key: str, value: Json) -> str:
         lead = _lead(text, spot.members[0].key_start)
         return (
             f"{text[: last.end]},{newline}{lead}{name}: "
-            f"{_dump(value, text, spot.members[0].key_start)}{text[last.end :]}"
+            f"{dumped(value, text, spot.members[0].key_start)}{text[last.end :]}"
         )
     outer = _lead(text, spot.start)
     made = json.dumps({key: value}, indent=unit, ensure_ascii=False).replace("\n", newline + outer)
     return text[: spot.start] + made + text[spot.end :]
 
 
-def _dump(value: Json, text: str, at: int, *, flat: bool = False) -> str:
+def dumped(value: Json, text: str, at: int, *, flat: bool = False) -> str:
     """A value as the text around *at* is written."""
     if flat:
         return json.dumps(value, ensure_ascii=False)

@@ -62,6 +62,8 @@ def _started(engine: EngineConfig) -> Iterator[str]:
         further = [word for word, may in (("composes", client.compose), ("runs agents", client.engine)) if may]
         token = f"its token is in {f'${client.token_env}' if client.token_env else client.token_file}"
         yield f"client {name} over HTTP: {'; '.join([', '.join(client.allow) or 'no tools', *further, token])}"
+    if engine.fleet.url_env is not None:
+        yield f"fleet: executions, budget and tools are in the Postgres of ${engine.fleet.url_env}"
     yield from (f"served over HTTP as {host}" for host in engine.serve.hosts)
     yield from (f"pages of {origin} may call over HTTP" for origin in engine.serve.origins)
 

@@ -35,7 +35,7 @@ from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals
 from go_ent.engine.executions.state import ExecutionState, unpack
 from go_ent.engine.executions.storage import Record, Row
-from go_ent.engine.executions.store import ALIVE, ExecutionStore
+from go_ent.engine.executions.store import ALIVE
 from go_ent.engine.storage import removal
 from go_ent.engine.storage.attachments import FileAttachments
 from go_ent.engine.storage.claims import Claim, held_by
@@ -53,11 +53,6 @@ MAX_STATE = 64 << 20
 MOST_READ, MOST_BYTES = 10_000, 4 << 20  # records, and their bytes, at once of one who follows a journal
 OLD_FILES = ("runs.jsonl", "runs.1.jsonl")  # of older versions, the newer first
 OLD_BYTES = 33 << 20
-
-
-def open_store(project: Path) -> ExecutionStore:
-    """The executions of a project, in its files."""
-    return ExecutionStore(FileStorage(project))
 
 
 class FileStorage:

@@ -23,11 +23,12 @@ from pydantic import ValidationError
 
 from go_ent.composer.project.files import ignore_state, locked
 from go_ent.composer.project.items import apart
-from go_ent.engine.core.ids import ID, PREFIX
+from go_ent.engine.core.ids import ID, PREFIX, is_meant
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Filters, IndexCheck, Row
+from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.totals import calls_from, records_from
 from go_ent.engine.storage import marks
 from go_ent.engine.storage.index_database import IndexFile, create
@@ -181,12 +182,17 @@ class Index:
             self._warn(error)
             return None
 
-    def find(self, prefix: str) -> list[str]:
-        """The ids that begin with *prefix*, four at the most."""
-        if not PREFIX.fullmatch(prefix):
+    def find(self, text: str) -> list[str]:
+        """The ids that *text* may stand for, four at the most."""
+        if not PREFIX.fullmatch(text):
             return []
-        found = self._ask(lambda database: database.execute(*find_query(prefix)).fetchall())
-        return [name for (name,) in found if isinstance(name, str) and ID.fullmatch(name)]
+        found = self._ask(lambda database: database.execute(*find_query(text)).fetchall())
+        return [name for (name,) in found if isinstance(name, str) and ID.fullmatch(name) and is_meant(text, name)][:4]
+
+    def shared(self) -> set[str]:
+        """The short ids that several executions have."""
+        query = "SELECT substr(id, -8) FROM executions GROUP BY substr(id, -8) HAVING count(*) > 1"
+        return {name for (name,) in self._ask(lambda database: database.execute(query).fetchall())}
 
     def rows(self, limit: int = 50, **filters: Unpack[Filters]) -> list[Row]:
         """Executions, the newest first."""
@@ -256,11 +262,12 @@ class Index:
         if not self.folder.is_dir():
             return None
         path = self.folder / FILE
-        there = sum(1 for one in self.folder.iterdir() if one.is_dir())
+        there = len(_names(self.folder))
         try:
             with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
                 problem = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
                 known = int(database.execute("SELECT count(*) FROM executions").fetchone()[0])
+                there += int(database.execute("SELECT count(*) FROM executions WHERE file IS NOT NULL").fetchone()[0])
         except sqlite3.Error as error:
             return IndexCheck(there=there, problem=f"the index {path} can't be read: {error}")
         if problem != "ok":
@@ -388,9 +395,9 @@ class Index:
             raise sqlite3.DatabaseError(f"{self.folder / FILE} is replaced again and again")
 
     def _check_readable(self, name: str) -> None:
-        from go_ent.engine.storage.file_storage import open_store
+        from go_ent.engine.storage.file_storage import FileStorage
 
-        store = open_store(self.folder.parent.parent)
+        store = ExecutionStore(FileStorage(self.folder.parent.parent))
         state = store.load(name)
         found = state, records_from(state), calls_from(store.records(name)) if state.calls else {}
         with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
@@ -400,9 +407,9 @@ class Index:
 
     def _read(self, name: str) -> Found | None:
         """An execution from its folder; None if it can't be read."""
-        from go_ent.engine.storage.file_storage import open_store
+        from go_ent.engine.storage.file_storage import FileStorage
 
-        store = open_store(self.folder.parent.parent)
+        store = ExecutionStore(FileStorage(self.folder.parent.parent))
         wrong: dict[str, str] = {}
         with apart(name, wrong):
             state = store.load(name, compare=False)

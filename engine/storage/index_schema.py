@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from go_ent.engine.core.ids import SHORT
 from go_ent.engine.storage import marks
 from go_ent.engine.storage.index_totals import TABLES
 
-VERSION = 4
+VERSION = 5
 MOST_ROWS = 100_000
 
 SCHEMA = MappingProxyType(
@@ -26,6 +27,7 @@ SCHEMA = MappingProxyType(
         # How far each file of packed executions was read; an execution in one has its number and place.
         "packed": "CREATE TABLE packed (file INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT",
         "by_file": "CREATE INDEX by_file ON executions (file) WHERE file IS NOT NULL",
+        "by_short": "CREATE INDEX by_short ON executions (substr(id, -8))",  # what people type
         "by_status": "CREATE INDEX by_status ON executions (status, id)",
         "by_kind": "CREATE INDEX by_kind ON executions (kind, status, id)",
         "of_kind": "CREATE INDEX of_kind ON executions (kind, id)",
@@ -54,10 +56,13 @@ WHERE excluded.seq >= seq
 """  # noqa: E501, S608
 
 
-def find_query(prefix: str) -> tuple[str, tuple[Any, ...]]:
-    return "SELECT id FROM executions WHERE id >= ? AND id < ? ORDER BY id LIMIT 4", (
-        prefix,
-        f"{prefix}g",
+def find_query(text: str) -> tuple[str, tuple[Any, ...]]:
+    """The ids that begin with *text*, or whose short form does; a longer text may be the end of one."""
+    short, after = (text, f"{text}g") if len(text) <= SHORT else (text[-SHORT:], f"{text[-SHORT:]}0")
+    return (
+        "SELECT id FROM executions WHERE id >= ? AND id < ? UNION "
+        "SELECT id FROM executions WHERE substr(id, -8) >= ? AND substr(id, -8) < ? ORDER BY id LIMIT 100",
+        (text, f"{text}g", short, after),
     )  # g: after all of an id
 
 

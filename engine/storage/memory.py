@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from go_ent.engine.core.errors import ExecutionConflict, ExecutionNotFound
-from go_ent.engine.core.ids import PREFIX
+from go_ent.engine.core.ids import PREFIX, is_meant, short_id
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals, ExecutionHistory, ExecutionRecord, Grouping, Totals
 from go_ent.engine.executions.state import ExecutionState
@@ -98,8 +98,12 @@ class MemoryIndex:
             self._rows.pop(one, None)
             self._came_to.pop(one, None)
 
-    def find(self, prefix: str) -> list[str]:
-        return sorted(one for one in list(self._rows) if one.startswith(prefix))[:4] if PREFIX.fullmatch(prefix) else []
+    def find(self, text: str) -> list[str]:
+        return sorted(one for one in list(self._rows) if is_meant(text, one))[:4] if PREFIX.fullmatch(text) else []
+
+    def shared(self) -> set[str]:
+        counts = Counter(short_id(one) for one in list(self._rows))
+        return {name for name, count in counts.items() if count > 1}
 
     def rows(self, limit: int = 50, **filters: Unpack[Filters]) -> list[Row]:
         since, before = filters.pop("since", None), filters.pop("before", None)
@@ -126,7 +130,7 @@ class MemoryIndex:
         made: dict[str, CallTotals] = {}
         for tool, calls in ((tool, calls) for _, of_one in came_to for tool, calls in of_one.items()):
             if by == "tool" and calls.at >= start:
-                made[tool] = made.get(tool, CallTotals()).plus(calls)
+                made.setdefault(tool, CallTotals()).add(calls.calls, calls.failures, calls.ms, calls.at)
         found |= {tool: found.get(tool, Totals()).with_calls(calls) for tool, calls in made.items()}
         return dict(sorted(found.items()))
 

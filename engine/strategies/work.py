@@ -50,9 +50,11 @@ def as_plan(work: Work) -> tuple[Task, ...] | Plan:
     return tasks
 
 
-def pack(work: Work, concurrency: int | None) -> dict[str, Any]:
+def pack(work: Work, concurrency: int | None, file: str | None = None) -> dict[str, Any]:
+    """Work as it is written down; of a plan, with the *file* that it was read from."""
     if isinstance(work, Plan):
-        return {"plan": work.model_dump(mode="json", exclude_defaults=True), "concurrency": concurrency}
+        packed = {"plan": work.model_dump(mode="json", exclude_defaults=True), "concurrency": concurrency}
+        return packed if file is None else {**packed, "file": file}
     return {
         "tasks": [task.model_dump(mode="json", exclude_defaults=True) for task in as_tasks(work)],
         "one": isinstance(work, Task),

@@ -15,6 +15,18 @@ Shell = Literal["bash", "zsh", "fish"]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
 
+def bash_command() -> int:
+    return show_command("bash")
+
+
+def zsh_command() -> int:
+    return show_command("zsh")
+
+
+def fish_command() -> int:
+    return show_command("fish")
+
+
 def show_command(shell: Annotated[Shell, Parameter(help="The shell.")], /, *, json_: JsonFlag = False) -> int:
     """Print the script that a shell needs. For this shell alone: `source <(go-ent completion show bash)`."""
     script = app.generate_completion(shell=shell)

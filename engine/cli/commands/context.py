@@ -12,16 +12,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from go_ent.composer.project.files import find_project
 from go_ent.engine.cli import UsageError
-from go_ent.engine.cli.commands.executions import Id
+from go_ent.engine.cli.commands.choosing import Id, OptionalId, meant, meant_or_last
 from go_ent.engine.cli.commands.shared import JsonFlag, YesFlag, dollars, table, with_engine
 from go_ent.engine.cli.terminal.output import plain, say, short, show_json
 from go_ent.engine.context.chain import KIND, Chain
 from go_ent.engine.context.models import Message, SummaryLink
 from go_ent.engine.core.config import EngineConfig, read_engine_config
 from go_ent.engine.core.explain import explain
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.core.models import ModelName
 from go_ent.engine.executions.state import ExecutionState, Fill
-from go_ent.engine.storage.file_storage import open_store
 
 if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
@@ -31,7 +31,7 @@ MOST_LINKS = 200
 
 
 def context_command(
-    execution: Id,
+    execution: OptionalId = None,
     /,
     *,
     expand: Annotated[int | None, Parameter(help="Show what the summary with this number replaced.")] = None,
@@ -44,8 +44,8 @@ def context_command(
     if deep and expand is None:
         raise UsageError("--deep is for --expand N")
     project = find_project(".")
-    store = open_store(project)
-    state = store.load(store.find(execution))
+    store, execution_id = meant_or_last(execution)
+    state = store.load(execution_id)
     chain = Chain(store.storage.attachments(state.id, KIND))
     if expand is not None:
         return _expand(chain, expand, deep=deep, json_=json_)
@@ -55,13 +55,13 @@ def context_command(
         fill = None if state.fill is None else {**state.fill.model_dump(mode="json"), "threshold": threshold}
         show_json({"id": state.id, "fill": fill, "chain": [link.row() for link in links], "problems": problems})
         return 0
-    say(f"{short(state.title)}\n  id        {state.id}\n  status    {state.status}")
+    say(f"{short(state.title)}\n  id        {short_id(state.id)}\n  status    {state.status}")
     say(f"  context   {'nothing was sent to a model yet' if state.fill is None else _filled(state.fill, threshold)}")
     _say_chain(links)
     for problem in problems:
         say(f"  damaged   {short(problem)}")
     if links:
-        say(f"what a summary stands for: go-ent context {state.id} --expand N")
+        say(f"what a summary stands for: go-ent context {short_id(state.id)} --expand N")
     return 0
 
 
@@ -152,25 +152,26 @@ def summarize_command(
     """Summarise what an execution has come to, now. A step that comes later, and would be told all of it, is told
     the summary instead.
     """
+    execution_id = meant(execution)
     try:
         TypeAdapter(ModelName | None).validate_python(model)
     except ValidationError as error:
         raise UsageError(f"--model: {explain(error)}") from None
 
     async def work(engine: Engine) -> int:
-        state = await engine.status(execution)
+        state = await engine.status(execution_id)
         links = await engine.summarize(state.id, model=model)
         if json_:
             show_json({"id": state.id, "summaries": [link.row() for link in links]})
         elif not links:
-            say(f"{state.id} is short enough: nothing was summarised")
+            say(f"{short_id(state.id)} is short enough: nothing was summarised")
         for link in () if json_ else links:
             by = link.by if link.model is None else f"{link.by} ({short(link.model)})"
             cost = "" if link.cost_usd is None else f", {dollars(link.cost_usd)}"
             say(f"summary {link.number}: {link.tokens_before:,} tokens became {link.tokens_after:,}, by {by}{cost}")
             for why in link.tried:
                 say(f"failed before: {short(why)}", err=True)
-            say(f"what it stands for: go-ent context {state.id} --expand {link.number}")
+            say(f"what it stands for: go-ent context {short_id(state.id)} --expand {link.number}")
         return 0
 
     return with_engine(work, yes=yes, progress="summarising", quiet=json_)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from go_ent.composer.errors import ConfigError
 from go_ent.composer.project.files import find_project
 from go_ent.composer.project.image import project_packages, wanted_key
 from go_ent.composer.project.trust import is_trusted
@@ -26,6 +27,7 @@ def _record(image: Image) -> dict[str, object]:
         "digest": image.digest,
         "key": image.key,
         "packages": list(image.packages),
+        "language": image.language,
         "memory_bytes": image.memory_bytes,
         "built": image.built,
         "current": image.key == _wanted(),
@@ -50,6 +52,8 @@ def list_command(*, json_: Json = False) -> int:
     for image in images:
         found = image["packages"]
         packages = ", ".join(map(str, found)) if isinstance(found, list) and found else "standard library only"
+        if image["language"] != "python":
+            packages = str(image["language"])
         rows.append(["*" if image["current"] else " ", str(image["digest"])[:12], str(image["built"]), packages])
     if is_rich(sys.stdout) and rows:
         table([[*row[:2], _local(row[2]), row[3]] for row in rows], ["", "digest", "built", "packages"])
@@ -124,10 +128,10 @@ def prune_command(
     """Remove the images that neither this folder nor an unconfigured one uses, and that no execution needs to be
     resumed.
     """
-    from go_ent.sandbox.images.ensure import source_key
+    from go_ent.sandbox.images.ensure import javascript_key, source_key
 
     needed = set() if resumable else {image.key for image in list_images() if _is_needed(image)}
-    used = set() if all_ else {source_key(), _wanted()}
+    used = set() if all_ else {source_key(), javascript_key(), _wanted()}
     removed, freed = prune_images(used | needed)
     if json_:
         show_json(
@@ -142,13 +146,17 @@ def prune_command(
 
 def _is_needed(image: Image) -> bool:
     """Whether an execution of any project that has used it can be resumed. Where that can't be known, it is."""
-    from go_ent.engine.storage.file_storage import FileStorage
+    from go_ent.engine.core.errors import EngineError
+    from go_ent.engine.storages import open_storages
 
     projects = projects_of(image)
     if projects is None:
         return True
     for project in projects:
-        storage = FileStorage(project)
+        try:
+            storage = open_storages(project).executions
+        except (ConfigError, EngineError):
+            return True
         try:
             if storage.needs_image(image.digest):
                 return True

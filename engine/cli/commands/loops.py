@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from go_ent.engine.cli import UsageError
-from go_ent.engine.cli.commands.exec import read_inputs
 from go_ent.engine.cli.commands.run import (
     Access,
     FileName,
@@ -26,6 +25,7 @@ from go_ent.engine.cli.commands.run import (
     make_task,
 )
 from go_ent.engine.cli.commands.shared import JsonFlag, Telling, YesFlag, dollars, table, with_engine
+from go_ent.engine.cli.inputs.reading import read_inputs
 from go_ent.engine.cli.terminal.output import say, short, show, show_json
 from go_ent.engine.cli.terminal.progress import QuietFlag, tell
 from go_ent.engine.cli.terminal.signals import Going, say_interrupted

@@ -9,27 +9,29 @@ import sys
 from collections import deque
 from dataclasses import dataclass
 from io import BufferedReader
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pydantic_core import to_json
 
 from go_ent.composer import Approver
 from go_ent.composer.composed.source import Composed
 from go_ent.engine.cli import UsageError
+from go_ent.engine.cli.inputs.sources import LINES, Item, Lines, Source
+from go_ent.engine.cli.inputs.values import kinds
 from go_ent.engine.cli.terminal.background import in_background
-from go_ent.engine.cli.terminal.output import say, show_json
+from go_ent.engine.cli.terminal.output import say, short, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine
 from go_ent.engine.cli.terminal.signals import say_interrupted
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.executions.state import ExecutionStatus
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.sandbox import Run, Status
 from go_ent.waiting import first_of
 
-MAX_LINE = 32 << 20
 MAX_SLURPED = 256 << 20
 MOST_AHEAD = 256
-T = TypeVar("T")
+Window = deque[tuple[Item, asyncio.Task[Run]]]
 MOST_PRINTED = 4000  # characters of what a line has printed
 
 
@@ -91,62 +93,31 @@ def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = 
 
 
 def slurped() -> list[Any]:
-    """All JSON lines of stdin."""
+    """All JSON values of stdin."""
     values = []
     size = 0
     stdin = _stdin()
     while found := stdin.read():
-        for number, line in found:
-            size += len(line)
+        for item in found:
+            size += len(item.data)
             if size > MAX_SLURPED:
                 raise UsageError(f"stdin is longer than {MAX_SLURPED} bytes: use --each")
             try:
-                values.append(json.loads(line))
+                values.append(json.loads(item.data))
             except (ValueError, RecursionError) as error:
-                raise UsageError(f"line {number} of stdin is not JSON: {error}") from None
+                raise UsageError(f"line {item.number} of stdin is not JSON: {error}") from None
     return values
-
-
-class Lines:
-    """The lines of a stream that are not empty, with their numbers, as they arrive."""
-
-    def __init__(self, stream: BufferedReader) -> None:
-        self._stream = stream
-        self._rest: list[bytes] = []
-        self._held = 0
-        self._number = 0
-
-    def read(self) -> list[tuple[int, bytes]]:
-        """What has arrived, a line at the least; nothing at the end."""
-        found: list[tuple[int, bytes]] = []
-        while not found:
-            data = self._stream.raw.read(1 << 16) or b""  # not the buffer: its lock outlives a thread that is given up
-            head, *tail = data.split(b"\n")
-            self._rest.append(head)
-            self._held += len(head)
-            whole = []
-            if tail or not data:
-                *more, last = tail or [b""]
-                whole = [b"".join(self._rest), *more]
-                self._rest, self._held = [last], len(last)
-            if self._held > MAX_LINE:
-                raise UsageError(f"line {self._number + 1} of stdin is longer than {MAX_LINE} bytes")
-            for line in whole:
-                self._number += 1
-                if line.strip():
-                    found.append((self._number, line))
-            if not data:
-                break
-        return found
 
 
 def _stdin() -> Lines:
     return Lines(cast(BufferedReader, sys.stdin.buffer))
 
 
-async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False) -> Piped:
-    """Once for each line, several at a time, results in the order of the lines; a failing line is reported and passed
-    over.
+async def run_each(
+    batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False, source: Source | None = None
+) -> Piped:
+    """Once for each line of stdin, or item of *source*, several at a time, results in their order; a failing line is
+    reported and passed over.
 
     A result is written as soon as those before it are, whether or not more lines have come; a slow line holds back the
     writing of those after it, not their running, up to a bound. A line that had failed before the resume ends
@@ -154,10 +125,10 @@ async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quie
     """
     most = _at_once(batch.order.jobs)
     feed(batch.tool, batch.order.inputs, None)  # a tool that takes nothing is said to, once
-    stdin = _stdin()
-    reading: asyncio.Future[list[tuple[int, bytes]]] | None = in_background(stdin.read)
-    lines: deque[tuple[int, bytes]] = deque()
-    window: deque[tuple[int, asyncio.Task[Run]]] = deque()
+    stdin = source or _stdin()
+    reading: asyncio.Future[list[Item]] | None = in_background(stdin.read)
+    lines: deque[Item] = deque()
+    window: Window = deque()
     running: set[asyncio.Task[Run]] = set()
     piped = Piped()
     try:
@@ -166,17 +137,17 @@ async def run_each(batch: Batch, approver: Approver | None, *, whole: bool, quie
                 if batch.stopping.is_set():  # what runs ends by itself, soon
                     piped.interrupted, reading, lines = True, None, deque()
                 while lines and len(running) < most and len(window) < MOST_AHEAD:
-                    number, line = lines.popleft()
-                    task = asyncio.create_task(_line(batch, approver, number, line))
+                    item = lines.popleft()
+                    task = asyncio.create_task(_line(batch, approver, item))
                     running.add(task)
                     task.add_done_callback(running.discard)
-                    window.append((number, task))
+                    window.append((item, task))
                 while window and window[0][1].done():
-                    number, task = window.popleft()
+                    item, task = window.popleft()
                     outcome = task.result()
-                    _emit(number, outcome, whole)
-                    ends = piped.count(outcome.status) and batch.order.fail_fast and number not in batch.known
-                    progress.count(piped.done, piped.failed)
+                    _emit(item, outcome, whole)
+                    ends = piped.count(outcome.status) and batch.order.fail_fast and item.number not in batch.known
+                    progress.count(piped.done, piped.failed, stdin.total)
                     if ends or (piped.interrupted and outcome.status != "completed"):
                         piped.cut = piped.cut or (ends and bool(reading is not None or lines or window))
                         reading, lines = None, deque()
@@ -204,12 +175,14 @@ def _at_once(jobs: int | None) -> int:
     return jobs if jobs is not None else max(2, os.cpu_count() or 1)
 
 
-async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False) -> int:
+async def run_batch(
+    batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False, source: Source | None = None
+) -> int:
     """`run_each` for an execution, which ends with it."""
 
     piped = Piped(interrupted=True)
     try:
-        piped = await run_each(batch, approver, whole=whole, quiet=quiet)
+        piped = await run_each(batch, approver, whole=whole, quiet=quiet, source=source)
     finally:
         missing = 0 if piped.cut else batch.missing
         over = "interrupted" if piped.interrupted or missing else "completed"
@@ -221,19 +194,18 @@ async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool, qui
         elif over == "completed" and batch.left:
             over, error = "failed", "some lines did not come to their end"
         await batch.end(cast(ExecutionStatus, over), piped.said, error)
+    what, lines = ("files", "") if batch.order.each_files else ("lines", " < LINES")
     if piped.failed and over != "interrupted":
-        say(f"{piped.failed} of {piped.done} lines failed", err=True)
+        say(f"{piped.failed} of {piped.done} {what} failed", err=True)
+    name = short_id(batch.held.id)
     if over == "paused":
-        decide = (
-            f"go-ent approve {batch.held.id}, or go-ent reject {batch.held.id}; then go-ent resume {batch.held.id} "
-            "< LINES"
-        )
+        decide = f"go-ent approve {name}, or go-ent reject {name}; then go-ent resume {name}{lines}"
         count = len(batch.held.state.requests)
         say(f"{'1 call waits' if count == 1 else f'{count} calls wait'} for approval: {decide}", err=True)
         return EXIT_CODES["paused"]
     if missing and not piped.interrupted:
         say(f"stdin ended before line {missing}, which was begun before: give it all the lines again", err=True)
-    resume = f"go-ent resume {batch.held.id} < LINES (the same lines)"
+    resume = f"go-ent resume {name}" + (f"{lines} (the same lines)" if lines else "")
     if over == "interrupted":
         say_interrupted(batch.held.id, resume)
     elif over == "failed":
@@ -241,30 +213,53 @@ async def run_batch(batch: Batch, approver: Approver | None, *, whole: bool, qui
     return EXIT_CODES["interrupted"] if over == "interrupted" else piped.exit_code
 
 
-async def _cancel(window: deque[tuple[int, asyncio.Task[Run]]]) -> None:
+async def _cancel(window: Window) -> None:
     for _, task in window:
         task.cancel()
     await asyncio.gather(*(task for _, task in window), return_exceptions=True)
     window.clear()
 
 
-async def _line(batch: Batch, approver: Approver | None, number: int, line: bytes) -> Run:
+async def _line(batch: Batch, approver: Approver | None, item: Item) -> Run:
     try:
-        value = json.loads(line)
+        value = json.loads(item.data)
     except (ValueError, RecursionError) as error:
-        hint = (
-            '; text needs quotes, like "hello"; jq -R makes them' if number == 1 else ""
-        )  # then all of it may well be text
-        return batch.refuse(number, line, f"not JSON: {error}{hint}")
-    return await batch.line(number, line, feed(batch.tool, batch.order.inputs, value), approver)
+        text = _text_of(batch, item)
+        if text is None:
+            return batch.refuse(item.number, item.data, f"not JSON: {error}{_hint(item)}")
+        value = text
+    return await batch.line(item.number, item.data, feed(batch.tool, batch.order.inputs, value), approver)
 
 
-def _emit(number: int, outcome: Run, whole: bool) -> None:
+def _text_of(batch: Batch, item: Item) -> str | None:
+    """A file that is no JSON is a text, for a tool that takes one there."""
+    free = [name for name in batch.tool.interface.input_schema["properties"] if name not in batch.order.inputs]
+    schema = batch.tool.interface.input_schema["properties"][free[0]] if free else None
+    if not item.file or item.file.endswith((".json", *LINES)) or "string" not in kinds(schema):
+        return None
+    try:
+        return item.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _hint(item: Item) -> str:
+    """What would make JSON of it; of many lines the first is told."""
+    if item.number != 1 or item.file:
+        return ""
+    if item.data.lstrip().startswith((b"{", b"[")):
+        return "; jq -c puts each value on one line"
+    return '; text needs quotes, like "hello"; jq -R makes them'
+
+
+def _emit(item: Item, outcome: Run, whole: bool) -> None:
+    name = short(item.name)
     if whole:
-        show_json({"line": number, **outcome.model_dump(mode="json")})
+        file = {"file": item.file} if item.file else {}
+        show_json({"line": item.number, **file, **outcome.model_dump(mode="json")})
     elif outcome.stdout:
         more = " …" if len(outcome.stdout) > MOST_PRINTED else ""
-        say(f"line {number} printed: {outcome.stdout[:MOST_PRINTED].rstrip()}{more}", err=True)
+        say(f"{name} printed: {outcome.stdout[:MOST_PRINTED].rstrip()}{more}", err=True)
     if not whole and outcome.status == "completed":
         show_json(outcome.result if not isinstance(outcome.result, str) else to_json(outcome.result).decode())
     if outcome.status not in ("completed", "interrupted"):
@@ -276,4 +271,4 @@ def _emit(number: int, outcome: Run, whole: bool) -> None:
         )
         if error is not None and error.kind == "InputError":  # the line itself is wrong, not what was made of it
             said = error.message
-        say(f"line {number}: {said}", err=True)
+        say(f"{name}: {said}", err=True)

@@ -17,6 +17,7 @@ from go_ent.engine.cli.commands.shared import JsonFlag, dollars, with_engine
 from go_ent.engine.cli.terminal.ask import MAX_ANSWER, at_terminal, is_yes
 from go_ent.engine.cli.terminal.output import STYLES, say, screen, show_json
 from go_ent.engine.cli.terminal.tables import hanging, table
+from go_ent.engine.cli.terminal.variables import unknown_variables
 
 if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
@@ -127,8 +128,8 @@ def doctor_command(
 ) -> int:
     """Look at this machine and this project, and say what to do about each problem.
 
-    The exit code is 12 if something keeps go-ent from working, else 0: an agent program that is not installed is no
-    fault.
+    The exit code is 12 if something keeps go-ent from working, 1 if a server of the project is broken, else 0: an agent
+    program that is not installed is no fault. It ends with the one thing to do next.
     """
     from go_ent.engine.setup.doctor import examine, explain_config
 
@@ -154,11 +155,28 @@ def _print(checks: list[Check], *, json_: bool) -> int:
                 say(f"{'':<{width + 6}}{hanging(f'fix: {check.fix}', width + 6)}", style="yellow")
             elif check.fix:
                 say(f"{'':<{width + 6}}{hanging(check.fix, width + 6)}")
-        problems = [check for check in checks if not check.ok and check.needed]
+        for line in unknown_variables():
+            say(f"-   {line}")
+        problems = [check for check in checks if not check.ok and (check.needed or check.broken)]
         if problems:
             say(
                 f"{len(problems)} problem{'' if len(problems) == 1 else 's'} to mend: "
                 f"{', '.join(one.name for one in problems)}",
                 err=True,
             )
-    return 0 if all(check.ok or not check.needed for check in checks) else SETUP_ERROR
+        say(f"next: {_next(checks)}")
+    if any(not check.ok and check.needed for check in checks):
+        return SETUP_ERROR
+    return 1 if any(not check.ok and check.broken for check in checks) else 0
+
+
+def _next(checks: list[Check]) -> str:
+    """The one thing to do now."""
+    wrong = [check for check in checks if not check.ok]
+    first = [check for check in wrong if check.needed] or [check for check in wrong if check.broken]
+    first = first or [check for check in wrong if check.name in ("image", "sandbox", "trust")]
+    if first:
+        return first[0].fix or f"mend {first[0].name}"
+    if not (find_project(".") / STATE).is_dir():
+        return "go-ent init makes this folder a project"
+    return "all is well: go-ent exec -c '1 + 1', or go-ent serve"

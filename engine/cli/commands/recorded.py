@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from go_ent.composer import Approver, Composer
 from go_ent.composer.known_tools import unmatched_grants
@@ -16,10 +17,13 @@ from go_ent.engine.cli.terminal.output import say
 from go_ent.engine.cli.terminal.progress import ProgressLine, image_ready
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.executions.lifecycle import Lifecycle
-from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.guest_runs.engine_tools import SummarySource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests
-from go_ent.engine.storage.file_storage import open_store
+from go_ent.engine.storages import open_store
+
+if TYPE_CHECKING:
+    from go_ent.composer.codemode.past_runs import PastRun
+    from go_ent.engine.executions.store import ExecutionStore
 
 
 @contextlib.asynccontextmanager
@@ -36,12 +40,19 @@ async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
         read_engine_config, composer.project
     )  # now: what is wrong with it is told before anything runs
     store = open_store(composer.project)
-    composer.past_runs = partial(past_runs, store)
+    composer.past_runs = partial(_past_runs, store)
     lifecycle = Lifecycle(store, config.executions)
     try:
         yield Guests(lifecycle, lambda: composer)
     finally:
         await lifecycle.close()
+
+
+def _past_runs(store: ExecutionStore) -> Iterator[PastRun]:
+    """Past runs, read by what only `learn` and `suggest` need."""
+    from go_ent.engine.executions.past_runs import past_runs
+
+    return past_runs(store)
 
 
 def with_composer(work: Callable[[Composer], Awaitable[int]], *, progress: str = "working", quiet: bool = False) -> int:
@@ -81,7 +92,7 @@ def with_guests(
 
 
 async def say_unmatched(composer: Composer, grants: Iterable[str] | None = None) -> None:
-    """Tell of grants that fit no tool: whoever runs something may wonder why it can't be called."""
+    """Tell of grants that fit no tool: a person who runs something may wonder why it can't be called."""
     found = partial(unmatched_grants, composer.project, composer.config, grants or (), approvals=False)
     for one in await asyncio.to_thread(found):
         say(f"note: grants: {one}", err=True)

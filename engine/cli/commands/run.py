@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,17 +12,20 @@ from pydantic import ValidationError
 
 from go_ent.composer.project.files import find_project
 from go_ent.engine.cli import UsageError, app
-from go_ent.engine.cli.commands.exec import read_inputs
-from go_ent.engine.cli.commands.shared import JsonFlag, Telling, YesFlag, finish, with_engine
+from go_ent.engine.cli.commands.shared import HereFlag, JsonFlag, LabelOption, Telling, YesFlag, finish, with_engine
+from go_ent.engine.cli.inputs.reading import read_inputs
 from go_ent.engine.cli.terminal.output import is_utf8, say, show, show_json
 from go_ent.engine.cli.terminal.progress import QuietFlag, image_ready
 from go_ent.engine.cli.terminal.usage_errors import unknown_option
+from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import Task
 from go_ent.engine.prompts import Prompt
+from go_ent.engine.storages import fleet_of
 from go_ent.engine.strategies import Plan, read_plan
 
 if TYPE_CHECKING:
+    from go_ent.engine.core.models import RunResult
     from go_ent.engine.engine import Engine
     from go_ent.engine.strategies.work import Work
 
@@ -47,6 +51,14 @@ def run_command(
     /,
     *,
     plan: Annotated[Path | None, Parameter(help="A TOML or JSON file with a plan of tasks.")] = None,
+    from_: Annotated[
+        str | None,
+        Parameter(name="--from", help="Run the plan from this task on; what comes before is taken from its last run."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        Parameter(help="Run only this task of the plan; what it needs is taken from the last run. Repeatable."),
+    ] = None,
     concurrency: Annotated[int | None, Parameter(help="How many tasks of a plan may run at once.")] = None,
     strategy: Annotated[str | None, Parameter(help="auto, single, multi or parallel.")] = None,
     role: Role = None,
@@ -72,6 +84,8 @@ def run_command(
     dry_run: Annotated[
         bool, Parameter(negative="", help="Print the prompts that would be sent, and run nothing.")
     ] = False,
+    here: HereFlag = False,
+    label: LabelOption = None,
     yes: YesFlag = False,
     quiet: QuietFlag = False,
     json_: JsonFlag = False,
@@ -79,6 +93,8 @@ def run_command(
     """Run a task on an agent, a command or in the sandbox; or a plan of tasks.
 
     The id of the execution is on stderr at once, what happens follows there; the result is on stdout.
+
+    Example: go-ent run --plan plan.toml
     """
     given: dict[str, Any] = {
         "role": role,
@@ -124,16 +140,49 @@ def run_command(
     if concurrency is not None and concurrency < 1:
         raise UsageError("--concurrency must be at least 1")
 
+    if (from_ is not None or only) and (not isinstance(work, Plan) or (from_ is not None and only)):
+        raise UsageError("--from and --only are for a --plan, and one of them at a time")
+
+    plan_file = None if plan is None else os.path.abspath(plan)
+
     async def go(engine: Engine) -> int:
+        chosen: Work = work
+        finished: dict[str, RunResult] = {}
+        if isinstance(work, Plan) and (from_ is not None or only):
+            from go_ent.engine.cli.plans.reuse import part_of
+
+            chosen, finished = await part_of(engine, work, first=from_, only=only or ())
         if dry_run:
-            return await show_prompts(engine, work, json_=json_)
+            return await show_prompts(engine, chosen, json_=json_)
+        await refuse_problems(engine, chosen)
         telling = Telling(quiet=json_, silent=quiet)
-        result = await engine.execute(work, concurrency=concurrency, on_event=telling)
+        result = await engine.execute(
+            chosen,
+            concurrency=concurrency,
+            on_event=telling,
+            plan_file=plan_file,
+            finished=finished,
+            here=here,
+            label=label,
+        )
         return finish(engine, result, telling, json_=json_, quiet=quiet)
 
-    if needs_image(work) and not dry_run:
+    if needs_image(work) and not dry_run and (here or fleet_of(find_project(".")).url_env is None):
         image_ready(find_project("."), quiet=quiet or json_, kinds=("plain",))
     return with_engine(go, yes=yes, progress="running", quiet=quiet or json_ or dry_run)
+
+
+async def refuse_problems(engine: Engine, work: Work) -> None:
+    """Refuse work that names what is not there: nothing has run then, and there is nothing to resume."""
+    from go_ent.engine.work_checks import work_problems
+
+    for task in (work,) if isinstance(work, Task) else work.task if isinstance(work, Plan) else work:
+        engine.check(task)
+    problems = await work_problems(engine, work)
+    if problems and isinstance(work, Plan):
+        raise BadTask("; ".join(f"task {task}: {why}" for task, why in problems[:10]))
+    if problems:
+        raise BadTask(problems[0][1])
 
 
 def needs_image(work: Work) -> bool:

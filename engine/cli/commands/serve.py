@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -20,7 +21,7 @@ from cyclopts import Parameter
 from go_ent.composer import Composer
 from go_ent.composer.known_tools import unmatched_grants
 from go_ent.engine.cli import UsageError
-from go_ent.engine.cli.terminal.output import say
+from go_ent.engine.cli.terminal.output import say, tty
 from go_ent.engine.cli.terminal.signals import on_signals
 from go_ent.engine.core.config import Profile
 from go_ent.engine.core.logs import take_over
@@ -61,6 +62,14 @@ def serve_command(
         raise UsageError("--token-env is for --http: over stdin and stdout there is nobody else")
     if project is not None:
         os.chdir(project)  # so that all is as if it was started there
+    if http is None and tty(sys.stdin) and tty(sys.stdout):
+        say(
+            "serving over stdin and stdout: an MCP client starts this command and speaks JSON-RPC to it\n"
+            "  to add it to a client:  go-ent install claude (or cursor, vscode, ...)\n"
+            "  to serve over HTTP:     go-ent serve --http 8765\n"
+            "waiting for a client on stdin; Ctrl-C ends it",
+            err=True,
+        )
     over = partial(_over_http, (http, token_env)) if http is not None else _over_stdio
     return asyncio.run(_serve(partial(over, profile=profile)))
 
@@ -69,11 +78,12 @@ Serve = Callable[[Composer, "Engine", asyncio.Event], Awaitable[None]]
 
 
 async def _over_stdio(composer: Composer, engine: Engine, stop: asyncio.Event, *, profile: Profile | None) -> None:
+    from go_ent.engine.server import stdio
     from go_ent.engine.server.calls.long_calls import end_calls
 
     server = _server(composer, engine, profile)
     _settle()
-    serving = asyncio.create_task(server.run_async("stdio", show_banner=False))
+    serving = asyncio.create_task(stdio.serve(server))
     try:
         await first_of(serving, stop)
         if not serving.done():
@@ -160,12 +170,11 @@ def _prepare(composer: Composer) -> None:
 
 
 def _settle() -> None:
-    """What was made by starting stays: a collection that looks at all of it again and again holds everybody up for a
-    tenth of a second.
+    """What was made by starting stays: a collection that looks at all of it holds everybody up for a tenth of a
+    second, so none does, not even one.
     """
-    gc.enable()
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _leave(number: signal.Signals) -> NoReturn:

@@ -7,12 +7,14 @@ from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
+from pydantic_core import to_json
 
-from go_ent.composer.project.files import find_project
+from go_ent.composer.project.files import STATE, find_project
 from go_ent.engine.cli import SETUP_ERROR, UsageError
 from go_ent.engine.cli.terminal.output import say, show, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag
 from go_ent.engine.cli.terminal.tables import table
+from go_ent.engine.cli.terminal.variables import unknown_variables
 from go_ent.engine.settings.schema import whole
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
@@ -61,6 +63,7 @@ def check_command(*, json_: JsonFlag = False, quiet: QuietFlag = False) -> int:
     project = find_project()
     with ProgressLine("checking the project", quiet=quiet or json_):
         checked = asyncio.run(check_project(project))
+    checked.notes.extend(unknown_variables())
     if json_:
         show_json({"project": str(project), "ok": checked.ok, **asdict(checked)})
         return 0 if checked.ok else SETUP_ERROR
@@ -75,6 +78,65 @@ def check_command(*, json_: JsonFlag = False, quiet: QuietFlag = False) -> int:
     )
     say(f"no problems: {counts}" if checked.ok else f"{many} problem{'' if many == 1 else 's'}", err=not checked.ok)
     return 0 if checked.ok else SETUP_ERROR
+
+
+def get_command(
+    name: Annotated[str, Parameter(help="The setting: limits.timeout_s, or a section: limits.")],
+    /,
+    *,
+    json_: JsonFlag = False,
+) -> int:
+    """One setting's value as it is in force: text as it is, anything else as JSON. Of secrets only the reference."""
+    from go_ent.engine.settings.show import settings_in_force
+
+    found = settings_in_force(find_project())
+    values = {one.name: one.value for one in found if one.name == name or one.name.startswith(f"{name}.")}
+    if not values:
+        raise UsageError(f"there is no setting {name}{did_you_mean(near(name, [one.name for one in found]))}")
+    value = values[name] if name in values else {key.removeprefix(f"{name}."): one for key, one in values.items()}
+    show(value) if isinstance(value, str) and not json_ else show_json(to_json(value).decode())
+    return 0
+
+
+def set_command(
+    name: Annotated[str, Parameter(help="The setting: limits.timeout_s.")],
+    value: Annotated[
+        str, Parameter(help="Its value: a number, true, a TOML list, or a text.", allow_leading_hyphen=True)
+    ],
+    /,
+    *,
+    json_: JsonFlag = False,
+) -> int:
+    """Change one setting in `.go-ent/config.toml`; comments and layout stay. What would be wrong is not written."""
+    from go_ent.engine.settings.edit import set_value
+
+    project = find_project()
+    lines = set_value(project, name.split("."), value)
+    if json_:
+        show_json({"setting": name, "changed": lines})
+    else:
+        for line in lines:
+            say(line, style="green" if line.startswith("+") else "red")
+        if not lines:
+            say(f"{name} is that already", err=True)
+    return 0
+
+
+def edit_command(*, json_: JsonFlag = False) -> int:
+    """Open `.go-ent/config.toml` in the editor that VISUAL or EDITOR names; then check what it says."""
+    from go_ent.composer.project.layers import CONFIG
+    from go_ent.engine.cli.terminal.editor import NoEditor, edit
+
+    project = find_project()
+    if not (project / STATE).is_dir():
+        raise UsageError(f"{project} is no project: go-ent init makes it one")
+    try:
+        code = edit(project / CONFIG)
+    except NoEditor as error:
+        raise UsageError(str(error)) from None
+    if code:
+        raise UsageError(f"the editor ended with exit code {code}: nothing was checked")
+    return check_command(json_=json_)
 
 
 def schema_command(*, json_: JsonFlag = False) -> int:

@@ -22,6 +22,7 @@ from go_ent.engine.cli.terminal.output import STYLES, is_terminal, say, short, s
 from go_ent.engine.cli.terminal.progress import ProgressLine, tell
 from go_ent.engine.cli.terminal.signals import Going, executions, say_interrupted, stopped_by_signals
 from go_ent.engine.cli.terminal.tables import table
+from go_ent.engine.core.ids import short_id
 
 if TYPE_CHECKING:
     from go_ent.engine.core.models import Event, TaskResult
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_ANSWER",
+    "HereFlag",
     "JsonFlag",
+    "LabelOption",
     "Telling",
     "YesFlag",
     "at_terminal",
@@ -40,6 +43,8 @@ __all__ = [
     "table",
     "with_engine",
 ]
+HereFlag = Annotated[bool, Parameter(negative="", help="Run it in this process, not by a worker of the fleet.")]
+LabelOption = Annotated[str | None, Parameter(help="Run it on a worker of the fleet that has this label.")]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
 
@@ -103,7 +108,7 @@ class Telling:
     def __call__(self, event: Event) -> None:
         if not self._said:
             self._said = True
-            self._line(f"execution {event.execution_id}")
+            self._line(f"execution {short_id(event.execution_id)}")
         if self._quiet:
             return
         match event.kind:
@@ -159,6 +164,7 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
         show_json(result.model_dump_json())
     elif result.output and not telling.has_shown(result.output):
         show(result.output)
+    name = short_id(result.execution_id)
     paused = any(step.status == "paused" for step in result.steps)
     interrupted = any(step.status == "interrupted" for step in result.steps) or (
         engine.stopping.is_set() and not result.ok
@@ -168,11 +174,14 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
     if interrupted:
         say_interrupted(result.execution_id)
     elif not json_ and paused:
-        say(f"a call waits for approval: go-ent status {result.execution_id} shows it", err=True)
-        say(f"decide: go-ent approve {result.execution_id}, or go-ent reject {result.execution_id}", err=True)
-        say(f"then go on: go-ent resume {result.execution_id} (--yes approves all)", err=True)
+        say(f"a call waits for approval: go-ent status {name} shows it", err=True)
+        say(
+            f"decide: go-ent approve {name}, or go-ent reject {name}",
+            err=True,
+        )
+        say(f"then go on: go-ent resume {name} (--yes approves all)", err=True)
     elif not json_ and not result.ok and _can_help(engine.store.load(result.execution_id), result):
-        say(f"to resume: go-ent resume {result.execution_id}", err=True)
+        say(f"to resume: go-ent resume {name}", err=True)
     elif not json_ and result.status == "NEEDS_REPLAN":
         say("a resume would fail in the same way: change the task, then run it again", err=True)
     if not json_ and not quiet:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -13,17 +14,23 @@ from cyclopts import Parameter
 from go_ent.composer import Approver, Composer, ComposerError, ToolSpec
 from go_ent.composer.catalogue.catalogue import Detail, show_found
 from go_ent.composer.catalogue.catalogue import show as stubs
+from go_ent.composer.composed.checks import ExampleOutcome
 from go_ent.composer.composed.source import Broken, Composed
 from go_ent.composer.composed.usage import Used
 from go_ent.composer.errors import NotGranted
 from go_ent.composer.project.items import reason
 from go_ent.engine.cli import SETUP_ERROR, UsageError
-from go_ent.engine.cli.commands.exec import print_run, read_inputs
+from go_ent.engine.cli.commands.exec import print_run
 from go_ent.engine.cli.commands.recorded import say_unmatched, with_composer, with_guests
+from go_ent.engine.cli.inputs.reading import read_input, refuse_ignored
+from go_ent.engine.cli.inputs.tool_help import show_tool_help
+from go_ent.engine.cli.inputs.values import Arguments
 from go_ent.engine.cli.terminal.completion_values import AnyToolName, ToolName
+from go_ent.engine.cli.terminal.formats import OutputFlag
 from go_ent.engine.cli.terminal.output import STYLES, is_rich, plain, say, show_json, tty
 from go_ent.engine.cli.terminal.progress import QuietFlag, tell
 from go_ent.engine.cli.terminal.tables import table
+from go_ent.engine.cli.terminal.watching import watched
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.guest_runs.runs import GuestOrder, Guests
 from go_ent.sandbox import Limits
@@ -144,25 +151,41 @@ def show_command(
     return with_composer(work, quiet=json_)
 
 
+TypedValues = Annotated[
+    str,
+    Parameter(
+        help="The tool's arguments: --NAME VALUE, NAME=VALUE, NAME:=JSON; a value may be @FILE, or - for stdin.",
+        allow_leading_hyphen=True,
+    ),
+]
+TypedInput = Annotated[
+    str | None,
+    Parameter(help="The arguments as JSON instead; @FILE reads a file, - stdin.", allow_leading_hyphen=True),
+]
+
+
 def run_command(
     name: AnyToolName,
     /,
-    *,
-    input: Annotated[
-        str, Parameter(help="The inputs as a JSON object; @FILE reads a file.", allow_leading_hyphen=True)
-    ] = "{}",
+    *values: TypedValues,
+    input: TypedInput = None,
     each: Annotated[
-        bool, Parameter(negative="", help="Run once per JSON line of stdin, concurrently; results keep the order.")
+        bool,
+        Parameter(
+            negative="",
+            help="Run once per FILE given, or per JSON value of stdin, concurrently; results keep the order.",
+        ),
     ] = False,
-    slurp: Annotated[bool, Parameter(negative="", help="Run once over the list of all JSON lines of stdin.")] = False,
-    fail_fast: Annotated[bool, Parameter(negative="", help="With --each: stop at the first line that fails.")] = False,
-    jobs: Annotated[int | None, Parameter(help="With --each: how many lines to run at once.")] = None,
+    slurp: Annotated[bool, Parameter(negative="", help="Run once over the list of all JSON values of stdin.")] = False,
+    fail_fast: Annotated[bool, Parameter(negative="", help="With --each: stop at the first one that fails.")] = False,
+    jobs: Annotated[int | None, Parameter(help="With --each: how many to run at once.")] = None,
     grant: Annotated[
         list[str] | None, Parameter(help="Let the tool call only these tools, of those granted; repeatable.")
     ] = None,
     timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB.")] = None,
+    output: OutputFlag = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
     quiet: QuietFlag = False,
     json_: Annotated[
@@ -171,20 +194,30 @@ def run_command(
 ) -> int:
     """Run a composed tool, or call any other, and print the result: text as it is, anything else as JSON.
 
-    With --each or --slurp, stdin holds one JSON value a line. A line that is an object of the tool's own parameters
-    gives the inputs; any other value is that of its first parameter. --input gives the rest.
+    go-ent tool run NAME --help shows the tool's own parameters. A value without a name is the tool's only parameter, or
+    the only one that must be given.
+
+    With --each, a file is one value: JSON, or else text; one that ends in .jsonl has a value a line. Without files,
+    stdin holds a JSON value a line, or printed over several. An object of the tool's own parameters gives the
+    arguments; any other value is that of its first parameter. --slurp makes one list of all values of stdin.
+
+    Example: go-ent tool run errors --log @access.log --least 400
     """
     if each and slurp:
-        raise UsageError("--each runs once for each line, --slurp once over all: choose one")
+        raise UsageError("--each runs once for each value, --slurp once over all: choose one")
     if not each and (fail_fast or jobs is not None):
-        raise UsageError("--jobs and --fail-fast are about the lines of stdin: they go with --each")
-    inputs = read_inputs(input)
+        raise UsageError("--jobs and --fail-fast are about many values: they go with --each")
+    inputs = None if input is None else read_input(input)
+    if not (each or slurp or input == "-" or any(value.endswith("-") for value in values)):
+        refuse_ignored("pass it as an argument (NAME=-), or run the tool over it with --each or --slurp")
     chosen = {"timeout_s": timeout, "cpu_s": cpu, "memory_mb": memory}
     limits = Limits(**{key: value for key, value in chosen.items() if value is not None})
     narrower = {key: getattr(limits, key) for key in limits.model_fields_set}
+    options: dict[str, Any] = {"grants": None if grant is None else tuple(grant), "limits": narrower}
 
     async def work(composer: Composer, guests: Guests, approver: Approver | None) -> int:
         from go_ent.engine.cli.commands.pipeline import feed, run_batch, slurped
+        from go_ent.engine.cli.inputs.sources import Files
         from go_ent.engine.cli.terminal.background import in_background
         from go_ent.engine.guest_runs.batch import Batch
 
@@ -193,46 +226,68 @@ def run_command(
         composer.box.limits.narrowed(narrower)  # a wider limit is refused before anything runs
         if not (each or slurp) and await composer.is_elsewhere(name):
             spec = await _granted(composer, name)
-            whole = order_for(spec, inputs, grants=None if grant is None else tuple(grant), limits=narrower)
-            run = await guests.run(whole, approver=approver)
-            print_run(run, project=composer.project, whole=json_, is_tool=True, bare=True)
+            given = _arguments(spec, inputs, values)
+            run = await guests.run(order_for(spec, given, **options), approver=approver)
+            print_run(run, project=composer.project, whole=json_, is_tool=True, bare=True, form=output)
             return EXIT_CODES[run.status]
         tool = await composer.composed.get(name)
-        order = GuestOrder(
-            tool=name, inputs=inputs, grants=None if grant is None else tuple(grant), limits=narrower, cut=False
-        )
+        if not (each or slurp):
+            order = GuestOrder(tool=name, inputs=_arguments(tool.spec, inputs, values), cut=False, **options)
+            run = await guests.run(order, approver=approver)
+            print_run(run, project=composer.project, whole=json_, is_tool=True, form=output, source=tool.file.source)
+            return EXIT_CODES[run.status]
+        typed = Arguments(name, tool.interface.input_schema).split(values)
+        given = {**_object(name, inputs), **typed.arguments}
+        order = GuestOrder(tool=name, inputs=given, cut=False, **options)
         if each:
-            lines = order.model_copy(update={"each": True, "jobs": jobs, "fail_fast": fail_fast})
-            return await run_batch(await Batch.begin(guests, lines, composer), approver, whole=json_, quiet=quiet)
-        given = feed(tool, inputs, await in_background(slurped), as_list=True) if slurp else inputs
+            named = [] if typed.bare == ["-"] else typed.bare
+            files = tuple(map(os.path.abspath, named))
+            source = Files(files) if named else None
+            many = {"each": True, "each_files": files, "jobs": jobs, "fail_fast": fail_fast}
+            batch = await Batch.begin(guests, order.model_copy(update=many), composer)
+            return await run_batch(batch, approver, whole=json_, quiet=quiet, source=source)
+        if typed.bare:
+            raise UsageError(f"unexpected: {typed.bare[0][:80]!r}; --slurp reads stdin")
+        given = feed(tool, given, await in_background(slurped), as_list=True)
         run = await guests.run(order.model_copy(update={"inputs": given}), approver=approver)
-        print_run(run, project=composer.project, whole=json_, is_tool=True)
+        print_run(run, project=composer.project, whole=json_, is_tool=True, form=output, source=tool.file.source)
         return EXIT_CODES[run.status]
 
     return with_guests(work, yes=yes, progress="running", quiet=quiet or json_)
 
 
+def _arguments(spec: ToolSpec, given: Any, values: Sequence[str]) -> dict[str, Any]:
+    """What was given as JSON and what was typed. A value that is no object is the only parameter's."""
+    known = Arguments(spec.name, spec.input_schema)
+    if given is not None and not isinstance(given, dict):
+        given = {known.left({}): given}
+    return known.read(values, given)
+
+
+def _object(name: str, given: Any) -> dict[str, Any]:
+    if given is not None and not isinstance(given, dict):
+        raise UsageError(f"--input must be a JSON object of {name}'s parameters here, not {type(given).__name__}")
+    return given or {}
+
+
 def call_command(
     name: AnyToolName,
     /,
-    *values: Annotated[
-        str,
-        Parameter(
-            help="Arguments as KEY=VALUE: a text where the tool takes one, else JSON where it is some.",
-            allow_leading_hyphen=True,
-        ),
-    ],
-    input: Annotated[
-        str, Parameter(help="Arguments as a JSON object; @FILE reads a file.", allow_leading_hyphen=True)
-    ] = "{}",
+    *values: TypedValues,
+    input: TypedInput = None,
+    output: OutputFlag = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
     quiet: QuietFlag = False,
     json_: Annotated[bool, Parameter(name="--json", negative="", help="Print the whole run as a JSON object.")] = False,
 ) -> int:
     """Call any granted tool once and print its result: one of a server or an API, or a composed tool. The call is on
     record, like a run of code.
+
+    Example: go-ent tool call shop.orders customer=7
     """
-    given = read_inputs(input)
+    inputs = None if input is None else read_input(input)
+    if not (input == "-" or any(value.endswith("-") for value in values)):
+        refuse_ignored("pass it as an argument (NAME=-)")
 
     async def work(composer: Composer, guests: Guests, approver: Approver | None) -> int:
         if not quiet:
@@ -240,12 +295,30 @@ def call_command(
         if not await composer.is_elsewhere(name):
             await composer.composed.get(name)  # of one that is not there, or broken, it says more
         spec = await _granted(composer, name)
-        order = order_for(spec, {**given, **read_values(values, spec)})
+        order = order_for(spec, _arguments(spec, inputs, values))
         run = await guests.run(order, approver=approver)
-        print_run(run, project=composer.project, whole=json_, is_tool=True, bare=order.tool is None)
+        print_run(run, project=composer.project, whole=json_, is_tool=True, bare=order.tool is None, form=output)
         return EXIT_CODES[run.status]
 
     return with_guests(work, yes=yes, progress=f"calling {name}", quiet=quiet or json_)
+
+
+def help_command(name: str) -> int:
+    """The help of one tool, by its own schema."""
+
+    async def work(composer: Composer) -> int:
+        example = None
+        if await composer.is_elsewhere(name):
+            await composer.catalogue.load_known()
+            spec = composer.catalogue.known(name) or await composer.catalogue.find(name)
+        else:
+            tool = await composer.composed.get(name)
+            spec = tool.spec
+            example = tool.file.metadata.examples[0].inputs if tool.file.metadata.examples else None
+        show_tool_help(name, spec.description, spec.input_schema, example)
+        return 0
+
+    return with_composer(work, quiet=True)
 
 
 async def _granted(composer: Composer, name: str) -> ToolSpec:
@@ -262,41 +335,6 @@ def order_for(spec: ToolSpec, arguments: dict[str, Any], **options: Any) -> Gues
     return GuestOrder(
         code=f"await tools.{spec.name}(**arguments)", inputs={"arguments": arguments}, cut=False, **options
     )
-
-
-def read_values(values: Iterable[str], spec: ToolSpec) -> dict[str, Any]:
-    """Arguments as a person types them, by what the tool takes."""
-    properties = spec.input_schema.get("properties")
-    schemas: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
-    found: dict[str, Any] = {}
-    for text in values:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{text[:80]!r}: arguments are written as KEY=VALUE, or as one JSON object after --input")
-        if key in found:
-            raise UsageError(f"{key} was given twice")
-        found[key] = value if _is_text(schemas.get(key)) else _json_or_text(value)
-    return found
-
-
-def _is_text(schema: Any) -> bool:
-    """Whether nothing but a text fits, or nothing at all."""
-    if not isinstance(schema, Mapping):
-        return False
-    kinds = schema.get("type", [])
-    if branches := schema.get("anyOf") or schema.get("oneOf"):
-        return all(_is_text(one) or (isinstance(one, Mapping) and one.get("type") == "null") for one in branches)
-    return "string" in kinds and set([kinds] if isinstance(kinds, str) else kinds) <= {"string", "null"}
-
-
-def _json_or_text(text: str) -> Any:
-    def no_constant(name: str) -> None:
-        raise ValueError(name)
-
-    try:
-        return json.loads(text, parse_constant=no_constant)
-    except (ValueError, RecursionError):
-        return text
 
 
 async def show_any(composer: Composer, name: str, *, json_: bool) -> int:
@@ -327,14 +365,47 @@ async def show_any(composer: Composer, name: str, *, json_: bool) -> int:
     return 0
 
 
-def examples_command(*names: ToolName, quiet: QuietFlag = False, json_: JsonFlag = False) -> int:
+def _outcome(outcome: ExampleOutcome) -> dict[str, Any]:
+    """How an example went; of one that did not come true, all that is known."""
+    ok = outcome.problem is None
+    row = {"example": outcome.number, "ok": ok, "problem": outcome.problem, "ms": round(outcome.ms, 3)}
+    return (
+        row
+        if ok
+        else row
+        | {
+            "differences": [asdict(one) for one in outcome.differences],
+            "unmatched": [{"tool": call.tool, "arguments": call.arguments} for call in outcome.unmatched],
+            "unused": list(outcome.unused),
+            "printed": outcome.printed,
+            "lines": outcome.lines,
+        }
+    )
+
+
+def _say_outcomes(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        which = "" if row["example"] is None else f" example {row['example']}"
+        word = "FAILED" if not row["ok"] else "ok    " if row["example"] is not None else "-     "
+        say(word, end="", style=STYLES.get(word.strip()))
+        say(f" {row['name']}{which}" + (f": {row['problem']}" if row["problem"] else ""))
+        for line in row.get("lines", ()):
+            say(line)
+
+
+def examples_command(
+    *names: ToolName,
+    watch: Annotated[bool, Parameter(negative="", help="Test tools again whenever their files change.")] = False,
+    quiet: QuietFlag = False,
+    json_: JsonFlag = False,
+) -> int:
     """Run the examples of the tools named, or of all. Exit code 1 if one does not come true."""
 
-    async def work(composer: Composer) -> int:
+    async def work(composer: Composer, names: tuple[str, ...] = names) -> int:
         await composer.composed.load()
         chosen = names or tuple(sorted((*composer.composed.found, *composer.composed.broken)))
         failed = 0
-        rows = []
+        rows: list[dict[str, Any]] = []
         for number, name in enumerate(chosen, 1):
             tell(f"testing {name}, {number} of {len(chosen)}")
             try:
@@ -349,29 +420,16 @@ def examples_command(*names: ToolName, quiet: QuietFlag = False, json_: JsonFlag
                 rows.append({"name": name, "example": None, "ok": True, "problem": "it has no examples", "ms": 0.0})
             for outcome in outcomes:
                 failed += outcome.problem is not None
-                ok = outcome.problem is None
-                rows.append(
-                    {
-                        "name": name,
-                        "example": outcome.number,
-                        "ok": ok,
-                        "problem": outcome.problem,
-                        "ms": round(outcome.ms, 3),
-                    }
-                )
+                rows.append({"name": name, **_outcome(outcome)})
         if json_:
             show_json(rows)
         elif not rows:
             say("no composed tools to test yet: go-ent tool add FILE", err=True)
         else:
-            for row in rows:
-                which = "" if row["example"] is None else f" example {row['example']}"
-                word = "FAILED" if not row["ok"] else "ok    " if row["example"] is not None else "-     "
-                say(word, end="", style=STYLES.get(word.strip()))
-                say(f" {row['name']}{which}" + (f": {row['problem']}" if row["problem"] else ""))
+            _say_outcomes(rows)
         return 1 if failed else 0
 
-    return with_composer(work, progress="testing", quiet=quiet or json_)
+    return with_composer(watched(work, names, watch=watch), progress="testing", quiet=quiet or json_ or watch)
 
 
 def history_command(name: ToolName, /, *, json_: JsonFlag = False) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,14 +15,16 @@ from go_ent.composer import Composer, ComposeRefused, Saved
 from go_ent.composer.composed.toolfile import MAX_BYTES
 from go_ent.composer.project.items import reason
 from go_ent.engine.cli import UsageError, app
+from go_ent.engine.cli.commands.choosing import Id, meant
 from go_ent.engine.cli.commands.recorded import with_composer
 from go_ent.engine.cli.commands.tool import JsonFlag
 from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.completion_values import ToolName
 from go_ent.engine.cli.terminal.output import say, show, show_json
 from go_ent.engine.cli.terminal.usage_errors import unknown_option
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.past_runs import past_run
-from go_ent.engine.storage.file_storage import open_store
+from go_ent.engine.storages import open_store
 
 T = TypeVar("T")
 
@@ -230,23 +233,36 @@ def import_command(
 
 
 def save_command(
-    execution: Annotated[str, Parameter(help="The id of an execution, or the start of it.")],
+    execution: Id,
     /,
     *,
     name: Annotated[str, Parameter(help="What the tool is to be called.")],
     about: Annotated[str, Parameter(help="What it is for, in a sentence.")] = "",
+    param: Annotated[
+        list[str] | None,
+        Parameter(
+            help="A constant of the code that becomes a parameter: limit=10, limit:LINE=10 or limit; repeatable."
+        ),
+    ] = None,
     global_: GlobalFlag = False,
     json_: JsonFlag = False,
 ) -> int:
     """Make the code of an execution a composed tool: its inputs become parameters, its calls and its result an example.
 
-    Example: go-ent tool save 01a1e4e4-5976 --name newest_order --about "The newest order of a customer."
+    Constants of the code that you name become parameters too: `--param limit=10` takes the one literal 10, `--param
+    limit` the literal that the code calls so itself (`limit = 10`, or `f(limit=10)`).
+
+    Example: go-ent tool save last --name newest_orders --param limit=10 --about "The newest orders of a customer."
     """
 
+    execution_id = meant(execution)
+
     async def work(composer: Composer) -> int:
-        run = await asyncio.to_thread(past_run, open_store(composer.project), execution)
+        run = await asyncio.to_thread(past_run, open_store(composer.project), execution_id)
         await composer.catalogue.load()
-        source = await composer.tool_of(run, name, about or f"Made from execution {execution}.")
+        source = await composer.tool_of(
+            run, name, about or f"Made from execution {short_id(execution_id)}.", constants=constants_of(param or [])
+        )
         saved = await composer.compose(source, scope="global" if global_ else "project")
         if json_:
             show_json(_saved("", saved) | {"source": source})
@@ -255,6 +271,21 @@ def save_command(
         return 0
 
     return with_composer(work, progress="checking, and running its example", quiet=json_)
+
+
+def constants_of(params: list[str]) -> dict[str, Any]:
+    """Constants by their names; a value is JSON, or else text."""
+    constants: dict[str, Any] = {}
+    for param in params:
+        name, given, text = param.partition("=")
+        try:
+            value = json.loads(text) if given else ...
+        except (ValueError, RecursionError):
+            value = text
+        if name in constants:
+            raise UsageError(f"--param {name} was given twice")
+        constants[name] = value
+    return constants
 
 
 def suggest_command(

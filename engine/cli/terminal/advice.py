@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from go_ent.engine.core.ids import short_id
 from go_ent.sandbox.messages.advice import PYTHON, Advice
 
 _WORDS = {
@@ -15,6 +16,7 @@ _WORDS = {
     ("resume", "lines"): "continue with go-ent resume {} < LINES",
     ("list_executions", ""): "go-ent ps lists those there are",
     ("replace", "replace"): "rename one of them, or replace it with --replace",
+    ("pass_file", ""): "code sees only the files that it is given: pass it with --file {}",
     ("run_command", ""): "or run it yourself with go-ent run",
 }
 _OPTIONS = {"timeout_s": "--timeout", "cpu_s": "--cpu", "memory_mb": "--memory", "fuel": "--fuel"}
@@ -27,4 +29,4 @@ def in_commands(advice: Advice) -> str:
         given = f"{option} of go-ent exec, or " if option else ""
         return f"or raise {given}{advice.subject} under [limits] in .go-ent/config.toml"
     key = advice.action, advice.argument
-    return _WORDS.get(key, PYTHON[key]).format(advice.subject)
+    return _WORDS.get(key, PYTHON[key]).format(short_id(advice.subject))

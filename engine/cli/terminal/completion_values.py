@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -27,17 +26,11 @@ def tool_names(context: Any) -> list[str]:
 
 
 def execution_ids(context: Any) -> list[str]:
-    """The executions of the project, the newest first."""
-    try:
-        with os.scandir(find_project() / STATE / "executions") as entries:
-            found = [
-                (entry.stat(follow_symlinks=False).st_mtime, entry.name)
-                for entry in entries
-                if entry.is_dir(follow_symlinks=False)
-            ]
-    except OSError:
-        return []
-    return [name for _, name in sorted(found, reverse=True) if name.isprintable() and not name.startswith(".")][:MOST]
+    """The short ids of the project's executions, the newest first, and `last`."""
+    from go_ent.engine.storage.newest import newest_ids
+
+    found = newest_ids(find_project(), MOST)
+    return ["last", *found] if found else []
 
 
 def server_names(context: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cyclopts.help import PlainFormatter
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
 WIDEST_NAME = 30
+BEFORE = (
+    "Before any command: -C DIR (or --project DIR) works in that folder; --quiet, --json; --no-color. Each command has "
+    "an example: go-ent COMMAND --help."
+)
 
 
 class Columns(PlainFormatter):
@@ -36,12 +41,20 @@ class Columns(PlainFormatter):
         print_line("\n")
 
 
-def tell_all(app: App, words: list[str]) -> None:
-    """Have the help of the command that *words* name say what its docstring does, and not its first line alone."""
-    *_, last = app.parse_commands([word for word in words if word not in ("--help", "-h")])[1]
-    said = inspect.getdoc(last.default_command) if last.default_command is not None else None
-    if said:
-        last.help = "\n\n".join(" ".join(part.split()) for part in said.split("\n\n"))
+def tell_all(app: App, words: list[str], examples: Mapping[str, str]) -> None:
+    """Have the help of the command that *words* name say what its docstring does, and not its first line alone; and
+    end with an example.
+    """
+    chain, apps, _ = app.parse_commands([word for word in words if word not in ("--help", "-h")])
+    last = apps[-1]
+    if not chain:
+        app.help_epilogue = BEFORE
+    if last.default_command is None:
+        return
+    said = inspect.getdoc(last.default_command) or str(last.help)
+    if "Example: " not in said and (example := examples.get(" ".join(chain))):
+        said = f"{said}\n\nExample: {example}"
+    last.help = "\n\n".join(" ".join(part.split()) for part in said.split("\n\n"))
 
 
 def _name(entry: HelpEntry) -> str:

@@ -98,13 +98,27 @@ def short(text: object) -> str:
     return line if len(line) <= 300 else line[:299] + "…"
 
 
-def ago(at: float) -> str:
-    """How long ago, in the one unit that matters."""
+def age(at: float) -> str:
+    """How long it has been, in the one unit that matters."""
     seconds = max(0, round(time.time() - at))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def ago(at: float) -> str:
+    return f"{age(at)} ago"
+
+
+def took(seconds: float) -> str:
+    """How long something took, as exactly as matters."""
+    if seconds < 0.1:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
 
 
 @contextlib.contextmanager

@@ -60,12 +60,12 @@ class ProgressLine:
     def tell(self, what: str) -> None:
         self._what = what
 
-    def count(self, done: int, failed: int = 0) -> None:
-        """Lines that are done."""
+    def count(self, done: int, failed: int = 0, total: int | None = None) -> None:
+        """Lines that are done; of so many, if that is known."""
         rate = done / max(0.001, time.monotonic() - self._began)
-        self._counted = (
-            f"{done:,} line{'' if done == 1 else 's'} done, {failed:,} failed, {rate:,.{0 if rate >= 10 else 1}f}/s"
-        )
+        of = f"{done:,} of {total:,}" if total is not None else f"{done:,} line{'' if done == 1 else 's'}"
+        left = f", {_clock((total - done) / rate)} left" if total is not None and 0 < done < total else ""
+        self._counted = f"{of} done, {failed:,} failed, {rate:,.{0 if rate >= 10 else 1}f}/s{left}"
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -132,14 +132,16 @@ def image_ready(folder: Path, *, quiet: bool = False, kinds: tuple[str, ...] = (
     from go_ent.composer.project.image import project_image
     from go_ent.composer.project.trust import is_trusted
 
+    seen: set[str] = set()
     with ProgressLine("looking for the sandbox image", quiet=quiet) as progress:
 
         def told(line: str) -> None:
-            if line.endswith("."):
-                if not quiet and is_terminal(sys.stderr):
-                    say(line, err=True)
-            else:
-                progress.tell(line.partition(" … ")[0])
+            stage = line.partition(" … ")[0]
+            progress.tell(stage)
+            ended = line.endswith(".") if is_terminal(sys.stderr) else stage not in seen  # a log has each stage once
+            if ended and not quiet:
+                say(stage, err=True)
+            seen.add(stage)
 
         project = find_project(folder)
         image = project_image(project, told, trusted=is_trusted(project))

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from go_ent.engine.cli.terminal.output import aside, say
+from go_ent.engine.core.ids import short_id
 
 Going = tuple[str, str]  # what is under way, and the command that goes on with it
 INTERRUPTED = 130
@@ -111,10 +112,11 @@ def _descendants(pid: int) -> list[int]:
 
 
 def executions(ids: Iterable[str]) -> list[Going]:
-    return [(one, f"go-ent resume {one}") for one in ids]
+    return [(one, f"go-ent resume {short_id(one)}") for one in ids]
 
 
 def say_interrupted(what: str, resume: str | None = None) -> None:
     """What was interrupted, and the command that goes on with it."""
+    what = short_id(what)
     say(f"interrupted: {what}", err=True, style="yellow")
     say(f"to resume: {resume or f'go-ent resume {what}'}", err=True)

@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 GAP = 2
+# Rich's own have colours for a dark background alone.
+THEME = {"markdown.code": "bold cyan", "json.key": "bold blue", "json.str": "green", "json.number": "cyan"}
 LEAST = 20  # characters that the last column keeps before others make way for it
 
 
 def console() -> Console:
     """Stdout for rich: nothing of a text is taken for markup, and a width that was given is kept."""
     from rich.console import Console
+    from rich.theme import Theme
 
     return Console(
+        theme=Theme(THEME),
         file=sys.stdout,
         force_terminal=is_rich(sys.stdout),
         color_system="auto" if has_colours(sys.stdout) else None,

@@ -105,6 +105,7 @@ def _order(request: RunRequest, composer: Composer) -> GuestOrder:
     most, wanted = composer.box.limits.timeout_s, request.timeout_s
     return GuestOrder(
         code=request.code if request.tool is None else None,
+        language=request.language,
         tool=request.tool,
         inputs=request.inputs,
         grants=request.grants,

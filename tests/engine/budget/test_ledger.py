@@ -1,9 +1,9 @@
-"""What every ledger must do: in a file, and in memory."""
+"""What every ledger must do: in a file, in memory, and in Postgres."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,9 +19,17 @@ from go_ent.engine.core.models import BudgetLimit, Tokens
 LEDGERS: dict[str, Callable[[Path], Ledger]] = {"file": FileLedger, "memory": lambda _: MemoryLedger()}
 
 
-@pytest.fixture(params=LEDGERS)
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
-    return LEDGERS[request.param](tmp_path)
+@pytest.fixture(params=[*LEDGERS, "fleet"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    if request.param != "fleet":
+        yield LEDGERS[request.param](tmp_path)
+        return
+    from go_ent.engine.fleet.database import Database
+    from go_ent.engine.fleet.postgres_ledger import PostgresLedger
+
+    database = Database(request.getfixturevalue("fleet"))
+    yield PostgresLedger(database)
+    database.close()
 
 
 def hold(ledger: Ledger, key: str, usd: float = 0.4, *limits: Limit, force: bool = False) -> HeldAmount | Refusal:

@@ -167,7 +167,7 @@ class TestSummarize:
         shown = text(go_ent("summarize", execution[:24], "--model", "cheap"))
         (link,) = Chain(FileAttachments(project / ".go-ent" / "executions" / execution / "context")).links()
         assert f"summary 1: {link.tokens_before:,} tokens became {link.tokens_after:,}, by deterministic" in shown
-        assert f"go-ent context {execution} --expand 1" in shown
+        assert f"go-ent context {execution[-8:]} --expand 1" in shown
         assert "1. assistant a" in text(go_ent("context", execution, "--expand", "1"))
         assert '"number": 1' in text(go_ent("logs", execution))
 

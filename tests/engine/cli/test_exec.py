@@ -50,6 +50,58 @@ class TestExec:
         done = go_ent("exec", *arguments, stdin=stdin)
         assert (done.returncode, done.stdout, done.stderr) == (0, stdout, b"")
 
+    @pytest.mark.parametrize(
+        ("arguments", "stdin", "stdout"),
+        [
+            (["-c", "len(stdin.splitlines())"], b"a\nb\n", b"2\n"),
+            (["-c", "[type(stdin).__name__, len(stdin)]"], b"\xff\x00", b'["bytes",2]\n'),
+            (["-c", "stdin", "--input", '{"stdin": 5}'], b"other", b"5\n"),
+            (["-c", "[{'a': 1, 'b': None}]", "-o", "csv"], b"", b"a,b\n1,\n"),
+            (["-c", "[{'a': 1, 'b': [2]}]", "-o", "yaml"], b"", b"- a: 1\n  b:\n  - 2\n"),
+            (["-c", "[{'a': 1, 'b': 'x'}]", "-o", "table"], b"", b"a  b\n1  x\n"),
+            (["-c", "'as it is'", "-o", "raw"], b"", b"as it is"),
+            (["-c", "'text'", "-o", "json"], b"", b'"text"\n'),
+        ],
+    )
+    def test_is_a_filter(self, arguments: list[str], stdin: bytes, stdout: bytes) -> None:
+        done = go_ent("exec", *arguments, stdin=stdin)
+        assert (done.returncode, done.stdout, done.stderr) == (0, stdout, b"")
+
+    def test_files_go_in_and_come_out(self, tmp_path: Path) -> None:
+        (tmp_path / "in.txt").write_text("hello")
+        code = "text = open('in.txt').read() + open('d/other').read()\nopen('out.txt', 'w').write(text.upper())\n'done'"
+        files = ("--file", "in.txt", "--file", "in.txt=d/other")
+        done = go_ent("exec", *files, "--out", "left", "-c", code, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", b"saved: left/out.txt\n")
+        assert [path.name for path in (tmp_path / "left").iterdir()] == ["out.txt"]
+        assert (tmp_path / "left" / "out.txt").read_text() == "HELLOHELLO"
+        again = go_ent("exec", *files, "--out", "left", "-c", code, cwd=tmp_path)
+        assert (again.returncode, b"is there already" in again.stderr) == (2, True)
+
+    def test_a_file_that_was_not_given_says_how(self, tmp_path: Path) -> None:
+        (tmp_path / "data.csv").write_text("1")
+        done = go_ent("exec", "-c", "open('data.csv')", cwd=tmp_path)
+        assert b"hint: code sees only the files that it is given: pass it with --file data.csv\n" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("files", "said"),
+        [
+            (["--file", "no"], "--file no: No such file"),
+            (["--file", "a", "--file", "b=a"], "two files are called a"),
+            (["--file", "b=../a"], "can't be the name of a file"),
+        ],
+    )
+    def test_files_that_can_not_be(self, tmp_path: Path, files: list[str], said: str) -> None:
+        for name in "ab":
+            (tmp_path / name).write_text(name)
+        done = go_ent("exec", *files, "-c", "1", cwd=tmp_path)
+        assert (done.returncode != 0, said in done.stderr.decode()) == (True, True), done.stderr
+
+    def test_what_nobody_would_read_is_refused(self) -> None:
+        with Forked("exec", "-c", "1", stdin=subprocess.PIPE, stdout=-1, stderr=-1) as running:
+            _, said = running.communicate(b"data", timeout=60)
+        assert (running.returncode, b"stdin has data that nothing would read" in said) == (2, True)
+
     def test_file_and_input_file(self, tmp_path: Path) -> None:
         (tmp_path / "code.py").write_text("sum(numbers)")
         (tmp_path / "in.json").write_text('{"numbers": [1, 2]}')

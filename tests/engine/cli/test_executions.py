@@ -62,7 +62,7 @@ def test_a_run_waits_for_approval_and_goes_on(project: Path) -> None:
     assert paused.returncode == 10
     assert b"waits for approval: drop" in paused.stderr
     (execution,) = ids("--status", "paused", "--kind", "code")
-    assert f"go-ent approve {execution}".encode() in paused.stderr
+    assert f"go-ent approve {execution[-8:]}".encode() in paused.stderr
     shown = text(go_ent("status", execution[:24]))
     for line in (
         "status    paused",
@@ -78,7 +78,7 @@ def test_a_run_waits_for_approval_and_goes_on(project: Path) -> None:
     ]
     assert text(go_ent("approve", execution, "run/3")).splitlines() == [
         "approved: call run/3, drop",
-        f"go on: go-ent resume {execution}",
+        f"go on: go-ent resume {execution[-8:]}",
     ]
     assert "needs approval" not in text(go_ent("status", execution))
     assert json.loads(text(go_ent("resume", execution))) == ["A", "dropped b"]
@@ -133,10 +133,77 @@ def test_ctrl_c_tells_how_to_go_on(project: Path) -> None:
     assert b"checkpoint outside" in marked.stdout  # the process that has it makes it
     assert (running.returncode, said) == (130, b"begun\n")
     (execution,) = ids("--status", "interrupted")
-    assert f"to resume: go-ent resume {execution}".encode() in problem
+    assert f"to resume: go-ent resume {execution[-8:]}".encode() in problem
     state = json.loads(text(go_ent("status", execution, "--json")))
     assert state["results"]["run"]["output"] == "begun\n"
     assert [one["label"] for one in state["checkpoints"]] == ["on", "outside"]
+
+
+class TestNames:
+    """What can be typed instead of an id."""
+
+    @pytest.fixture
+    def runs(self, project: Path) -> list[str]:
+        for code in ("1", "1/0", "[{'a': 1}]"):
+            go_ent("exec", "-c", code)
+        return ids()
+
+    @pytest.mark.parametrize(
+        ("typed", "at"), [("last", 0), ("last-1", 1), ("last-2", 2), ("last:failed", 1), ("last:completed-1", 2)]
+    )
+    def test_the_last_ones(self, runs: list[str], typed: str, at: int) -> None:
+        assert json.loads(text(go_ent("status", typed, "--json")))["id"] == runs[at]
+
+    @pytest.mark.parametrize(
+        ("typed", "said"),
+        [
+            ("last-3", "there is no last-3"),
+            ("last:paused", "there is no last:paused"),
+            ("last:faild", "did you mean failed?"),
+            ("lastly", "use last, last-1, last:failed"),
+        ],
+    )
+    def test_those_that_are_not_there(self, runs: list[str], typed: str, said: str) -> None:
+        done = go_ent("status", typed)
+        assert (done.returncode, said in done.stderr.decode()) == (2, True)
+
+    def test_none_is_the_last_and_it_is_said(self, runs: list[str]) -> None:
+        for command in ("status", "logs", "output"):
+            done = go_ent(command)
+            assert done.returncode == 0
+            assert done.stderr.decode().startswith(f"the last execution: {runs[0][-8:]} (code: ")
+        nothing = go_ent("interrupt")
+        assert (nothing.returncode, b"no execution runs: the last" in nothing.stderr) == (2, True)
+
+    def test_the_last_that_can_be_resumed(self, project: Path) -> None:
+        go_ent("exec", "-c", CODE)
+        waits = ids()[0]
+        go_ent("exec", "-c", "1")
+        done = go_ent("resume", "--yes")
+        assert done.stderr.decode().startswith(f"the last execution that can be resumed: {waits[-8:]} (code: ")
+        assert json.loads(done.stdout) == ["A", "dropped b"]
+
+    def test_what_an_execution_has_begun_is_not_the_last(self, project: Path) -> None:
+        store = FileStore(project)
+        with store.create(fresh()) as above, store.create(fresh(parent=above.id)):
+            assert json.loads(text(go_ent("status", "last", "--json")))["id"] == above.id
+
+
+def test_output_is_that_of_the_whole_or_of_a_step(project: Path) -> None:
+    (project / "p.toml").write_text(
+        '[[task]]\nid = "a"\ncode = "[1, 2]"\n[[task]]\nid = "b"\ncode = "1/0"\ndepends_on = ["a"]\n'
+        '[[task]]\nid = "c"\ncode = "3"\ndepends_on = ["b"]\n'
+    )
+    assert go_ent("run", "--plan", "p.toml").returncode == 13
+    assert text(go_ent("output", "last", "a")) == "[1,2]\n"
+    assert text(go_ent("output", "last", "a", "--output", "yaml")) == "- 1\n- 2\n"
+    assert text(go_ent("output", "last", "a", "-o", "csv")) == "value\n1\n2\n"
+    assert b"did not run" in go_ent("output", "last", "c").stderr
+    assert b"there are: a, b, c" in go_ent("output", "last", "zzz").stderr
+    shown = text(go_ent("status", "last"))
+    assert "\n  a: completed on sandbox, " in shown
+    assert "\n  c: skipped  not run: b failed" in shown
+    assert shown.count("division by zero") == 1
 
 
 def test_the_beginning_of_many_ids(project: Path) -> None:
@@ -145,7 +212,7 @@ def test_the_beginning_of_many_ids(project: Path) -> None:
         store.create(fresh()).release()
     done = go_ent("status", ids()[0][:4])
     assert done.returncode != 0
-    assert b"several executions begin with" in done.stderr
+    assert b"fits several executions" in done.stderr
 
 
 def test_wrong_words_are_told(project: Path) -> None:
@@ -174,12 +241,12 @@ class TestInterrupt:
         other.join()
         store.index.close()
         assert (done.returncode, done.stdout) == (12, b"")
-        assert done.stderr.decode() == f"{held.id} could not be stopped any more: it is completed\n"
+        assert done.stderr.decode() == f"{held.id[-8:]} could not be stopped any more: it is completed\n"
 
     def test_with_cancel_gives_it_up(self, project: Path) -> None:
         go_ent("exec", "-c", CODE)
         (execution,) = ids()
-        assert text(go_ent("interrupt", execution, "--cancel")) == f"{execution} is cancelled\n"
+        assert text(go_ent("interrupt", execution, "--cancel")) == f"{execution[-8:]} is cancelled\n"
         (row,) = json.loads(text(go_ent("ps", "--json")))
         assert (row["status"], row["resumable"]) == ("cancelled", False)
         for command in ("resume", "approve", "interrupt"):
@@ -203,7 +270,7 @@ class TestResume:
         late = go_ent("exec", "-c", code, "--timeout", "0.25")
         assert late.returncode == 4
         (execution,) = ids()
-        assert f"to resume: go-ent resume {execution}".encode() in late.stderr
+        assert f"to resume: go-ent resume {execution[-8:]}".encode() in late.stderr
         assert text(go_ent("resume", execution, "--timeout", "30")) == "A\n"
         calls = [
             line
@@ -216,7 +283,7 @@ class TestResume:
         waits = go_ent("tool", "run", "drop", "--input", '{"name": "x"}')
         (execution,) = ids()
         assert waits.returncode == 10
-        assert f"go-ent approve {execution}".encode() in waits.stderr
+        assert f"go-ent approve {execution[-8:]}".encode() in waits.stderr
         assert 'waits     call run/0: drop with {"name": "x"}' in text(go_ent("status", execution))
         assert text(go_ent("approve", execution, "--resume")) == "dropped x\n"
 

@@ -17,7 +17,13 @@ from tests.engine.cli.test_signals import ENVIRONMENT
 
 __all__ = ["shell"]
 
-WITHOUT = {"serve": "its stdout is the protocol"}
+WITHOUT = {
+    **dict.fromkeys(("completion bash", "completion zsh", "completion fish"), "a script for a shell"),
+    "shell": "a person types there",
+    "stubs": "a Python module",
+    "serve": "its stdout is the protocol",
+    "worker": "it runs until it is stopped",
+}
 TOOL = '# /// tool\n# name = "double"\n# ///\ndef double(n: int) -> int:\n    """Twice."""\n    return 2 * n\n'
 
 

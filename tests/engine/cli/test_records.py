@@ -10,7 +10,7 @@ import pytest
 
 from go_ent.composer.errors import ConfigError
 from go_ent.engine.cli import UsageError
-from go_ent.engine.cli.commands.records import prune_command, reindex_command, totals_command
+from go_ent.engine.cli.commands.executions.records import prune_command, reindex_command, totals_command
 from go_ent.engine.executions.history import CallTotals
 from go_ent.engine.executions.totals import records_from
 from go_ent.engine.storage.index import FILE

@@ -224,9 +224,10 @@ class TestCalling:
         assert added("tool", "call", "texts.find", "q=7", "top=3") == '{"q":"7","top":3}\n'
         assert added("tool", "call", "texts.find", "--input", '{"q": "x"}', "top=1") == '{"q":"x","top":1}\n'
         assert added("tool", "run", "texts.find", "--input", '{"q": "x", "top": 1}') == '{"q":"x","top":1}\n'
-        added("tool", "call", "texts.find", "q=a", "top=b", code=1)
-        assert added.err == 'ToolError: texts.find: its arguments do not fit: top: "b" is not of type "integer"\n'
-        for arguments in (["q"], ["=x"], ["q=a", "q=b"]):
+        added("tool", "call", "texts.find", "q=a", "top=b", code=2)
+        assert added.err == "go-ent: top: 'b' is not a whole number\n"
+        assert added("tool", "call", "texts.find", "x", "top=1") == '{"top":1,"q":"x"}\n'
+        for arguments in (["q", "r"], ["z=x"], ["q=a", "q=b"]):
             added("tool", "call", "texts.find", *arguments, code=2)
         added("tool", "call", "texts.fnd", code=2)
         assert "there is no tool texts.fnd; did you mean texts.find?" in added.err

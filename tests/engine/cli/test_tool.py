@@ -325,3 +325,71 @@ class TestCommands:
             config.write_text(text)
             done = shell("tool", "list")
             assert (done.returncode, said in done.stderr) == (12, True), done.stderr
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A project with two tools, to which tests add more, and runs."""
+    shell = Shell(tmp_path_factory.mktemp("typed"))
+    (shell.folder / ".go-ent").mkdir()
+    for name, code in (("clean", CLEAN), ("rank", RANK)):
+        (shell.folder / f"{name}.py").write_text(code)
+        assert shell("tool", "add", f"{name}.py").returncode == 0
+    return shell
+
+
+class TestArguments:
+    """What people type and name instead of JSON."""
+
+    def test_each_file_is_a_run(self, typed: Shell) -> None:
+        for number in range(3):
+            (typed.folder / f"{number}.json").write_text(json.dumps({"name": f" X{number} ", "n": "1"}, indent=2))
+        (typed.folder / "bad.json").write_text("nope")
+        done = typed("tool", "run", "clean", "--each", "0.json", "1.json", "bad.json", "2.json")
+        assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["x0", "x1", "x2"]
+        assert (done.returncode, "bad.json: not JSON" in done.stderr) == (1, True)
+        assert "1 of 4 files failed" in done.stderr
+        assert typed("tool", "run", "clean", "--each", "none.json").returncode == 2
+
+    def test_what_fails_over_files_is_resumed_without_them(self, typed: Shell) -> None:
+        (typed.folder / "fail.py").write_text(
+            '# /// tool\n# name = "slowed"\n# ///\ndef slowed(n: int) -> int:\n    """x."""\n    return n\n'
+        )
+        assert typed("tool", "add", "fail.py").returncode == 0
+        for number in range(3):
+            (typed.folder / f"{number}.json").write_text(str(number) if number != 1 else "x")
+        names = ["0.json", "1.json", "2.json"]
+        done = typed("tool", "run", "slowed", "--each", "--fail-fast", "--jobs", "1", *names)
+        assert "to resume: go-ent resume" in done.stderr
+        assert "< LINES" not in done.stderr
+        again = typed("resume", "last")
+        assert again.stdout.splitlines() == ["0", "2"]
+
+    def test_text_files_and_printed_json(self, typed: Shell) -> None:
+        (typed.folder / "upper.py").write_text(
+            '# /// tool\n# name = "upper"\n# ///\ndef upper(text: str) -> str:\n    """x."""\n    return text.upper()\n'
+        )
+        assert typed("tool", "add", "upper.py").returncode == 0
+        (typed.folder / "a.txt").write_text("one\ntwo")
+        assert typed("tool", "run", "upper", "--each", "a.txt").stdout == '"ONE\\nTWO"\n'
+        printed = json.dumps({"name": " A ", "n": 2}, indent=2)
+        done = typed("tool", "run", "clean", "--each", stdin=f"{printed}\n{printed}\n")
+        assert done.stdout == '{"name":"a","n":2}\n' * 2
+
+    def test_arguments_as_flags(self, typed: Shell) -> None:
+        rows = '[{"name": "a", "n": 1}, {"name": "b", "n": 2}]'
+        (typed.folder / "rows.json").write_text(rows)
+        for words in (["--rows", "@rows.json", "--top", "1"], [f"rows:={rows}", "top=1"], ["@rows.json", "--top=1"]):
+            assert typed.json("tool", "run", "rank", *words) == ["b"]
+        assert typed.json("tool", "run", "rank", "--rows", "-", stdin=rows) == ["b", "a"]
+        assert typed.json("tool", "run", "rank", "--input", "-", stdin=f'{{"rows": {rows}}}') == ["b", "a"]
+        assert typed.json("tool", "run", "clean", "--input", '{"row": {"name": "A", "n": 1}}')["name"] == "a"
+        wrong = typed("tool", "run", "rank", "--rwos", "x")
+        assert (wrong.returncode, "did you mean --rows?" in wrong.stderr) == (2, True)
+
+    def test_the_help_of_a_tool_is_its_own(self, typed: Shell) -> None:
+        shown = typed("tool", "run", "rank", "--help").stdout
+        for line in ("Usage: go-ent tool run rank --rows [--top]", "The names with the largest n.", "[default: 2]"):
+            assert line in shown
+        shown = typed("tool", "run", "clean", "--help").stdout
+        assert """go-ent tool run clean --row '{"name": " A ", "n": "3"}'""" in shown

@@ -295,7 +295,7 @@ out
         execution_id = world.rows()[0].id
         assert forker.go_ent(world.project, "interrupt", execution_id).wait() == 0
         assert child.wait() == 130
-        assert f"go-ent resume {execution_id}" in child.stderr
+        assert f"go-ent resume {execution_id[-8:]}" in child.stderr
         child = forker.go_ent(world.project, "resume", execution_id)
         assert child.wait() == 0, child.stderr
         (mark,) = [record["value"] for record in world.records(execution_id) if record["kind"] == "checkpoint"]

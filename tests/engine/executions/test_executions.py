@@ -214,7 +214,7 @@ class TestStore:
         with (
             store.create(fresh(id=same[:-1] + "1")),
             store.create(fresh(id=same[:-1] + "2")),
-            pytest.raises(ExecutionNotFound, match="several executions begin"),
+            pytest.raises(ExecutionNotFound, match="fits several executions"),
         ):
             store.find(same[:20])
 

@@ -121,7 +121,12 @@ class TestLooking:
         assert plan_of(*rows_query(50, **filters)) == [how]
 
     def test_so_does_a_prefix(self) -> None:
-        assert plan_of(*find_query("0199")) == ["SEARCH executions USING PRIMARY KEY (id>? AND id<?)"]
+        for text in ("0199", "0199abcd1234"):
+            found = [line for line in plan_of(*find_query(text)) if line.startswith(("SEARCH", "SCAN"))]
+            assert found == [
+                "SEARCH executions USING PRIMARY KEY (id>? AND id<?)",
+                "SEARCH executions USING COVERING INDEX by_short (<expr>>? AND <expr><?)",
+            ]
 
 
 def plan_of(query: str, given: tuple[Any, ...]) -> list[str]:

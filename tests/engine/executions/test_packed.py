@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 
 from go_ent.composer import Composer
+from go_ent.composer.catalogue.grants import Grants
+from go_ent.composer.catalogue.spec import Hints
+from go_ent.composer.sources.functions import FunctionSource
 from go_ent.engine import Engine, GuestOrder
 from go_ent.engine.core import crash_points
 from go_ent.engine.core.errors import BadState, ExecutionNotFound
@@ -247,6 +250,24 @@ class TestTwoProcesses:
         assert (len(told), sorted(rows)) == (80, sorted(told))
         assert store.index.rebuild() == 80
         assert store.index.totals("runtime")["cli"].count == 80
+
+
+class TestTooLarge:
+    async def test_the_calls_of_one_that_is_larger_than_it_seemed_count(self, tmp_path: Path, box: Sandbox) -> None:
+        def look(n: int) -> int:
+            return n
+
+        source = FunctionSource([look], "w", hints={"look": Hints(read_only=True)})
+        async with Composer(tmp_path, box=box, sources=[source]) as composer:
+            composer.grants = composer.code.grants = Grants(["w.*"])
+            async with Engine(tmp_path, composer=composer) as engine:
+                code = "await tools.w.look(n=1)\nprint('\\x01' * 7000)"  # six bytes each, in each of its records
+                run = await engine.guests.run(GuestOrder(code=code))
+                assert run.ok, run.error
+                store = engine.lifecycle.store
+                assert (await asyncio.to_thread(store.index.totals, "tool"))["w.look"].count == 1
+                assert await asyncio.to_thread((tmp_path / ".go-ent" / "executions" / run.id).is_dir)
+                assert store.load(run.id).status == "completed"
 
 
 class TestFullDisk:

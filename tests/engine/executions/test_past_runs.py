@@ -89,10 +89,16 @@ class TestSuggestions:
             await place.run(SHAPE.format(v="hits", q="broken", top="'x'"))  # fails: not counted
             (suggestion,) = await composer.suggest(least=2)
             assert (suggestion.name, suggestion.runs) == ("search_tool", 3)
-            assert "async def search_tool(q: str, top: int) -> Any:" in suggestion.source
+            assert "async def search_tool(q: str, top: int) -> dict[str, Any]:" in suggestion.source
             saved = await composer.compose(suggestion.source)
             assert (saved.examples, saved.interface.requires) == (3, ("search",))
             assert await composer.call("search_tool", q="new", top=1) == {"q": "new", "longest": 5}
+            assert await composer.suggest(least=2) == []  # it is saved now, also under another name
+            renamed = suggestion.source.replace("search_tool", "longest_hit")
+            await composer.remove("search_tool")
+            assert len(await composer.suggest(least=2)) == 1
+            await composer.compose(renamed)
+            assert await composer.suggest(least=2) == []
 
     async def test_inputs_are_parameters_and_equal_literals_are_one(self, place: Place) -> None:
         async with place.open() as composer:
@@ -103,7 +109,7 @@ class TestSuggestions:
                 )
                 await place.run(code, {"items": [word]})
             (suggestion,) = await composer.suggest()
-            assert "(items: list, q: str, top: int)" in suggestion.source
+            assert "(items: list[str], q: str, top: int) -> list[str]:" in suggestion.source
             await composer.compose(suggestion.source)
             assert await composer.call("search_tool", items=["x", "y"], q="!", top=3) == ["x! 0", "x! 1", "x! 2"]
 

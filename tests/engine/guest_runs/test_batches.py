@@ -71,7 +71,7 @@ class TestLinesThatWait:
         done = each(self.LINES)
         execution_id = only(project)
         assert (done.returncode, done.stdout.split()) == (10, [b"1", b"1"])
-        assert f"2 calls wait for approval: go-ent approve {execution_id}".encode() in done.stderr
+        assert f"2 calls wait for approval: go-ent approve {execution_id[-8:]}".encode() in done.stderr
         state = status(execution_id)
         assert (state["status"], sorted(state["requests"])) == ("paused", ["1/2", "3/2"])
         assert go_ent("approve", execution_id).returncode == 0
@@ -175,7 +175,7 @@ class TestAfterTheFirstFailure:
         done = each(lines, "--fail-fast", "--jobs", jobs)
         execution_id = only(project)
         assert done.returncode == 1
-        assert f"to resume: go-ent resume {execution_id} < LINES".encode() in done.stderr
+        assert f"to resume: go-ent resume {execution_id[-8:]} < LINES".encode() in done.stderr
         done = resume(execution_id, lines)
         assert (done.returncode, done.stdout.split()) == (1, [b"1", b"1", b"1"])
         assert b"stdin ended" not in done.stderr
@@ -202,8 +202,8 @@ def test_lines_that_wait_are_not_counted_as_failed(project: Path) -> None:
     state = status(execution_id)
     assert (state["result"]["output"], state["error"]) == ("3 lines, 1 failed, 1 waiting for approval", None)
     shown = go_ent("status", execution_id).stdout.decode()
-    assert f"then go on: go-ent resume {execution_id} < LINES" in shown
-    assert f"go on: go-ent resume {execution_id} < LINES" in go_ent("approve", execution_id).stdout.decode()
+    assert f"then go on: go-ent resume {execution_id[-8:]} < LINES" in shown
+    assert f"go on: go-ent resume {execution_id[-8:]} < LINES" in go_ent("approve", execution_id).stdout.decode()
 
 
 def test_lines_are_counted_by_how_they_ended() -> None:

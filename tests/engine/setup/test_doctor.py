@@ -132,7 +132,7 @@ class TestTheProject:
         assert of_record(shell)["executions"].ok
 
     def test_an_execution_that_the_index_lacks(self, shell: Shell) -> None:
-        shell.text("exec", "-c", "1")
+        shell.text("run", "--plan", "plan.toml")
         with (
             contextlib.closing(sqlite3.connect(shell.folder / ".go-ent" / "executions" / "index.db")) as database,
             database,
@@ -158,8 +158,10 @@ class TestTheProject:
         good = f'[servers.mine]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(f'{good}[servers.gone]\ncommand = "no-such-program"\n')
         shell.text("trust", "--yes")
-        assert checks(shell)["servers"]["said"] == "mine, gone: not asked; doctor --deep does"
-        found = checks(shell, "--deep")
+        found = checks(shell, code=1)
+        assert found["servers"]["said"] == "mine, gone: not asked; doctor --deep does"
+        assert found["server gone"]["said"] == "there is no program no-such-program"
+        found = checks(shell, "--deep", code=1)
         assert found["server mine"]["said"] == "answers, 2 tools"
         assert found["server gone"]["ok"] is False
         assert "[servers.gone]" in found["server gone"]["fix"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from hypothesis import strategies as st
 
 from go_ent.engine.core.errors import BadServerName, CannotInstall
 from go_ent.engine.setup import install as installing
-from go_ent.engine.setup.install import Client, Scope, plan, write
+from go_ent.engine.setup.clients import Client, Scope
+from go_ent.engine.setup.commented_json import drop_commented, put_commented
+from go_ent.engine.setup.install import plan, write
 from go_ent.engine.setup.json_edit import NotEditable, drop, put, read
 from tests.engine.cli.test_signals import Terminal
 from tests.support.shell import Done, go_ent
@@ -31,7 +35,14 @@ FILES: list[tuple[Client, Scope, str, str]] = [
     ("cursor", "user", "home/.cursor/mcp.json", "mcpServers"),
     ("vscode", "project", "project/.vscode/mcp.json", "servers"),
     ("vscode", "user", "home/.config/Code/User/mcp.json", "servers"),
+    ("claude-desktop", "user", "home/.config/Claude/claude_desktop_config.json", "mcpServers"),
+    ("gemini", "project", "project/.gemini/settings.json", "mcpServers"),
+    ("gemini", "user", "home/.gemini/settings.json", "mcpServers"),
+    ("windsurf", "user", "home/.codeium/windsurf/mcp_config.json", "mcpServers"),
+    ("zed", "project", "project/.zed/settings.json", "context_servers"),
+    ("zed", "user", "home/.config/zed/settings.json", "context_servers"),
 ]
+TYPED = ("claude", "cursor", "vscode")
 
 
 class Desk:
@@ -51,7 +62,8 @@ class Desk:
         arguments = ["serve", "--profile", "code", "--project", str(self.project)]
         if client == "opencode":
             return {"type": "local", "command": [str(PROGRAM), *arguments]}
-        return {"type": "stdio", "command": str(PROGRAM), "args": arguments}
+        entry = {"command": str(PROGRAM), "args": arguments}
+        return {"type": "stdio", **entry} if client in TYPED else entry
 
     def backups(self) -> list[Path]:
         return sorted(self.folder.rglob("*.bak-*"))
@@ -233,7 +245,8 @@ class TestWhatIsAlreadyThere:
 
     def test_the_secrets_of_neighbours_are_not_shown(self, desk: Desk) -> None:
         servers = {"x": {"command": "x", "env": {"TOKEN": "hunter2"}}}
-        near = {"mcpServers": {**servers, "go-ent": {"command": "y", "args": ["--token", "hunter2"]}, "z": "hunter2"}}
+        mine = {"command": "/go-ent", "args": ["serve", "--token", "hunter2"]}
+        near = {"mcpServers": {**servers, "go-ent": mine, "z": "hunter2"}}
         for document in ({"mcpServers": servers}, {"mcpServers": {}, "t": "hunter2"}, {"t": "hunter2"}, near):
             for form in (None, 0, 2):
                 desk.file.write_text(json.dumps(document, indent=form))
@@ -282,9 +295,7 @@ class TestFilesThatAreLeftToAPerson:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ('{\n  // mine\n  "mcpServers": {}\n}', "it has comments"),
-            ('{"mcpServers": {} /* mine */}', "it has comments"),
-            ('{"mcpServers": {"a": {},},}', "it has comments, or commas at ends"),
+            ('{"mcpServers": {"go-ent": {/* mine */}}}', "it has comments within the entry"),
             ('{"mcpServers": ', "it is not JSON: line 1"),
             ('{"a": 1} {"b": 2}', "it is not JSON: line 1, column 10: Extra data"),
             ("[]", "it holds a list, not an object"),
@@ -367,14 +378,105 @@ class TestFilesThatAreLeftToAPerson:
         said = json.loads(desk.install("--json", "--yes").stdout)
         assert (said["state"], said["entry"], said["diff"]) == ("by hand", desk.entry(), [])
 
-    def test_an_entry_in_a_file_with_comments_is_seen_and_not_removed(self, desk: Desk) -> None:
-        text = json.dumps({"mcpServers": {"go-ent": desk.entry()}}, indent=1).replace("{", "{ // mine", 1)
-        desk.file.write_text(text)
+    def test_what_go_ent_did_not_write_is_not_removed(self, desk: Desk) -> None:
+        other = {"command": str(PROGRAM), "args": ["serve", "--project", "/elsewhere"]}
+        for entry, why in (({"command": "npx"}, "it starts something else"), (other, "another project, /elsewhere")):
+            text = json.dumps({"mcpServers": {"go-ent": entry}})
+            desk.file.write_text(text)
+            done = go_ent("uninstall", "claude", "--yes", cwd=desk.project, env=desk.environment)
+            assert (done.returncode, done.stdout) == (12, b"")
+            assert why in done.stderr.decode()
+            assert desk.file.read_text() == text
+
+
+class TestComments:
+    """Every one stays where it is, and an entry that goes leaves the file as it was."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '// top\n{\n  "a": 1, // one\n  "mcpServers": {\n    // mine\n    "x": {} // why\n  } // end\n}\n',
+            '{\n  "mcpServers": {\n    "x": {}, // x, y\n    /* last */\n  },\n}\n',
+            '{\r\n\t"mcpServers": {\r\n\t\t"x": {}, // a {\r\n\t},\r\n}\r\n',
+            '{\n  "mcpServers": {\n    "x": "//", // "\n    "y": "/*"\n  }\n}\n',
+        ],
+    )
+    def test_stay_when_an_entry_comes_and_goes(self, desk: Desk, text: str) -> None:
+        desk.file.write_bytes(text.encode())
+        assert desk.install("--yes").returncode == 0
+        made = desk.file.read_bytes().decode()
+        assert read(made)[0]["mcpServers"]["go-ent"] == desk.entry()
+        assert re.findall(r" //.*| /\*.*", made) == re.findall(r" //.*| /\*.*", text)
         assert b"already in" in desk.install("--yes").stdout
-        done = desk.install("--remove", "--yes")
-        assert (done.returncode, done.stdout) == (12, b"")
-        assert b"take go-ent out of 'mcpServers' yourself" in done.stderr
-        assert desk.file.read_text() == text
+        assert go_ent("uninstall", "claude", "--yes", cwd=desk.project, env=desk.environment).returncode == 0
+        assert desk.file.read_bytes().decode() == text
+
+    @pytest.mark.parametrize(
+        "text", ['{"mcpServers": {} /* mine */}', "{\n  // none\n}", '{"mcpServers": {"a": {},},}']
+    )
+    def test_stay_wherever_they_are(self, desk: Desk, text: str) -> None:
+        desk.file.write_text(text)
+        assert desk.install("--yes").returncode == 0
+        assert read(desk.file.read_text())[0]["mcpServers"]["go-ent"] == desk.entry()
+
+    @settings(deadline=None, max_examples=60)
+    @given(st.lists(st.sampled_from(["// x\n", "/* , */", "\n", " ", "\n\n  "]), min_size=6, max_size=6), st.booleans())
+    def test_stay_among_any_white_space(self, gaps: list[str], trailing: bool) -> None:
+        a, b, c, d, e, f = gaps
+        text = f'{{{a}"s": {{{b}"x": 1{c}{"," if trailing else ""}{d}}}{e},{f}"z": [1, 2,],}}'
+        path, entry = ("s", "go-ent"), {"command": "x"}
+        made = put_commented(text, path, entry)
+        assert read(made)[0] == {"s": {"x": "1", "go-ent": entry}, "z": ["1", "2"]}
+        assert read(drop_commented(made, path))[0] == read(text)[0]
+
+
+class TestCodex:
+    """Its file is TOML."""
+
+    def test_an_entry_comes_and_goes(self, desk: Desk) -> None:
+        file = desk.home / ".codex/config.toml"
+        file.parent.mkdir()
+        text = '# mine\nmodel = "x"\n\n[mcp_servers.a]\ncommand = "a" # c\n\n[tui]\nx = 1\n'
+        file.write_text(text)
+        done = desk.install("--scope", "user", "--yes", client="codex")
+        assert done.returncode == 0
+        assert b'+[mcp_servers.go-ent]\n+command = "' in done.stdout
+        assert tomllib.loads(file.read_text())["mcp_servers"] == {"a": {"command": "a"}, "go-ent": desk.entry("codex")}
+        assert b"already in" in desk.install("--scope", "user", "--yes", client="codex").stdout
+        desk.install("--scope", "user", "--yes", "--remove", client="codex")
+        assert file.read_text() == text
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("mcp_servers = 3", "'mcp_servers' in it is not an object"),
+            ("a = ", "it is not TOML"),
+            ("mcp_servers = {}", ""),
+            ("\x00", "it is not TOML"),
+        ],
+    )
+    def test_what_can_t_be_edited_is_left(self, desk: Desk, text: str, why: str) -> None:
+        file = desk.project / ".codex/config.toml"
+        file.parent.mkdir()
+        file.write_text(text)
+        done = desk.install("--yes", client="codex")
+        assert (done.returncode == 12 and file.read_text() == text) or tomllib.loads(file.read_text())["mcp_servers"]
+        assert why in done.stderr.decode()
+
+
+class TestAnyOtherClient:
+    def test_gets_the_entry_printed(self, desk: Desk) -> None:
+        done = go_ent("install", "--print", cwd=desk.project, env=desk.environment)
+        assert json.loads(done.stdout) == {"mcpServers": {"go-ent": desk.entry("any")}}
+        done = go_ent("install", "zed", "--print", "--name", "mine", cwd=desk.project, env=desk.environment)
+        assert json.loads(done.stdout) == {"context_servers": {"mine": desk.entry("any")}}
+        assert list(desk.project.iterdir()) == [desk.project / ".go-ent"]
+
+    def test_is_told_so(self, desk: Desk) -> None:
+        done = go_ent("install", cwd=desk.project, env=desk.environment)
+        assert (done.returncode, b"for any other: go-ent install --print" in done.stderr) == (2, True)
+        assert b"for the user alone" in desk.install("--scope", "project", client="windsurf").stderr
+        assert desk.install("--yes", client="windsurf").returncode == 0
 
 
 class TestAnEntryThatCameWithTheProject:

@@ -1,4 +1,4 @@
-"""What everything that keeps executions must do, in files and in memory. Two stores stand for two processes."""
+"""What everything that keeps executions must do. Two stores stand for two processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from go_ent.engine.core.config import RetentionConfig
 from go_ent.engine.core.errors import BadState, ExecutionConflict, ExecutionNotFound
+from go_ent.engine.core.ids import new_id, short_id
 from go_ent.engine.core.models import TaskResult
 from go_ent.engine.executions.history import CallTotals, Grouping
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle, Live
@@ -33,13 +34,20 @@ from tests.support.packed import made as packed
 Open = Callable[[], ExecutionStorage]
 
 
-@pytest.fixture(params=["files", "memory"])
-def another(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+@pytest.fixture(params=["files", "memory", "fleet"])
+def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Another process's way to the same executions."""
     if request.param == "files":
-        return lambda: FileStorage(tmp_path)
-    memory = Memory()
-    return lambda: MemoryStorage(memory)
+        yield lambda: FileStorage(tmp_path)
+    elif request.param == "memory":
+        memory = Memory()
+        yield lambda: MemoryStorage(memory)
+    else:
+        address = request.getfixturevalue("fleet")
+        from tests.support.fleet import storages
+
+        with storages(address) as opened:
+            yield opened
 
 
 @pytest.fixture
@@ -138,7 +146,7 @@ class TestRecords:
         with store.create(fresh()) as held:
             first, at = other.read_from(held.id, 0)
             assert other.read_from(held.id, at) == ([], at)
-            held.append("progress", {"text": "x"})
+            held.append("progress", {"text": "x"}, sync=True)
             more, end = other.read_from(held.id, at)
         assert [record["kind"] for record in (*first, *more)] == ["created", "progress"]
         assert end == held.size
@@ -181,6 +189,7 @@ class TestPacking:
 
     def test_it_is_held_like_any_other(self, store: ExecutionStore, other: ExecutionStore) -> None:
         one = packed(store)
+        store.flush()
         with other.hold(one) as held:
             assert held.placed
             assert store.is_held(one)
@@ -300,10 +309,26 @@ class TestFinding:
     def test_one_is_found_by_the_beginning_of_its_id(self, store: ExecutionStore, other: ExecutionStore) -> None:
         one, two = made(store), made(store)
         assert other.find(one) == one
-        with pytest.raises(ExecutionNotFound, match=f"several executions begin with {one[:4]}: {one}, {two}"):
+        with pytest.raises(ExecutionNotFound, match=rf"{one[:4]} fits several executions: {one} \(x\), {two}"):
             other.find(one[:4])
-        with pytest.raises(ExecutionNotFound, match=r"there is no execution ffff"):
-            other.find("ffff")
+        with pytest.raises(ExecutionNotFound, match=r"there is no execution ffffffff"):
+            other.find("ffffffff")
+
+    def test_one_is_found_by_its_short_id(self, store: ExecutionStore, other: ExecutionStore) -> None:
+        one = made(store)
+        for text in (short_id(one), one[-12:], one[-10:]):
+            assert other.find(text) == one
+        assert other.index.shared() == set()
+
+    def test_a_short_id_of_two_fits_both(self, store: ExecutionStore, other: ExecutionStore) -> None:
+        one, two = new_id(), new_id()
+        two = two[:-8] + one[-8:]
+        for execution_id in (one, two):
+            store.create(fresh(id=execution_id, title="the same end")).release()
+        with pytest.raises(ExecutionNotFound, match=rf"fits several executions: {one} \(the same end\), {two}"):
+            other.find(short_id(one))
+        assert other.find(one[-12:]) == one
+        assert other.index.shared() == {short_id(one)}
 
     @pytest.mark.parametrize(
         ("by", "name", "count", "successes"),

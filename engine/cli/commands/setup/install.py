@@ -8,29 +8,86 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from go_ent.composer.project.files import find_project
-from go_ent.engine.cli import SETUP_ERROR
+from go_ent.engine.cli import SETUP_ERROR, UsageError
 from go_ent.engine.cli.terminal.ask import MAX_ANSWER, at_terminal, is_yes
-from go_ent.engine.cli.terminal.output import Style, say, show_json
+from go_ent.engine.cli.terminal.output import Style, say, show, show_json
 from go_ent.engine.core.errors import CannotInstall
-from go_ent.engine.setup.install import Client, InstallPlan, Scope, plan, write
+from go_ent.engine.setup.clients import CLIENTS, Client, Scope
+from go_ent.engine.setup.install import InstallPlan, command, entry_for, plan, write
+
+ScopeFlag = Annotated[
+    Scope | None,
+    Parameter(
+        help="For this project's folder, or for your user everywhere; by default the project, if the client can."
+    ),
+]
+NameFlag = Annotated[str, Parameter(help="The server's name in the client.")]
+DryFlag = Annotated[bool, Parameter(negative="", help="Show the change and write nothing.")]
+YesFlag = Annotated[bool, Parameter(negative="", help="Don't ask.")]
+JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
 
 def install_command(
-    client: Annotated[Client, Parameter(help="The MCP client to configure.")],
+    client: Annotated[Client | None, Parameter(help="The MCP client to configure.")] = None,
     /,
     *,
-    scope: Annotated[Scope, Parameter(help="For this project's folder, or for your user everywhere.")] = "project",
-    name: Annotated[str, Parameter(help="The server's name in the client.")] = "go-ent",
-    dry_run: Annotated[bool, Parameter(negative="", help="Show the change and write nothing.")] = False,
-    yes: Annotated[bool, Parameter(negative="", help="Don't ask.")] = False,
-    remove: Annotated[bool, Parameter(negative="", help="Remove the entry.")] = False,
-    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False,
+    scope: ScopeFlag = None,
+    name: NameFlag = "go-ent",
+    dry_run: DryFlag = False,
+    yes: YesFlag = False,
+    remove: Annotated[bool, Parameter(negative="", help="Remove the entry, as go-ent uninstall does.")] = False,
+    print_: Annotated[
+        bool, Parameter(name="--print", negative="", help="Print the entry, for any client, and write nothing.")
+    ] = False,
+    json_: JsonFlag = False,
 ) -> int:
     """Write this project's server into the configuration of an MCP client, after showing the change and asking.
 
-    Nothing else in the file is changed, and a copy of it is kept beside it. A file with comments is left to you: the
-    entry to put in is printed.
+    Nothing else in the file is changed, comments stay, and a copy of it is kept beside it. Where that can't be done
+    with care, the entry to put in is printed.
+
+    Example: go-ent install claude --yes
     """
+    if print_:
+        return _print(client, name)
+    if client is None:
+        raise UsageError(f"which client? {', '.join(CLIENTS)}; for any other: go-ent install --print")
+    return _change(client, scope, name, dry_run=dry_run, yes=yes, remove=remove, json_=json_)
+
+
+def uninstall_command(
+    client: Annotated[Client, Parameter(help="The MCP client to change.")],
+    /,
+    *,
+    scope: ScopeFlag = None,
+    name: NameFlag = "go-ent",
+    dry_run: DryFlag = False,
+    yes: YesFlag = False,
+    json_: JsonFlag = False,
+) -> int:
+    """Remove what `go-ent install` wrote from the configuration of an MCP client; the rest of the file stays as it is.
+
+    An entry that starts something else, or that is for another project, is left alone.
+
+    Example: go-ent uninstall claude --yes
+    """
+    return _change(client, scope, name, dry_run=dry_run, yes=yes, remove=True, json_=json_)
+
+
+def _print(client: Client | None, name: str) -> int:
+    """The entry alone, on stdout: as the client has it, or as most do."""
+    project = find_project(".")
+    if client is not None:
+        show(plan(client, project, name=name).paste())
+        return 0
+    entry = entry_for(None, command(), project)
+    show_json({"mcpServers": {name: entry}}, indent=2)
+    return 0
+
+
+def _change(
+    client: Client, scope: Scope | None, name: str, *, dry_run: bool, yes: bool, remove: bool, json_: bool
+) -> int:
     try:
         made = plan(client, find_project("."), scope=scope, name=name, remove=remove)
     except CannotInstall as error:

@@ -17,7 +17,7 @@ from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.executions.history import Grouping
 from go_ent.engine.executions.retention import prune
 from go_ent.engine.executions.store import ExecutionStore
-from go_ent.engine.storage.file_storage import open_store
+from go_ent.engine.storages import open_store
 
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}

@@ -13,6 +13,8 @@ from cyclopts import Parameter
 
 from go_ent.composer.project.files import STATE
 from go_ent.engine.cli import SETUP_ERROR
+from go_ent.engine.cli.commands.setup.first_questions import ask_about_clients, ask_about_servers
+from go_ent.engine.cli.terminal.ask import at_terminal
 from go_ent.engine.cli.terminal.output import say, show_json
 from go_ent.engine.cli.terminal.progress import QuietFlag, image_ready
 from go_ent.engine.setup.init_project import FIRST, TOOLS, begin_files, begin_tools
@@ -35,7 +37,8 @@ def init_command(
 ) -> int:
     """Make a project of a folder: a commented `.go-ent/config.toml`, a first composed tool, and what git should ignore.
 
-    What is there already is left as it is; what is missing is added.
+    What is there already is left as it is; what is missing is added. On a terminal it asks two questions: which agent
+    programs to connect, and which of their MCP servers to import.
     """
     begun = begin_files(folder)
     if not json_:
@@ -44,9 +47,8 @@ def init_command(
         image_ready(begun.project, quiet=quiet or json_)
     asyncio.run(begin_tools(begun))
     here = "" if os.path.samefile(begun.project, ".") else f"cd {shlex.quote(str(folder))} && "
-    inputs = shlex.quote('{"text": "to be or not to be"}')
     has_first = (begun.project / STATE / TOOLS / f"{FIRST}.py").exists()
-    first = f"go-ent tool run {FIRST} --input {inputs}" if has_first else "go-ent tool list"
+    first = f'go-ent tool run {FIRST} "to be or not to be"' if has_first else "go-ent tool list"
     commands = [f"{here}{command}" for command in (first, "go-ent config check", "go-ent install claude")]
     code = SETUP_ERROR if begun.failed else 0
     if json_:
@@ -61,6 +63,9 @@ def init_command(
         say(f"  not made: {name}: {why}", err=True)
     for note in begun.notes:
         say(f"note: {note}", err=True)
+    if at_terminal() and not quiet:
+        ask_about_clients(begun.project)
+        ask_about_servers(begun.project)
     say("next:")
     for command in commands:
         say(f"  {command}")

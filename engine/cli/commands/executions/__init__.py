@@ -1,0 +1,1 @@
+"""Commands about executions: which are there, what they did, deciding and resuming."""

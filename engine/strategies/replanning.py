@@ -1,0 +1,89 @@
+"""A plan that has changed, and part of a plan: what has to run, and what stays finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from go_ent.engine.core.errors import BadTask
+from go_ent.engine.core.models import RunResult
+from go_ent.engine.strategies.plan import Plan
+from go_ent.sandbox.messages.near_names import did_you_mean, near
+
+MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanges:
+    """How one plan differs from another, by the ids of tasks."""
+
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    others: bool = False  # something that is not a task's: its budget, its concurrency
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.added or self.removed or self.others)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{', '.join(names[:MOST_NAMED])} {word}"
+            for names, word in ((self.changed, "changed"), (self.added, "added"), (self.removed, "removed"))
+            if names
+        ]
+        return "; ".join([*parts, *(["its own settings changed"] if self.others else [])])
+
+
+def plan_changes(before: Plan, now: Plan) -> PlanChanges:
+    """What has changed from one plan to another."""
+    then = {task.id: task for task in before.task}
+    changed = tuple(task.id for task in now.task if task.id in then and then[task.id] != task)
+    added = tuple(task.id for task in now.task if task.id not in then)
+    removed = tuple(name for name in then if name not in now.index)
+    settings = {"budget", "concurrency", "threshold", "name"}
+    others = before.model_dump(include=settings) != now.model_dump(include=settings)
+    return PlanChanges(changed, added, removed, others)
+
+
+def dependents(plan: Plan, names: Iterable[str]) -> set[str]:
+    """Those tasks, and all that take results of them, directly or not."""
+    found = {plan.index[name] for name in names}
+    grown = True
+    while grown:
+        more = {at for at, needs in enumerate(plan.needs) if at not in found and found.intersection(needs)}
+        grown = bool(more)
+        found |= more
+    return {plan.task[at].id for at in found}
+
+
+def part(plan: Plan, chosen: set[str]) -> Plan:
+    """Those tasks, and all whose results they need."""
+    wanted = {plan.index[name] for name in chosen}
+    todo = list(wanted)
+    while todo:
+        new = set(plan.needs[todo.pop()]) - wanted
+        wanted |= new
+        todo += new
+    tasks = tuple(task for at, task in enumerate(plan.task) if at in wanted)
+    return Plan(**{**plan.model_dump(exclude={"task"}), "task": tasks})
+
+
+def choose_steps(plan: Plan, *, first: str | None, only: Iterable[str]) -> set[str]:
+    """The tasks to run: from *first* on, or *only* some. `BadTask` for one that is not there."""
+    for name in (*([first] if first is not None else ()), *only):
+        if name not in plan.index:
+            hint = did_you_mean(near(name, plan.index)) or f"; there are: {', '.join(list(plan.index)[:MOST_NAMED])}"
+            raise BadTask(f"the plan has no task {name[:100]}{hint}")
+    return dependents(plan, [first]) if first is not None else set(only)
+
+
+def still_finished(before: Plan, now: Plan, results: Mapping[str, RunResult]) -> dict[str, RunResult]:
+    """The results that hold for a changed plan: of tasks that succeeded, have not changed, and depend on none that has.
+
+    They cost nothing this time.
+    """
+    changes = plan_changes(before, now)
+    undone = [name for name in now.index if name not in results or not results[name].ok]
+    again = dependents(now, {*changes.changed, *changes.added, *undone})
+    kept = {name: results[name] for name in now.index if name not in again}
+    return {name: result.model_copy(update={"cost_usd": 0.0, "tokens": None}) for name, result in kept.items()}
