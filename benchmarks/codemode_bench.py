@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks import svg
 from benchmarks.codemode.scenarios import Scenario, scenarios
-from benchmarks.codemode.stage import WAYS, Place, Played, Way, stage
+from benchmarks.codemode.stage import PEER, WAYS, Place, Played, Stage, Way, stage
 from benchmarks.codemode.talk import ENVELOPE, TURN_S
 from benchmarks.codemode.world import World
 from benchmarks.measure import Row, amount, median
@@ -22,6 +22,7 @@ from go_ent.sandbox import Sandbox
 
 BASE: Way = "direct, parallel"  # the better of the two ways of calling directly
 OURS: tuple[Way, ...] = ("code mode", "composed")
+SHOWN: tuple[Way, ...] = ("direct", BASE, PEER, *OURS)
 WINDOW = 200_000
 
 
@@ -33,6 +34,7 @@ class Found:
     played: dict[Way, Played]
     seconds: dict[Way, float]
     composing: int
+    peer: str = ""  # why FastMCP's CodeMode has no figures
 
     def tokens(self, way: Way) -> int:
         return self.played[way].talk.tokens
@@ -72,8 +74,25 @@ async def play_all(
                         for way in WAYS:
                             times[way].append((await made.play(scenario, way, f"\n# {number}")).seconds)
                     composing = made.composing(scenario, played["code mode"])
-                    found[scenario.name] = Found(scenario, played, {way: median(times[way]) for way in WAYS}, composing)
+                    seconds = {way: median(times[way]) for way in WAYS}
+                    why = await _play_peer(made, scenario, played, seconds, rounds)
+                    found[scenario.name] = Found(scenario, played, seconds, composing, why)
     return [found[scenario.name] for scenario in chosen], places
+
+
+async def _play_peer(
+    made: Stage, scenario: Scenario, played: dict[Way, Played], seconds: dict[Way, float], rounds: int
+) -> str:
+    """FastMCP's CodeMode at the same task, if it can do it; else why not."""
+    if PEER not in made.places:
+        return "not installed"
+    try:
+        first = await made.play(scenario, PEER)
+        times = [(await made.play(scenario, PEER)).seconds for _ in range(rounds)]
+    except Exception as error:  # a peer that fails is a note in the table
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    played[PEER], seconds[PEER] = first, median(times)
+    return ""
 
 
 def rows_of(found: Found) -> list[Row]:
@@ -91,11 +110,14 @@ def rows_of(found: Found) -> list[Row]:
 
 def tokens_table(all_found: Sequence[Found]) -> str:
     lines = [
-        f"| task | tools | results | {' | '.join(WAYS)} | code mode ÷ {BASE} | fewest |",
-        "|---|---|---|" + "---|" * (len(WAYS) + 2),
+        f"| task | tools | results | {' | '.join(SHOWN)} | code mode ÷ {BASE} | fewest |",
+        "|---|---|---|" + "---|" * (len(SHOWN) + 2),
     ]
     for found in all_found:
-        cells = " | ".join(f"{found.tokens(way):,}{' †' if found.largest(way) > WINDOW else ''}" for way in WAYS)
+        cells = " | ".join(
+            f"{found.tokens(way):,}{' †' if found.largest(way) > WINDOW else ''}" if way in found.played else "failed"
+            for way in SHOWN
+        )
         ratio = found.tokens("code mode") / found.tokens(BASE)
         best = "direct" if found.best in ("direct", BASE) else found.best
         scenario = found.scenario
@@ -115,10 +137,13 @@ def cached_table(all_found: Sequence[Found]) -> str:
 
 
 def turns_table(all_found: Sequence[Found]) -> str:
-    lines = [f"| task | {' | '.join(WAYS)} |", "|---|" + "---|" * len(WAYS)]
+    lines = [f"| task | {' | '.join(SHOWN)} |", "|---|" + "---|" * len(SHOWN)]
     for found in all_found:
         cells = []
-        for way in WAYS:
+        for way in SHOWN:
+            if way not in found.played:
+                cells.append("failed")
+                continue
             turns, seconds = found.turns(way), found.seconds[way]
             cells.append(f"{turns} turns, {amount(seconds * 1e3)} ms ({turns * TURN_S + seconds:.1f} s)")
         lines.append(f"| {found.scenario.name} | {' | '.join(cells)} |")
@@ -138,8 +163,8 @@ def composing_table(all_found: Sequence[Found]) -> str:
 
 
 INTRO = """\
-The same tasks done in four ways: by **direct** calls of an upstream server's tools, one a turn; **direct, in parallel**, where all
-calls that don't need each other are made in one turn; in **code mode**, with this server's
+The same tasks done in five ways: by **direct** calls of an upstream server's tools, one a turn; **direct, in parallel**, where all
+calls that don't need each other are made in one turn; with **FastMCP's CodeMode** and its defaults; in **code mode**, with this server's
 `code_execute`, which describes ten tools itself, and finds more with `tool_search`; and by calling a **composed** tool that was saved before. What is counted is all that a model reads and writes until
 it can answer. Made by `make bench`; the tasks are in `benchmarks/codemode/scenarios.py`."""
 
@@ -155,6 +180,8 @@ READING = """\
 - **A definition** is a tool's name, description and parameters. In the direct ways all of the upstream's are shown, as clients do: 10
   tools are {d10:,} tokens, 100 are {d100:,}, 1,000 are {d1000:,}. Ours are {ours} tools of {d_ours:,} tokens, whatever is upstream, and
   {instructions} tokens of instructions. Clients that search definitions themselves stand between direct calls and code mode.
+- **FastMCP's CodeMode** has a search, a tool for schemas and one that runs code, in pydantic-monty. The same model searches, asks for
+  the schemas, runs the same code (without `collections`, which monty lacks), and answers. It keeps no record, and has no composed tools.
 - **In code mode** the model knows nothing of the tools: it searches (all searches in one turn), looks at the stubs, runs code once, and
   answers. **A composed tool** was saved before; what that costs is below.
 - **Time** is what was measured in tools, servers and sandbox, a median. The upstream's tools answer at once. No time of a model was
@@ -230,6 +257,7 @@ def details(found: Found) -> dict[str, object]:
         "tools": scenario.tools,
         "results": scenario.result,
         "composing_tokens": found.composing,
+        **({"peer_failed": found.peer} if found.peer else {}),
         "ways": ways,
     }
 

@@ -14,12 +14,12 @@ def noop() -> int:
 async def ours(project: Path) -> None:
     from go_ent.composer import Composer
     from go_ent.engine import Engine
-    from go_ent.engine.server import make_server
+    from go_ent.engine.server import make_server, stdio
 
     async with Composer(project, trusted=True) as composer, Engine(project, composer=composer, trusted=True) as engine:
         server = make_server(composer, engine)
         server.tool(noop)
-        await server.run_async("stdio", show_banner=False)
+        await stdio.serve(server)
 
 
 async def peer() -> None:

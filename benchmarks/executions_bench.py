@@ -19,8 +19,8 @@ from go_ent.engine import Engine, GuestOrder
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.executions.state import Environment, ExecutionState, digest_of
 from go_ent.engine.executions.tape import Tapes
-from go_ent.engine.storage.file_storage import open_store
 from go_ent.engine.storage.index import Index
+from go_ent.engine.storages import open_store
 from go_ent.sandbox.worker.tape import Start
 
 BOUND_MS = 5.0

@@ -16,7 +16,7 @@ from benchmarks.peers import measuring
 from benchmarks.peers.driver import START_S, Host, HostGone
 from benchmarks.peers.environments import Missing, python_of
 from benchmarks.peers.judge import Judge
-from benchmarks.peers.measuring import Figures, Wrong
+from benchmarks.peers.measuring import Figures, noted
 from benchmarks.peers.registry import PEERS
 from benchmarks.peers.report import Report
 
@@ -36,7 +36,9 @@ def started(names: list[str], stack: contextlib.ExitStack, report: Report) -> di
             report.pythons[name] = python_of(name)
             host = stack.enter_context(Host(name, report.pythons[name]))
             about = host.ask({"do": "available"}, START_S)
-            reason = about["missing"] or host.ask({"do": "start"}, START_S)["failed"]
+            reason = about["missing"]
+            if not reason:
+                host.start()
         except (Missing, HostGone) as error:
             reason = str(error)
         if reason:
@@ -56,11 +58,13 @@ def measure(report: Report, hosts: dict[str, Host], quick: bool) -> None:
     for name, host in hosts.items():
         say(f"{name}: calls, fib, memory, everyday programs")
         figures = report.figures[name]
-        measuring.memory(host, figures)
-        figures.errors_are_errors = measuring.says_error(host)
-        with contextlib.suppress(Wrong):
+        with noted(figures, "memory"):
+            measuring.memory(host, figures)
+        with noted(figures, "statuses"):
+            figures.errors_are_errors = measuring.says_error(host)
+        with noted(figures, "a tool call"):
             figures.call_us = measuring.call_time(host, report.tool_programs[name], 3 if quick else 9)
-        with contextlib.suppress(Wrong):
+        with noted(figures, "fib(24)"):
             figures.fib_ms = measuring.fib_time(host, 2 if quick else 7)
         figures.everyday = measuring.everyday(host, results)
 
@@ -68,10 +72,10 @@ def measure(report: Report, hosts: dict[str, Host], quick: bool) -> None:
 def attack(report: Report, quick: bool) -> None:
     for name, figures in report.figures.items():
         say(f"{name}: hostile programs")
-        with Judge(name, report.pythons[name], timeout=1.0 if quick else 2.0) as judge:
+        with noted(figures, "hostile programs"), Judge(name, report.pythons[name], 1.0 if quick else 2.0) as judge:
             verdicts = judge.try_all()
-        figures.hostile = {program: verdict.harm for program, verdict in verdicts.items()}
-        figures.stops_loops = verdicts["endless loop"].said == "timeout"
+            figures.hostile = {program: verdict.harm for program, verdict in verdicts.items()}
+            figures.stops_loops = verdicts["endless loop"].said == "timeout"
 
 
 def main() -> None:
@@ -89,6 +93,9 @@ def main() -> None:
     print(report.table())
     for name, reason in report.missing.items():
         print(f"{name} can't be had here: {reason}")
+    for name, figures in report.figures.items():
+        for what, reason in figures.failures.items():
+            print(f"{name} failed at {what}: {reason}")
     if "--save" in sys.argv:
         report.save(DOCS)
 

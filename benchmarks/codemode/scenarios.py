@@ -73,6 +73,7 @@ def looked_up(scenario: Scenario) -> Generator[Sequence[Call], list[str], None]:
 
 
 def result_of(ran: str) -> Any:
+    """The result in an answer of `code_execute`. Every task asks for less than a table, which would stand below."""
     said = json.loads(ran)
     if said["status"] != "completed":
         raise Wrong(ran)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from fastmcp import Client
 
+from benchmarks.codemode import fastmcp_peer
 from benchmarks.codemode.scenarios import DEFINED, Scenario, Script, Wrong, by_composed, in_code
 from benchmarks.codemode.talk import Call, Talk, definitions
 from benchmarks.codemode.world import World, make_upstream
@@ -24,8 +25,9 @@ from go_ent.engine.server import INSTRUCTIONS, make_server
 from go_ent.engine.tokens import count
 from go_ent.sandbox import Sandbox
 
-Way = Literal["direct", "direct, parallel", "code mode", "composed"]
+Way = Literal["direct", "direct, parallel", "FastMCP CodeMode", "code mode", "composed"]
 WAYS: tuple[Way, ...] = ("direct", "direct, parallel", "code mode", "composed")
+PEER: Way = "FastMCP CodeMode"  # where its interpreter is installed
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def script_of(scenario: Scenario, way: Way, mark: str) -> Script:
     match way:
         case "direct" | "direct, parallel":
             return scenario.direct()
+        case "FastMCP CodeMode":
+            return fastmcp_peer.script(scenario)
         case "code mode":
             return (scenario.by_code or in_code)(scenario, mark)
         case "composed":
@@ -131,9 +135,15 @@ async def stage(world: World, size: int, played: Iterable[Scenario], box: Sandbo
         direct = await _direct(stack, world, size)
         code, _ = await _ours(stack, world, size, folder / "code", box, [])
         composed, saved = await _ours(stack, world, size, folder / "composed", box, played)
-        yield Stage(
-            world, {"direct": direct, "direct, parallel": direct, "code mode": code, "composed": composed}, saved
-        )
+        places: dict[Way, Place] = {
+            "direct": direct,
+            "direct, parallel": direct,
+            "code mode": code,
+            "composed": composed,
+        }
+        if (peer := await fastmcp_peer.open_client(stack, world, size)) is not None:
+            places[PEER] = await _place(peer)
+        yield Stage(world, places, saved)
 
 
 def _environment(name: str, value: str) -> Any:
@@ -144,7 +154,10 @@ def _environment(name: str, value: str) -> Any:
 
 
 async def _direct(stack: AsyncExitStack, world: World, size: int) -> Place:
-    client = await stack.enter_async_context(Client(make_upstream(world, size)))
+    return await _place(await stack.enter_async_context(Client(make_upstream(world, size))))
+
+
+async def _place(client: Client[Any]) -> Place:
     listed = await client.list_tools()
     told = count(definitions(listed))
     return Place(client, told, len(listed), told)

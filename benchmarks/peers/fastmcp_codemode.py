@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Coroutine, Mapping
 from typing import Any
@@ -33,14 +32,15 @@ class CodeModePeer:
         server = FastMCP("peer")
         server.tool(lookup)
         limits: Any = {"max_feed_duration_secs": 60.0, "max_memory": MEMORY_MB << 20}
-        server.add_transform(CodeMode(sandbox_provider=MontySandboxProvider(limits=limits)))
+        server.add_transform(CodeMode(sandbox_provider=MontySandboxProvider(limits=limits), max_tool_calls=1000))
         client: Any = Client(server)
         self.client = await client.__aenter__()
 
     def run(self, code: str, inputs: Mapping[str, Any], timeout: float) -> Outcome:
         given = "".join(f"{name} = {value!r}\n" for name, value in inputs.items())
         try:
-            outcome: Outcome = self._await(self._run(f"{given}{code}\nresult", timeout))
+            # In a dictionary: a text by itself comes back as it is, and can't be told from JSON.
+            outcome: Outcome = self._await(self._run(f"{given}{code}\n{{'result': result}}", timeout))
             return outcome
         except TimeoutError:
             return Outcome("timeout")
@@ -54,9 +54,9 @@ class CodeModePeer:
             memory = "MemoryError" in text
             return Outcome("timeout" if over else "memory" if memory else "error", note=text)
         structured = answer.structured_content
-        if isinstance(structured, dict) and set(structured) == {"result"}:
-            return Outcome("completed", structured["result"])
-        return Outcome("completed", structured if structured is not None else json.loads(text) if text else None)
+        if not isinstance(structured, dict) or "result" not in structured:
+            return Outcome("error", note=f"there is no result: {text[:200]}")
+        return Outcome("completed", structured["result"])
 
     def _await(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,15 +25,18 @@ class GoEnt:
         return None
 
     def start(self) -> None:
+        self.loop = asyncio.new_event_loop()
         self.box = Sandbox([lookup], Limits(memory_mb=MEMORY_MB), workers=1).open()
 
     def run(self, code: str, inputs: Mapping[str, Any], timeout: float) -> Outcome:
-        run = self.box.run_sync(f"{code}\nresult", inputs, limits={"timeout_s": timeout, "cpu_s": min(timeout, 30.0)})
+        limits = {"timeout_s": timeout, "cpu_s": min(timeout, 30.0)}
+        run = self.loop.run_until_complete(self.box.run(f"{code}\nresult", inputs, limits=limits))
         note = f"{run.error.kind}: {run.error.message}" if run.error else ""
         return Outcome(STATUSES.get(run.status, "error"), run.result, note)
 
     def close(self) -> None:
         self.box.close()
+        self.loop.close()
 
 
 peer = GoEnt()

@@ -55,7 +55,10 @@ def answer(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
         confine()
         return {"pid": os.getpid()}
     started = clock()
-    outcome = peer.run(request["code"], request["inputs"], request["timeout"])
+    try:
+        outcome = peer.run(request["code"], request["inputs"], request["timeout"])
+    except Exception as error:  # of the peer or its adapter: who embeds it gets an exception, and lives
+        outcome = Outcome("crashed", note=f"{type(error).__name__}: {error}")
     took = clock() - started
     try:
         dumps(outcome.value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.driver import ENV_NAME, START_S, Host, HostGone, Secrets
+from benchmarks.peers.driver import ENV_NAME, Host, HostGone, Secrets
 from benchmarks.peers.hostile import HOSTILE
 
 MOST_GROWTH = 300 << 20
@@ -74,10 +74,18 @@ class Judge:
     def _ready(self) -> Host:
         if self.host is None:
             host = self.host = Host(self.peer, self.python, self.planted)
-            host.ask({"do": "start"}, START_S)
+            host.start()
             self.pid = host.ask({"do": "confine", "keyring": {"peers keyring": self.planted.memory}}, 10)["pid"]
             self.usual_s = host.run(ONE_AND_ONE)["seconds"]
         return self.host
+
+    def _survivor(self) -> Host:
+        """A host to attack. Raises `HostGone` if there can be none: no program is to blame for that."""
+        try:
+            return self._ready()
+        except HostGone:
+            self._drop()
+            return self._ready()
 
     def _drop(self) -> None:
         if self.host is not None:
@@ -85,7 +93,7 @@ class Judge:
             self.host = None
 
     def _attack(self, code: str) -> Verdict:
-        host = self._ready()
+        host = self._survivor()
         inputs: dict[str, Any] = {
             "secret_file": str(self.secret),
             "target_file": str(self.target),

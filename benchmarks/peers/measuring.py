@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ SLOW_ROUNDS = 10
 FEW_CALLS, MANY_CALLS = 1, 301
 FIB_TURNS = 20
 EVERYDAY_S = 20.0
+FRESH, PROGRAM = "a fresh 1 + 1", "forty lines"
 
 
 @dataclass
@@ -36,10 +39,24 @@ class Figures:
     everyday: dict[str, str] = field(default_factory=dict)  # by program, "" or why it failed
     hostile: dict[str, str] = field(default_factory=dict)  # by program, "" or the harm done
     stops_loops: bool = False
+    failures: dict[str, str] = field(default_factory=dict)  # by what was to be measured, why it was not
 
 
 class Wrong(Exception):
     """A peer did not do the work; the message says what it said instead."""
+
+
+@contextlib.contextmanager
+def noted(figures: Figures, what: str) -> Iterator[None]:
+    """A peer that fails at something has failed at that alone: the rest, and the other peers, are still measured."""
+    try:
+        yield
+    except (Wrong, HostGone) as failure:
+        figures.failures[what] = in_a_line(failure)
+
+
+def in_a_line(failure: Exception) -> str:
+    return " ".join(str(failure).split())[:160] or type(failure).__name__
 
 
 def seconds(host: Host, code: str, expected: Any, inputs: dict[str, Any] | None = None, timeout: float = 60.0) -> float:
@@ -52,18 +69,30 @@ def seconds(host: Host, code: str, expected: Any, inputs: dict[str, Any] | None 
 
 def timings(hosts: dict[str, Host], figures: dict[str, Figures], rounds: int) -> None:
     """A fresh `1 + 1`, and a program of forty lines that was never seen before."""
-    usual = {name: seconds(host, ONE_AND_ONE, 2) for name, host in hosts.items()}
+    usual: dict[str, float] = {}
+    for name, host in hosts.items():
+        with noted(figures[name], FRESH):
+            usual[name] = seconds(host, ONE_AND_ONE, 2)
     fresh: dict[str, list[float]] = {name: [] for name in hosts}
     program: dict[str, list[float]] = {name: [] for name in hosts}
     for turn in range(rounds):
-        for name, host in hosts.items():
-            if usual[name] > SLOW_S and turn >= SLOW_ROUNDS:
+        for name, slow in usual.items():
+            if slow > SLOW_S and turn >= SLOW_ROUNDS:
                 continue
-            fresh[name].append(seconds(host, ONE_AND_ONE, 2))
-            program[name].append(seconds(host, f"{FORTY_LINES}# {turn}\n", FORTY_LINES_RESULT))
+            for what, code, result, times in (
+                (FRESH, ONE_AND_ONE, 2, fresh),
+                (PROGRAM, f"{FORTY_LINES}# {turn}\n", FORTY_LINES_RESULT, program),
+            ):
+                if what not in figures[name].failures:
+                    with noted(figures[name], what):
+                        times[name].append(seconds(hosts[name], code, result))
     for name in hosts:
-        figures[name].fresh_ms = statistics.median(fresh[name]) * 1e3
-        figures[name].program_ms = statistics.median(program[name]) * 1e3
+        figures[name].fresh_ms = median_ms(figures[name], FRESH, fresh[name])
+        figures[name].program_ms = median_ms(figures[name], PROGRAM, program[name])
+
+
+def median_ms(figures: Figures, what: str, times: list[float]) -> float | None:
+    return None if what in figures.failures or not times else statistics.median(times) * 1e3
 
 
 def call_time(host: Host, tool_program: str | None, rounds: int) -> float | None:
@@ -89,6 +118,7 @@ def fib_time(host: Host, rounds: int) -> float:
 
 
 def memory(host: Host, figures: Figures) -> None:
+    host.revive()
     figures.idle_mb = (host.memory_bytes() - host.bare_bytes) / 1e6
     figures.running_mb = (host.memory_while(SLEEPING, 10.0) - host.bare_bytes) / 1e6
 
@@ -108,17 +138,16 @@ def expected(program: Path) -> Any:
 
 
 def everyday(host: Host, results: dict[str, Any]) -> dict[str, str]:
-    """By program: "" if its result is that of the host's CPython, else what came instead."""
+    """By program: "" if its result is that of the host's CPython, else what came instead. A host that dies of one is
+    started again for the next.
+    """
     outcomes = {}
     for program in EVERYDAY:
         try:
             seconds(host, program.read_text(), results[program.stem], timeout=EVERYDAY_S)
-        except Wrong as wrong:
-            outcomes[program.stem] = " ".join(str(wrong).split())[:160]
-        except HostGone as gone:
-            raise HostGone(f"{program.stem}: {gone}") from None
-        else:
             outcomes[program.stem] = ""
+        except (Wrong, HostGone) as failure:
+            outcomes[program.stem] = in_a_line(failure)
     return outcomes
 
 

@@ -23,7 +23,11 @@ def plot(figures: dict[str, Figures]) -> str:
         bars = [
             (
                 log_share(found.fresh_ms),
-                f"{found.fresh_ms:.2g} ms" if (found.fresh_ms or 0) < 100 else f"{found.fresh_ms:.0f} ms",
+                "–"
+                if found.fresh_ms is None
+                else f"{found.fresh_ms:.2g} ms"
+                if found.fresh_ms < 100
+                else f"{found.fresh_ms:.0f} ms",
             )
         ]
         for outcomes in (found.everyday, found.hostile):

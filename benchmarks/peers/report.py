@@ -50,7 +50,7 @@ COSTS: dict[str, Callable[[Figures], float | None]] = {
     "tool call": lambda figures: figures.call_us,
     "fib(24)": lambda figures: figures.fib_ms,
     "memory, a program running": lambda figures: figures.running_mb,
-    "everyday programs": lambda figures: float(sum(bool(why) for why in figures.everyday.values())),
+    "everyday programs": lambda figures: float(sum(map(bool, figures.everyday.values()))) if figures.everyday else None,
 }
 
 
@@ -75,9 +75,9 @@ class Report:
                 ", ".join(word for word, told in (("error", f.errors_are_errors), ("timeout", f.stops_loops)) if told)
                 or "–"
             )
-            memory = f"{shown(f.idle_mb)} / {shown(f.running_mb)} MB"
+            memory = f"{shown(f.idle_mb)} / {shown(f.running_mb, ' MB')}"
             rows.append(
-                f"| {name} | {shown(f.fresh_ms)} ms | {shown(f.program_ms)} ms | {shown(f.call_us, ' µs')} | {shown(f.fib_ms, ' ms')} "
+                f"| {name} | {shown(f.fresh_ms, ' ms')} | {shown(f.program_ms, ' ms')} | {shown(f.call_us, ' µs')} | {shown(f.fib_ms, ' ms')} "
                 f"| {memory} | {score(f.everyday)} | {score(f.hostile)} | {statuses} |"
             )
         return "\n".join(rows)
@@ -93,12 +93,13 @@ class Report:
             self._purposes(),
             self._hostile(),
             self._everyday(),
+            self._failures(),
         ]
         return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
     def _best(self) -> str:
         """Who is best at what; also among those that nothing hostile harmed."""
-        safe = {name: figures for name, figures in self.figures.items() if not any(figures.hostile.values())}
+        safe = {name: each for name, each in self.figures.items() if each.hostile and not any(each.hostile.values())}
         lines = [
             "## Who is best at what",
             "",
@@ -124,7 +125,7 @@ class Report:
             "|---" * (len(self.figures) + 1) + "|",
         ]
         for program in HOSTILE:
-            cells = [figures.hostile[program] or "ok" for figures in self.figures.values()]
+            cells = [figures.hostile.get(program, "not tried") or "ok" for figures in self.figures.values()]
             lines.append(f"| {program} | {' | '.join(cells)} |")
         return "\n".join(lines)
 
@@ -134,6 +135,14 @@ class Report:
             failed = [program for program, why in figures.everyday.items() if why]
             lines.append(f"- **{name}**: {', '.join(failed) if failed else 'none'}")
         return "\n".join(lines)
+
+    def _failures(self) -> str:
+        lines = [
+            f"- **{name}**, {what}: {reason}"
+            for name, figures in self.figures.items()
+            for what, reason in figures.failures.items()
+        ]
+        return "\n".join(["## What could not be measured", "", *lines]) if lines else ""
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -157,4 +166,6 @@ def shown(value: float | None, unit: str = "") -> str:
 
 
 def score(outcomes: dict[str, str]) -> str:
+    if not outcomes:
+        return "–"
     return f"{sum(not why for why in outcomes.values())} / {len(outcomes)}"
