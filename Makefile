@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FLEET := $(VENV)/.installed-fleet
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 PINNED := $(PIP) --require-hashes --requirement
 PYTEST := $(BIN)/python -m pytest -q
@@ -12,7 +13,7 @@ PYTHONS ?= 3.11 3.12 3.13
 # Without bytecode every process compiles all it imports: half of the suite's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo docs site test test-more test-all test-long test-real test-pythons coverage fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick image clean
+.PHONY: help demo docs site test test-more test-all test-long test-real test-fleet test-pythons coverage fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick bench-fleet demo-fleet image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,22 +25,35 @@ $(STAMP): pyproject.toml requirements.txt
 	@$(PIP) --no-build-isolation --editable .
 	@touch $(STAMP)
 
+$(FLEET): $(STAMP) tests/engine/fleet/requirements.txt
+	@$(PINNED) tests/engine/fleet/requirements.txt
+	@touch $(FLEET)
+
 image: $(STAMP)  ## build the guest image, if it is not there
 	@$(BIN)/go-ent image build >/dev/null
 
 demo: image  ## a composed example in the sandbox: result, usage, and a refused escape
 	@$(BIN)/python -m examples.demo
 
-test: image  ## the everyday suite, in four processes
+demo-fleet: image $(FLEET)  ## Postgres and three workers on this machine: a graph of 60 tasks, and a worker killed
+	@$(BIN)/python -m examples.fleet_demo
+
+bench-fleet: image $(FLEET)  ## what a fleet costs: ledger, wake-ups, writes, an idle worker; see docs/benchmarks/fleet.md
+	$(BIN)/python -m benchmarks.fleet_bench
+
+test: image $(FLEET)  ## the everyday suite, in four processes
 	$(PYTEST) $(SPREAD) --in-memory -m "not long and not real and not more"
 
-test-more: image  ## repeats in a dearer way: the older protocol, crash points, the guides; guests compared after each run, guests made anew
+test-more: image $(FLEET)  ## repeats in a dearer way: the older protocol, crash points, the guides; guests compared after each run, guests made anew
 	$(PYTEST) $(SPREAD) -m "more and not long and not real"
 	$(PYTEST) $(SPREAD) -m "not long and not real and not more" --compare-memory tests/sandbox tests/security
 	$(PYTEST) $(SPREAD) -m "not long and not real and not more" --remake-guests tests/sandbox --ignore tests/sandbox/test_reset.py
 
 test-long: image  ## the long tests: soak, clean installs, package images
 	$(BIN)/python -m pytest -q -m long --timeout 1200
+
+test-fleet: image $(FLEET)  ## all tests of the fleet: contracts, kills, a stopped worker, interrupts from elsewhere
+	$(PYTEST) --timeout 600 tests/engine/fleet tests/engine/storage/test_contract.py tests/engine/budget/test_ledger.py
 
 test-real: image  ## with the real Claude Code, opencode, inspector and conformance suite (npm), and a stand-in model on loopback
 	$(BIN)/python -m pytest -q -m real --timeout 600 tests/e2e
@@ -51,7 +65,7 @@ fuzz: image  ## every parser of bytes from outside, under atheris for a minute e
 test-pythons:  ## the everyday suite on those of Python 3.11, 3.12 and 3.13 that are there; PYTHONS="3.13" for some
 	@.ci/pythons $(PYTHONS)
 
-coverage: image  ## branches that `make test` and `make test-more` take, by package: docs/coverage.md
+coverage: image $(FLEET)  ## branches that `make test` and `make test-more` take, by package: docs/coverage.md
 	@rm -rf .coverage-data
 	$(BIN)/python -m coverage run -m pytest -q $(SPREAD) -m "not long and not real"
 	@$(BIN)/python .ci/covered.py
@@ -61,7 +75,7 @@ test-all: test test-more test-long test-real  ## all four
 soak: image  ## 20,000 runs by 8 clients in one server, a part of them bad in every way; half an hour; RUNS=400 for fewer
 	$(BIN)/python -m benchmarks.soak --runs $(or $(RUNS),20000) --clients $(or $(CLIENTS),8) $(if $(RUNS),,--save)
 
-lint: $(STAMP)  ## ruff and mypy --strict
+lint: $(FLEET)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -71,6 +85,7 @@ bench: image  ## all figures, with pages, plots and JSON; saved in docs/benchmar
 	@$(PINNED) benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.sandbox_bench --save
 	$(BIN)/python -m benchmarks.hardening_bench --save
+	$(BIN)/python -m benchmarks.javascript_bench --save
 	$(BIN)/python -m benchmarks.composer_bench --save
 	$(BIN)/python -m benchmarks.engine_bench --save
 	$(BIN)/python -m benchmarks.executions_bench --save

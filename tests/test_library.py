@@ -48,6 +48,7 @@ def test_without_awaiting(project: Path) -> None:
         assert tools.execute("await tools.add(a=x, b=1)", {"x": 41}).result == 42
         assert tools.compose(TOOL).version == 1
         assert tools.call("double", n=4) == 8
+        assert tools.tools.double(n=4) == tools.tools.double(4) == tools.tools["double"](n=4) == 8
         assert tools.run("double", {"n": "no"}).status == "error"
         assert [tool.name for tool, _ in tools.tools()] == ["double"]
         assert tools.compose(TOOL.replace("2 * n", "n + n")).version == 2

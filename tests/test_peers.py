@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.peers.driver import Host
+from benchmarks.peers.driver import Host, HostGone
 from benchmarks.peers.hostile import HOSTILE
 from benchmarks.peers.judge import Judge
-from benchmarks.peers.measuring import EVERYDAY, Figures, everyday, everyday_results
+from benchmarks.peers.measuring import EVERYDAY, FRESH, Figures, Wrong, everyday, everyday_results, noted, timings
 from benchmarks.peers.plot import plot
+from benchmarks.peers.report import Report
 
 BESIDE_THE_PROJECT = ["go-ent", "pydantic-monty", "FastMCP CodeMode", "RestrictedPython", "subprocess"]
 
@@ -42,6 +45,52 @@ def test_every_everyday_program_gives_what_cpython_gives() -> None:
         host.ask({"do": "start"}, 60)
         outcomes = everyday(host, everyday_results())
     assert {name: why for name, why in outcomes.items() if why} == {}
+
+
+def test_a_host_that_dies_fails_that_program_and_is_started_again() -> None:
+    with Host("subprocess", sys.executable) as host:
+        host.start()
+        host.process.kill()
+        with pytest.raises(HostGone, match="the host died"):
+            host.run("result = 1")
+        assert host.is_gone
+        assert host.run("result = 2")["value"] == 2
+
+
+def test_a_peer_that_fails_is_noted_and_the_page_is_made() -> None:
+    report = Report("a machine", quick=True)
+    report.figures = {"go-ent": Figures(fresh_ms=1.0, everyday={"a": ""}, hostile={"b": ""}), "other": Figures()}
+    failures = report.figures["other"].failures
+    for what, failure in ((FRESH, HostGone("the host died")), ("fib(24)", Wrong("error:\n no"))):
+        with noted(report.figures["other"], what):
+            raise failure
+    assert failures == {FRESH: "the host died", "fib(24)": "error: no"}
+    page = report.page()
+    assert "| other | – | – | – | – | – / – | – | – | – |" in page
+    assert "- **other**, a fresh 1 + 1: the host died" in page
+    assert "| everyday programs | go-ent | go-ent |" in page
+    assert "–" in plot(report.figures)
+
+
+def test_a_peer_that_can_not_be_timed_stops_no_other() -> None:
+    figures = {"subprocess": Figures(), "broken": Figures()}
+    with Host("subprocess", sys.executable) as host, Host("subprocess", sys.executable) as broken:
+        host.start()
+        broken.start()
+        broken.peer = "no such peer"  # so that it can not be started again
+        broken.end()
+        timings({"broken": broken, "subprocess": host}, figures, rounds=1)
+    assert (figures["broken"].fresh_ms, set(figures["broken"].failures)) == (None, {FRESH})
+    assert figures["subprocess"].fresh_ms is not None
+
+
+def test_what_the_readme_says_of_others_is_what_was_measured() -> None:
+    root = Path(__file__).parent.parent
+    peers = json.loads((root / "docs/benchmarks/peers.json").read_text())["peers"]
+    assert "smaller and starts in less than half the time" in " ".join((root / "README.md").read_text().split())
+    monty, ours = peers["pydantic-monty"], peers["go-ent"]
+    assert monty["fresh_ms"] < ours["fresh_ms"] / 2
+    assert monty["running_mb"] < ours["running_mb"]
 
 
 def test_there_are_sixty_everyday_and_twenty_hostile_programs() -> None:

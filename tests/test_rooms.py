@@ -16,12 +16,13 @@ PACKAGES = ("sandbox", "composer", "engine")
 # docs/architecture.md.
 ARROWS = """
 sandbox/guest           :
+sandbox/media           :
 sandbox/messages        :
 sandbox/hardening       :
 sandbox/children        :
 sandbox/worker          : hardening
 sandbox/images          : children worker
-sandbox/host            : children hardening images messages worker
+sandbox/host            : children hardening images media messages worker
 
 composer/project        :
 composer/catalogue      : project
@@ -39,6 +40,7 @@ engine/budget           : core
 engine/prompts          : core tokens
 engine/executions       : core strategies
 engine/storage          : core executions
+engine/fleet            : budget core executions storage
 engine/context          : budget core executions prompts strategies tokens
 engine/guest_runs       : core executions processes strategies
 engine/runners/base     : core processes
@@ -48,18 +50,26 @@ engine/runners/cli      : core guest_runs processes runners/base
 engine/runners          : runners/base runners/claude runners/cli runners/opencode
 engine/dispatch         : budget context core executions prompts runners runners/base strategies tokens
 engine/workflows        : budget core executions processes storage
-engine                  : budget context core dispatch executions guest_runs processes prompts runners runners/base storage strategies workflows
+engine                  : budget context core dispatch executions fleet guest_runs processes prompts runners runners/base storage strategies workflows
+engine/fleet/worker     : engine core dispatch executions fleet
 engine/settings         : budget core prompts runners runners/base
-engine/setup            : engine budget core prompts runners/base settings storage
+engine/setup            : engine core prompts runners/base settings
 engine/server/calls     : engine core executions guest_runs processes strategies
 engine/server/tools     : engine adapters context core executions guest_runs processes prompts server/calls strategies
 engine/server/http      : engine adapters budget core executions server/calls server/tools
 engine/server           : engine adapters core guest_runs server/calls server/http server/tools
-engine/cli/terminal     :
+engine/cli/terminal     : core storage
 engine/cli              : cli/terminal core
-engine/cli/commands     : engine cli cli/terminal context core executions guest_runs prompts
-engine/cli/commands     : server server/calls server/http settings setup storage strategies workflows
+engine/cli/inputs       : cli cli/terminal
+engine/cli/plans        : cli cli/terminal core engine executions strategies
+engine/cli/commands     : engine cli cli/inputs cli/plans cli/terminal context core executions guest_runs prompts
+engine/cli/commands     : server server/calls server/http settings setup strategies workflows
+engine/cli/commands/authoring : engine cli cli/commands cli/inputs cli/terminal core executions guest_runs
+engine/cli/commands/shell : cli cli/commands cli/terminal core executions guest_runs
+engine/cli/commands/fleet : cli cli/commands cli/terminal core executions fleet fleet/worker
 engine/cli/commands/servers : cli cli/commands cli/terminal settings setup
+engine/cli/commands/setup : cli cli/commands/servers cli/terminal setup
+engine/cli/commands/executions : cli cli/commands cli/inputs cli/plans cli/terminal core engine executions guest_runs strategies
 """  # noqa: E501
 
 

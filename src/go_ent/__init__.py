@@ -11,6 +11,7 @@ from go_ent.lazy import lazily
 
 if TYPE_CHECKING:
     from go_ent.composer import BlockingComposer, Composer
+    from go_ent.composer.notebook import NotebookShell
     from go_ent.engine import BlockingEngine, Engine, Task, TaskResult
     from go_ent.sandbox import Limits, Run, Sandbox, Tool, ToolError
 
@@ -35,3 +36,10 @@ HOMES = {
 }
 if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
     __getattr__, __dir__ = lazily(__name__, HOMES)
+
+
+def load_ipython_extension(ipython: NotebookShell) -> None:
+    """`%load_ext go_ent`: the cell magic `%%go_ent`. IPython calls this."""
+    from go_ent.composer.notebook import add_magic
+
+    add_magic(ipython)

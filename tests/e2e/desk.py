@@ -177,7 +177,8 @@ def claude(program: Path, **more: str) -> Callable[[Path, Path, str], Runner]:
 
 def opencode_config(url: str) -> dict[str, Any]:
     """What tells opencode of the model at *url*."""
-    models = {"main": {"cost": COST, "limit": {"context": 200_000, "output": 8_000}}, "small": {}}
+    sees = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
+    models = {"main": {"cost": COST, "limit": {"context": 200_000, "output": 8_000}, **sees}, "small": {}}
     options = {"baseURL": f"{url}/v1", "apiKey": "key-of-the-test"}
     provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": models}
     return {"model": "stand-in/main", "small_model": "stand-in/small", "provider": {"stand-in": provider}}

@@ -139,6 +139,12 @@ class Asked:
         }
 
     @property
+    def definitions(self) -> dict[str, str]:
+        """What was offered, whole and as JSON, by the names of the tools."""
+        found = self.body.get("tools") or []
+        return {tool.get("name") or tool["function"]["name"]: json.dumps(tool, ensure_ascii=False) for tool in found}
+
+    @property
     def said(self) -> list[str]:
         """The conversation: the text of each message but the system's, results of tools included."""
         return [

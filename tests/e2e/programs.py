@@ -55,27 +55,33 @@ def cache() -> Path:
 def wanted(packages: Path = PACKAGES) -> dict[str, str]:
     """The versions, by the name that a package is installed under."""
     found: dict[str, dict[str, str]] = json.loads(packages.read_text(encoding="utf-8"))
-    given = {**found["dependencies"], **found["optionalDependencies"]}
+    given = {**found["dependencies"], **found.get("optionalDependencies", {})}
     return {name: version.rpartition("@")[2] for name, version in given.items()}
 
 
 def install(folder: Path | None = None) -> Programs:
     """The programs, from the cache if these versions are there. Several at once wait for one that installs."""
-    folder = cache() if folder is None else folder
     versions = wanted()
-    target = folder / hashlib.sha256(PACKAGES.read_bytes()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (target / "complete").exists():
-            _install(folder, target)
+    target = installed(PACKAGES, folder)
     claude, older, opencode, node = (_native(target, name, versions[name]) for name in (CLAUDE, OLDER, OPENCODE, NODE))
     return Programs(
         claude, older, opencode, node, target / "node_modules" / INSPECTOR, target / "node_modules" / CONFORMANCE
     )
 
 
-def _install(folder: Path, target: Path) -> None:
+def installed(packages: Path, folder: Path | None = None) -> Path:
+    """Where the packages of a file are: in the cache, installed once."""
+    folder = cache() if folder is None else folder
+    target = folder / hashlib.sha256(packages.read_bytes()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (target / "complete").exists():
+            _install(packages, folder, target)
+    return target
+
+
+def _install(packages: Path, folder: Path, target: Path) -> None:
     """Into a folder beside it, which takes the name only when all is there."""
     npm = shutil.which("npm")
     if npm is None:
@@ -83,7 +89,7 @@ def _install(folder: Path, target: Path) -> None:
     for leftover in (target, *folder.glob(".new-*")):
         shutil.rmtree(leftover, ignore_errors=True)
     new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
-    shutil.copy(PACKAGES, new)
+    shutil.copy(packages, new / "package.json")
     try:
         done = subprocess.run(
             [npm, *INSTALL],
@@ -95,15 +101,15 @@ def _install(folder: Path, target: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"npm did not install {_named()} in {INSTALL_TIMEOUT_S} s") from None
+        raise NotInstalled(f"npm did not install {_named(packages)} in {INSTALL_TIMEOUT_S} s") from None
     if done.returncode:
-        raise NotInstalled(f"npm did not install {_named()} (exit {done.returncode}):\n{done.stderr[-2000:]}")
+        raise NotInstalled(f"npm did not install {_named(packages)} (exit {done.returncode}):\n{done.stderr[-2000:]}")
     (new / "complete").touch()
     new.rename(target)
 
 
-def _named() -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(wanted().items()))
+def _named(packages: Path) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(wanted(packages).items()))
 
 
 def _native(target: Path, package: str, version: str) -> Path:

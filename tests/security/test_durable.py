@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from go_ent.composer import Composer
 from go_ent.engine import Engine, ExecutionConflict, Untrusted
-from go_ent.engine.cli.commands import executions
+from go_ent.engine.cli.commands.executions import journal as logs
 from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import Attempt, RunResult
@@ -443,10 +443,10 @@ class TestAForgedJournal:
         execution_id = plant(project, forged(), line(2, "progress"), b"?\n")
         said: list[object] = []
 
-        def hear(text: object) -> None:
+        def hear(text: object, **_: object) -> None:
             said.append(text)
             assert len(said) < 10
 
-        monkeypatch.setattr(executions, "say", hear)
+        monkeypatch.setattr(logs, "say", hear)
         assert go_ent("logs", execution_id, *follow, cwd=project).returncode == 0
         assert len(said) >= 2

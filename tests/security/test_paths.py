@@ -562,3 +562,36 @@ class TestFilesOfTheUsersOwn:
         store = FileStore(project)
         with pytest.raises(ExecutionNotFound, match="is not the id of an execution"):
             store.find(new_id().upper())
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        pytest.param("link", marks=attack("paths", "a draft that is a link, for the editor to write through")),
+        pytest.param("hard link", marks=attack("paths", "a draft that is a hard link to another file")),
+        pytest.param("folder", marks=attack("paths", "a folder of drafts that is a link")),
+        pytest.param("pipe", marks=attack("paths", "a draft that is a pipe")),
+    ],
+)
+def test_an_editor_is_given_no_link(project: Path, victim: Path, plant: str) -> None:
+    """The editor is one that would write to whatever it is given."""
+    target = victim / "t.py"
+    target.write_text(TOOL.format("t"))
+    (project / ".go-ent").mkdir(exist_ok=True)
+    drafts = project / ".go-ent" / "drafts"
+    if plant == "folder":
+        drafts.symlink_to(target.parent)
+    else:
+        drafts.mkdir()
+    if plant == "link":
+        (drafts / "t.py").symlink_to(target)
+    elif plant == "hard link":
+        (drafts / "t.py").hardlink_to(target)
+    elif plant == "pipe":
+        os.mkfifo(drafts / "t.py")
+    for command in (["tool", "edit", "t"], ["tool", "new", "t"]):
+        done = go_ent(*command, cwd=project, env={"EDITOR": "/bin/sed -i s/1/2/", "VISUAL": ""})
+        assert done.returncode == 12
+        assert b"link" in done.stderr
+    assert target.read_text() == TOOL.format("t")
+    assert sorted(path.name for path in victim.iterdir()) == ["precious", "t.py"]

@@ -57,6 +57,8 @@ class Forked(subprocess.Popen[Any]):
             with self._theirs:
                 _server().ask(request, [*streams, self._theirs.fileno()])
             self.pid = self._number()
+            if not self.pid:  # a signal to 0 would be one to all of this group
+                raise OSError("the process that forks has ended: see its traceback above")
             self._child_created = True
         finally:
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
