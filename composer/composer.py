@@ -24,6 +24,7 @@ from go_ent.composer.catalogue.spec import Source, check_namespace
 from go_ent.composer.codemode.codemode import CodeMode
 from go_ent.composer.codemode.guest_tools import GuestTools
 from go_ent.composer.codemode.past_runs import Listener, PastRun, PastRuns, RunEnded, tell
+from go_ent.composer.codemode.resumed_boxes import ResumedBoxes
 from go_ent.composer.composed import checks, toolfile
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
@@ -38,7 +39,7 @@ from go_ent.composer.errors import CallError, ComposeRefused, ComposerError, Sto
 from go_ent.composer.known_tools import outdated
 from go_ent.composer.live_config import LiveConfig
 from go_ent.composer.project.files import STATE, find_project, user_data
-from go_ent.composer.project.image import project_image, ready_image
+from go_ent.composer.project.image import Images, OwnImages, language_image, project_image, ready_image
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.trust import is_trusted
 from go_ent.composer.sources.configured import api_source, server_source
@@ -46,8 +47,8 @@ from go_ent.composer.sources.functions import FunctionSource
 from go_ent.composer.sources.listing import ListingStore
 from go_ent.composer.sources.withheld import Withheld
 from go_ent.composer.tool_access import Tools
-from go_ent.sandbox import ApprovalRequired, LimitError, Limits, Pending, Run, RunError, Sandbox
-from go_ent.sandbox.images import cache_folder, find_image
+from go_ent.sandbox import ApprovalRequired, Limits, Pending, Run, RunError, Sandbox
+from go_ent.sandbox.images import cache_folder
 from go_ent.sandbox.media.marks import with_files
 from go_ent.sandbox.messages.advice import Advice, joined
 
@@ -95,12 +96,14 @@ class Composer:
         trusted: bool | None = None,
         build: bool = True,
         stores: Sequence[ToolStore] | None = None,
+        images: Images | None = None,
     ) -> None:
         """*trusted* is whether the configuration may start servers, add packages and widen limits; by default, whether
         the project is trusted (`go-ent trust`).
 
         A missing image is built now, which takes about half a minute; with `build=False`, when it is first needed.
-        *stores* keep the composed tools; by default the folders of the project and of the user.
+        *stores* keep the composed tools; by default the folders of the project and of the user. *images* says where
+        images come from; by default they are built on this machine.
         """
         self.project = project
         self.state = project / STATE
@@ -111,13 +114,16 @@ class Composer:
             log.warning("%s", joined(line, Advice("trust", str(project))))
         self.approver = approver
         self._own_box = box is None
-        self._boxes: dict[tuple[str, str], Sandbox] = {}
+        self.images: Images = OwnImages() if images is None else images
         options: dict[str, Any] = {} if workers is None else {"workers": workers}
         if box is None:
-            later = partial(project_image, project, trusted=self.trusted)
-            image = later() if build else ready_image(project, trusted=self.trusted) or later
-            box = Sandbox(limits=self.config.limits, image=image, **options)
+            later = partial(project_image, project, trusted=self.trusted, images=images)
+            ready = None if build or images is not None else ready_image(project, trusted=self.trusted)
+            image = later() if build else ready or later
+            others = partial(language_image, self.images)
+            box = Sandbox(limits=self.config.limits, image=image, others=others, **options)
         self.box = box
+        self._resumed = ResumedBoxes(box, self.images)
         self.stores: Sequence[ToolStore] = composed_stores(project) if stores is None else stores
         self.usage = {
             "project": UsageStore(self.state / "usage.db"),
@@ -159,19 +165,7 @@ class Composer:
         """The sandbox for a resumed run: with the image of that digest, and limits that were wider than the project's
         are now. The project's own, if it will do or the image is gone. May take long.
         """
-        fits = _fits(self.box.limits, limits)
-        found = None if image in ("", self.box.image.digest) else find_image(image)
-        if found is not None and self.box.image_of(found.language).digest == image:
-            found = None
-        if found is None and fits:
-            return self.box
-        chosen = self.box.limits if fits else Limits(**{**self.box.limits.model_dump(), **(limits or {})})
-        key = image, chosen.model_dump_json()
-        if key not in self._boxes:
-            self._boxes[key] = Sandbox(
-                limits=chosen, image=found or self.box.image, workers=self.box.workers, callers=self.box.callers
-            )
-        return self._boxes[key]
+        return self._resumed.box_of(image, limits)
 
     def _add_configured(self) -> None:
         """Each server by itself: one that can't be added is told of among the problems, and the others go on."""
@@ -202,8 +196,7 @@ class Composer:
         finally:
             if self._own_box:
                 self.box.close()
-            for box in self._boxes.values():
-                box.close()
+            self._resumed.close()
 
     async def __aenter__(self) -> Composer:
         return self
@@ -576,14 +569,6 @@ class Composer:
 
     def _store(self, scope: StoreScope) -> ToolStore:
         return next(store for store in self.stores if store.scope == scope)
-
-
-def _fits(limits: Limits, narrower: Mapping[str, Any] | None) -> bool:
-    try:
-        limits.narrowed(dict(narrower or {}))
-    except LimitError:
-        return False
-    return True
 
 
 def _not_approved(run_id: str, waits: Pending | None) -> Run:

@@ -114,7 +114,7 @@ class Engine:
         self._approver = approver
         self.prices = Prices(self.config.prices)
         kept = open_storages(project, self.config.fleet, trusted=self.trusted) if storages is None else storages
-        self.store, self._stores = ExecutionStore(kept.executions), kept.tools
+        self.store, self._for_composer = ExecutionStore(kept.executions), kept.for_composer
         self.elsewhere = kept.elsewhere
         limits = {name: one.budget for name, one in self.config.serve.clients.items() if one.budget is not None}
         self._budget = Budget(
@@ -187,10 +187,8 @@ class Engine:
         """The composer of its project: the one that it was given, or its own, opened when it is first needed."""
         with self._opening:
             if self._composer is None:
-                sources, stores = self._for_guests, self._stores
-                self._composer = Composer(
-                    self.project, trusted=self.trusted, sources=sources, approver=self._approver, stores=stores
-                )
+                how: dict[str, Any] = {"sources": self._for_guests, "approver": self._approver}
+                self._composer = Composer(self.project, trusted=self.trusted, **how, **self._for_composer)
                 self._composer.past_runs = partial(past_runs, self.store)
                 offer_summaries(self, self._composer)
         return self._composer

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.composed.tool_store import ToolStore
+from go_ent.composer.project.image import Images
 from go_ent.composer.project.trust import is_trusted
 from go_ent.engine.budget.ledger import Ledger
 from go_ent.engine.budget.sqlite_ledger import FileLedger
@@ -57,6 +58,12 @@ class Storages:
     ledger: Ledger
     tools: Sequence[ToolStore]  # the project's own, then the user's
     elsewhere: Elsewhere | None = None
+    images: Images | None = None  # where they come from; None: they are this machine's own
+
+    @property
+    def for_composer(self) -> dict[str, Any]:
+        """What a composer is given of them: nothing, if all is on this machine."""
+        return {} if self.images is None else {"stores": self.tools, "images": self.images}
 
 
 def open_storages(project: Path, fleet: FleetConfig | None = None, *, trusted: bool | None = None) -> Storages:
@@ -69,11 +76,12 @@ def open_storages(project: Path, fleet: FleetConfig | None = None, *, trusted: b
         return Storages(FileStorage(project), FileLedger(project), composed_stores(project))
     if not (is_trusted(project) if trusted is None else trusted):
         raise Untrusted(f"the fleet of ${fleet.url_env}", str(project))
+    from go_ent.engine.fleet.images import FleetImages
     from go_ent.engine.fleet.opening import open_fleet
     from go_ent.engine.fleet.sending import Sender
 
     executions, ledger, tools = open_fleet(project, fleet)
-    return Storages(executions, ledger, tools, Sender(executions))
+    return Storages(executions, ledger, tools, Sender(executions), FleetImages(executions.database))
 
 
 def fleet_of(project: Path) -> FleetConfig:

@@ -65,7 +65,7 @@ engine/cli/plans        : cli cli/terminal core engine executions strategies
 engine/cli/commands     : engine cli cli/inputs cli/plans cli/terminal context core executions guest_runs prompts
 engine/cli/commands     : server server/calls server/http settings setup strategies workflows
 engine/cli/commands/authoring : engine cli cli/commands cli/inputs cli/terminal core executions guest_runs
-engine/cli/commands/shell : cli cli/commands cli/terminal core executions guest_runs
+engine/cli/commands/shell : engine cli cli/commands cli/terminal core executions guest_runs
 engine/cli/commands/fleet : cli cli/commands cli/terminal core executions fleet fleet/worker
 engine/cli/commands/servers : cli cli/commands cli/terminal settings setup
 engine/cli/commands/setup : cli cli/commands/servers cli/terminal setup

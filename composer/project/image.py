@@ -6,15 +6,38 @@ user's own environment names always is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from go_ent.composer.project.layers import CONFIG, UnreadableSettings, dotted, read_layers
 from go_ent.sandbox.errors import PackageError
-from go_ent.sandbox.images.cache import BuildProgress, Image, images_folder
-from go_ent.sandbox.images.ensure import build_image, ensure_image, source_key
+from go_ent.sandbox.images.cache import BuildProgress, Image, find_image, images_folder
+from go_ent.sandbox.images.ensure import build_image, ensure_image, javascript_key, source_key
 from go_ent.sandbox.images.packages import bake, check_requirements
 
 SECTION = "image"
+
+
+class Images(Protocol):
+    """Where a project's images come from. The methods may take long."""
+
+    def shared(self, key: str, own: Callable[[], Image]) -> Image:
+        """The image of that key that all machines of the project use; *own* finds or builds one here."""
+
+    def find(self, digest: str) -> Image | None:
+        """The image of that digest, which something was begun with."""
+
+
+class OwnImages:
+    """`Images` of a project that is on one machine: its cache's."""
+
+    def shared(self, key: str, own: Callable[[], Image]) -> Image:
+        del key
+        return own()
+
+    def find(self, digest: str) -> Image | None:
+        return find_image(digest)
 
 
 def project_packages(folder: Path, *, trusted: bool = True) -> tuple[str, ...]:
@@ -52,13 +75,24 @@ def ready_image(folder: Path, *, trusted: bool) -> Image | None:
     return Image.load(images_folder() / wanted_key(folder, trusted=trusted))
 
 
-def project_image(folder: Path, progress: BuildProgress | None = None, *, trusted: bool = False) -> Image:
+def project_image(
+    folder: Path, progress: BuildProgress | None = None, *, trusted: bool = False, images: Images | None = None
+) -> Image:
     """The image for code of *folder*: from the cache, or built now. Without the folder's packages, if it is not
     *trusted*.
     """
     packages = project_packages(folder, trusted=trusted)
-    if not packages:
-        return ensure_image(progress)
     key = source_key("\n".join(packages))
-    with bake(packages, key) as baked:
-        return build_image(key, packages, baked, progress)
+
+    def own() -> Image:
+        if not packages:
+            return ensure_image(progress)
+        with bake(packages, key) as baked:
+            return build_image(key, packages, baked, progress)
+
+    return own() if images is None else images.shared(key, own)
+
+
+def language_image(images: Images, language: str) -> Image:
+    """The image of another language than Python."""
+    return images.shared(javascript_key(), lambda: ensure_image(language=language))

@@ -24,7 +24,7 @@ from go_ent.engine.executions.tape import NOT_SAID, Policy, Tapes, Unfinished
 from go_ent.engine.strategies.work import Work, task_of
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.host.broker import CHECKPOINT
-from go_ent.sandbox.images import find_image, note_project
+from go_ent.sandbox.images import note_project
 from go_ent.sandbox.messages.advice import Advice
 
 UNKNOWN = "it was begun before the execution was interrupted, and nobody knows whether it was done"
@@ -106,7 +106,7 @@ async def guest_changes(
             Changed(f"it failed by its own doing, and would again: {state.error or ''}".rstrip(": "), "impossible")
         )
     image = state.environment.image
-    if image and image != composer.box.image.digest and find_image(image) is None:
+    if image and image != composer.box.image.digest and await asyncio.to_thread(composer.images.find, image) is None:
         found.append(Changed(f"the image that ran it ({image[:16]}) is not there any more", "impossible"))
     begun = None if tool is None else await composer.version(tool, digest=state.source)
     if tool is not None:

@@ -20,6 +20,7 @@ from go_ent.engine.fleet import schema
 from go_ent.engine.fleet.attachments import PostgresAttachments
 from go_ent.engine.fleet.database import Address, Database
 from go_ent.engine.fleet.execution_index import FOUND, PostgresIndex
+from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.members import Member, Members
 from go_ent.engine.fleet.records import Lines, read_rows
 from go_ent.engine.fleet.slot import PostgresSlot, Request, Taken
@@ -333,6 +334,7 @@ class PostgresStorage:
         done = "null"
         try:
             yield True
+            FleetImages(self.database).prune()
             done = "now()"
         finally:
             self.database.tell(

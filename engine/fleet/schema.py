@@ -70,9 +70,14 @@ TABLES = (
       digest text not null references $.tool_contents, saved timestamptz not null default now(), by text not null,
       primary key (name, number))""",
     "create table $.tool_heads (name text primary key, number integer)",
-    # Images of guests, in pieces, by the digest that executions name.
-    """create table $.images (digest text not null, number integer not null, data bytea not null,
-      primary key (digest, number))""",
+    # Images of guests, by the digest that executions name, in pieces. The oldest of a key is the one that is used.
+    """create table $.images (digest text primary key, key text not null, language text not null,
+      packages text not null, size bigint not null, seal text not null, made timestamptz not null default now(),
+      used timestamptz not null default now())""",
+    "create index images_of on $.images (key, made)",
+    """create table $.image_pieces (digest text not null references $.images on delete cascade, number integer not null,
+      data bytea not null, primary key (digest, number))""",
+    "alter table $.image_pieces alter column data set storage external",
     "create table $.about (version integer not null)",
 )
 

@@ -82,10 +82,12 @@ class Sandbox:
         workers: int = DEFAULT_WORKERS,
         image: Image | Callable[[], Image] | None = None,
         callers: int = 1,
+        others: Callable[[str], Image] | None = None,
     ) -> None:
         """At most *workers* runs are in progress at once; more wait for their turn.
 
         *image* may be a function that finds or builds the image; it is called once, when the image is first needed.
+        *others* does so for other languages than Python.
         *callers* is how many clients a server shares the workers among; `sandbox.host.sharing.CALLER` says who calls.
         Raises `ToolDefinitionError` for a function that can't be a tool.
         """
@@ -96,6 +98,7 @@ class Sandbox:
         self.workers = workers
         self.callers = callers
         self._others: dict[str, Image] = {}  # images of other languages than Python
+        self._find_other = others or (lambda language: ensure_image(language=language))
         if isinstance(image, Image) and image.language != "python":
             self._others[image.language], image = image, None
         self._image = image
@@ -129,7 +132,7 @@ class Sandbox:
             return self.image
         with self._finding:
             if language not in self._others:
-                self._others[language] = ensure_image(language=language)
+                self._others[language] = self._find_other(language)
             return self._others[language]
 
     @property

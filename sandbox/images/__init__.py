@@ -9,10 +9,11 @@ from go_ent.sandbox.images.cache import (
     projects_of,
     prune_images,
 )
-from go_ent.sandbox.images.ensure import ensure_image
+from go_ent.sandbox.images.ensure import adopt_image, ensure_image
 
 __all__ = [
     "Image",
+    "adopt_image",
     "cache_folder",
     "ensure_image",
     "find_image",

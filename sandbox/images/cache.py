@@ -1,6 +1,7 @@
 """The image cache: a private folder, written atomically under locks, and trusted only as far as it can be checked.
 
-    <cache>/images/<key>/image.json, component.wasm     one per set of sources and packages
+    <cache>/images/<key>/image.json, component.wasm     one per set of sources and packages; of one that was built
+                                                        elsewhere, the start of its digest
     <cache>/images/<key>/projects                       the projects that have run something with it, a JSON text a line
     <cache>/compiled/<digest>/<kind>-<target>.cwasm     one per image, kind and machine, with its .json beside it
 
@@ -190,8 +191,8 @@ def projects_of(image: Image) -> list[Path] | None:
 
 
 def prune_images(keep: set[str]) -> tuple[list[str], int]:
-    """Remove every image whose key is not in *keep*, and what was compiled from them; what and how many bytes. One that
-    can't be removed stays, and is named in the log.
+    """Remove every image whose folder's name is not in *keep*, and what was compiled from them; what and how many
+    bytes. One that can't be removed stays, and is named in the log.
     """
     removed, freed = [], 0
     digests = set()

@@ -116,33 +116,64 @@ def _build(folder: Path, key: str, recipe: Recipe, progress: BuildProgress) -> I
         component = Path(temporary) / "component.wasm"
         with Ticker(progress, f"building the {recipe.what} (once, {recipe.takes})"):
             recipe.make(Path(temporary))
-        snapshot = component.read_bytes()
-        component.chmod(0o600)
-        digest = digest_of(component)
-        target = fresh_folder(folder) / "component.wasm"
-        os.replace(component, target)
-        seal(target, {"image": digest})
+        image = _install(component, folder, Origin(key, recipe.packages, recipe.language), progress)
+    progress(f"built the {recipe.what} in {time.monotonic() - started:.0f} s.")
+    log.info("built image %s", image.digest)
+    return image
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an image was made of."""
+
+    key: str
+    packages: tuple[str, ...] = ()
+    language: str = "python"
+
+
+def adopt_image(component: Path, digest: str, origin: Origin, progress: BuildProgress | None = None) -> Image:
+    """Take an image that was built elsewhere into the cache. Only its component travels: it is proved and compiled
+    here, like one that was built here. The file is moved away.
+
+    It is beside the machine's own build of that key, if there is one. `ImageError` if it is not what *digest* says.
+    """
+    folder = images_folder() / digest[:32]
+    with lock(images_folder() / f".{folder.name}.lock"):
+        image = Image.load(folder)
+        if image is not None and image.digest == digest:
+            return image
+        if digest_of(component) != digest:
+            raise ImageError(f"the image {digest[:16]} is damaged: its content is another")
+        return _install(component, folder, origin, progress or to_stderr)
+
+
+def _install(component: Path, folder: Path, origin: Origin, progress: BuildProgress) -> Image:
+    """Move a component to its place, sealed; prove it, compile it, and write down what it is."""
+    snapshot = component.read_bytes()
+    component.chmod(0o600)
+    digest = digest_of(component)
+    target = fresh_folder(folder) / "component.wasm"
+    os.replace(component, target)
+    seal(target, {"image": digest})
     built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with ThreadPoolExecutor(1) as beside:  # compiling is another process's work
         proof = beside.submit(problem_of, snapshot)
-        artefact = Image(folder, key, digest, recipe.packages, 0, built, "").artefact("plain", progress)
+        artefact = Image(folder, origin.key, digest, origin.packages, 0, built, "").artefact("plain", progress)
     if proof.result():
         log.warning("each run of image %s gets a new guest, which is slow: %s", digest, proof.result())
     record = {
-        "key": key,
+        "key": origin.key,
         "digest": digest,
-        "packages": list(recipe.packages),
+        "packages": list(origin.packages),
         "memory_bytes": _memory_of(artefact),
         "built": built,
         "remade": proof.result(),
-        "language": recipe.language,
+        "language": origin.language,
     }
     write_whole(folder / "image.json", json.dumps(record, indent=1).encode(), mode=0o600)
-    progress(f"built the {recipe.what} in {time.monotonic() - started:.0f} s.")
-    log.info("built image %s", digest)
     loaded = Image.load(folder)
     if loaded is None:
-        raise ImageError(f"the image that was just built in {folder} can't be read back")
+        raise ImageError(f"the image that was just put into {folder} can't be read back")
     return loaded
 
 

@@ -16,6 +16,7 @@ import psycopg
 from go_ent.composer import Composer, FunctionSource, Hints
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.fleet.worker.worker import Worker
+from go_ent.engine.storages import open_storages
 
 EFFECTS = "create table if not exists {schema}.effects (n bigserial primary key, key text, process integer)"
 
@@ -40,8 +41,9 @@ def main() -> None:
 
     async def run() -> None:
         source = FunctionSource({"effect": effect}, hints={"effect": Hints(idempotent=True)})
+        kept = open_storages(project, config.fleet, trusted=True)
         async with await asyncio.to_thread(
-            lambda: Composer(project, sources=[source], trusted=True, workers=slots)
+            lambda: Composer(project, sources=[source], trusted=True, workers=slots, **kept.for_composer)
         ) as composer:
             worker = Worker(project, config, slots=slots, composer=composer)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)

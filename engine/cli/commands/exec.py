@@ -29,6 +29,7 @@ from go_ent.sandbox.worker.languages import Language
 
 if TYPE_CHECKING:
     from go_ent.engine.guest_runs.runs import Guests
+    from go_ent.engine.storages import Storages
     from go_ent.sandbox import Limits, Run, Sandbox
 
 MOST_NAMED = 20  # files
@@ -92,6 +93,7 @@ def exec_command(
     """
     from go_ent.composer.project.files import STATE, find_project
     from go_ent.engine.core.outcomes import EXIT_CODES
+    from go_ent.engine.storages import open_storages
     from go_ent.sandbox import Limits, Sandbox
 
     source, spoken = _source(file, code), language_of(language, file)
@@ -102,16 +104,20 @@ def exec_command(
     limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
     project = find_project(".")
     recorded = (project / STATE).is_dir()
+    kept = open_storages(project) if recorded else None
     image = None
     if spoken == "python":
         image = image_ready(
-            project if recorded else Path.cwd(), quiet=quiet or json_, kinds=("plain",) if fuel is None else ("fuel",)
+            project if recorded else Path.cwd(),
+            quiet=quiet or json_,
+            kinds=("plain",) if fuel is None else ("fuel",),
+            images=None if kept is None else kept.images,
         )
     try:
         with ProgressLine("running", quiet=quiet or json_):
-            if recorded:
+            if kept is not None:
                 run = asyncio.run(
-                    _run_in(project, (source, spoken, inputs, given), limits, grant, yes=yes, quiet=quiet)
+                    _run_in(project, kept, (source, spoken, inputs, given), limits, grant, yes=yes, quiet=quiet)
                 )
             else:
                 run = asyncio.run(_run(Sandbox(limits=limits, workers=1, image=image), source, spoken, inputs, given))
@@ -206,6 +212,7 @@ async def _run(
 
 async def _run_in(
     project: Path,
+    kept: Storages,
     what: tuple[str | bytes, Language, dict[str, Any], dict[str, bytes]],
     limits: Limits,
     grant: list[str] | None,
@@ -229,12 +236,12 @@ async def _run_in(
     config = read_config(project)
     chosen = {name: getattr(limits, name) for name in limits.model_fields_set}
     config = replace(config, limits=config.limits.model_copy(update=chosen))
-    composer = await asyncio.to_thread(Composer, project, config=config, workers=1)
+    composer = await asyncio.to_thread(lambda: Composer(project, config=config, workers=1, **kept.for_composer))
     person = Person() if at_terminal() else None
     if person is not None:
         person.wait_for(config.limits)
     approver = approve_all if yes else person.approve if person is not None else None
-    async with composer, guests_for(composer) as guests:
+    async with composer, guests_for(composer, kept) as guests:
         if not quiet:
             await say_unmatched(composer, grant)
         with interrupted_by_signals(composer.box, guests, person):

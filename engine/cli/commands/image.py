@@ -130,7 +130,7 @@ def prune_command(
     """
     from go_ent.sandbox.images.ensure import javascript_key, source_key
 
-    needed = set() if resumable else {image.key for image in list_images() if _is_needed(image)}
+    needed = set() if resumable else {image.folder.name for image in list_images() if _is_needed(image)}
     used = set() if all_ else {source_key(), javascript_key(), _wanted()}
     removed, freed = prune_images(used | needed)
     if json_:

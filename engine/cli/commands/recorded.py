@@ -17,29 +17,34 @@ from go_ent.engine.cli.terminal.output import say
 from go_ent.engine.cli.terminal.progress import ProgressLine, image_ready
 from go_ent.engine.core.config import read_engine_config
 from go_ent.engine.executions.lifecycle import Lifecycle
+from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.guest_runs.engine_tools import SummarySource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests
-from go_ent.engine.storages import open_store
+from go_ent.engine.storages import Storages, open_storages
 
 if TYPE_CHECKING:
     from go_ent.composer.codemode.past_runs import PastRun
-    from go_ent.engine.executions.store import ExecutionStore
 
 
 @contextlib.asynccontextmanager
-async def guests_for(composer: Composer) -> AsyncIterator[Guests]:
-    """What a composer runs, on record; with the engine's own tools for it if its project grants them."""
+async def guests_for(composer: Composer, kept: Storages | None = None) -> AsyncIterator[Guests]:
+    """What a composer runs, on record; with the engine's own tools for it if its project grants them. *kept* is what
+    its project keeps, if that is open.
+    """
+    kept = open_storages(composer.project) if kept is None else kept
     if composer.grants.may_reach("engine") or SummarySource.name in composer.config.allow:
         from go_ent.engine.engine import Engine
 
-        async with await asyncio.to_thread(Engine, composer.project, composer=composer, mode="cli") as engine:
+        async with await asyncio.to_thread(
+            Engine, composer.project, composer=composer, mode="cli", storages=kept
+        ) as engine:
             offer_summaries(engine, composer)
             yield engine.guests
         return
     config = await asyncio.to_thread(
         read_engine_config, composer.project
     )  # now: what is wrong with it is told before anything runs
-    store = open_store(composer.project)
+    store = ExecutionStore(kept.executions)
     composer.past_runs = partial(_past_runs, store)
     lifecycle = Lifecycle(store, config.executions)
     try:
@@ -73,17 +78,18 @@ def with_guests(
     """
 
     async def main() -> int:
-        composer = await asyncio.to_thread(Composer.open, ".")
+        composer = await asyncio.to_thread(lambda: Composer.open(".", **kept.for_composer))
         person = Person() if at_terminal() else None
         if person is not None:
             person.wait_for(composer.box.limits)
-        async with composer, guests_for(composer) as guests:
+        async with composer, guests_for(composer, kept) as guests:
             with interrupted_by_signals(composer.box, guests, person):
                 return await work(
                     composer, guests, approve_all if yes else person.approve if person is not None else None
                 )
 
-    image_ready(find_project("."), quiet=quiet, kinds=("plain",))
+    kept = open_storages(find_project("."))
+    image_ready(find_project("."), quiet=quiet, kinds=("plain",), images=kept.images)
     try:
         with ProgressLine(progress, quiet=quiet):
             return asyncio.run(main())

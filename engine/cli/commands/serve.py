@@ -136,7 +136,9 @@ async def _serve(serve: Serve) -> int:
     nothing.
     """
     gc.disable()  # until `_settle`: what is imported stays, and looking for garbage in it takes a tenth of the start
+    from go_ent.composer.project.files import find_project
     from go_ent.engine.engine import Engine
+    from go_ent.engine.storages import open_storages
 
     asked: list[signal.Signals] = []
     stop = asyncio.Event()
@@ -148,12 +150,13 @@ async def _serve(serve: Serve) -> int:
         stop.set()
 
     with on_signals(heard):
-        composer = await asyncio.to_thread(Composer.open, ".", build=False)
+        kept = await asyncio.to_thread(open_storages, find_project("."))
+        composer = await asyncio.to_thread(lambda: Composer.open(".", build=False, **kept.for_composer))
         for one in await asyncio.to_thread(unmatched_grants, composer.project, composer.config):
             log.warning("grants: %s", one)
         threading.Thread(target=_prepare, args=(composer,), name="image", daemon=True).start()
         async with composer:
-            engine = await asyncio.to_thread(Engine, composer.project, mode="mcp", composer=composer)
+            engine = await asyncio.to_thread(Engine, composer.project, mode="mcp", composer=composer, storages=kept)
             async with engine:
                 await serve(composer, engine, stop)
         if asked:

@@ -20,6 +20,7 @@ from cyclopts import Parameter
 from go_ent.engine.cli.terminal.output import is_terminal, is_utf8, paint, plain, say, screen
 
 if TYPE_CHECKING:
+    from go_ent.composer.project.image import Images
     from go_ent.sandbox.images import Image
 
 QuietFlag = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="Write only errors to stderr.")]
@@ -123,7 +124,9 @@ def _width() -> int:
     return 80
 
 
-def image_ready(folder: Path, *, quiet: bool = False, kinds: tuple[str, ...] = ()) -> Image:
+def image_ready(
+    folder: Path, *, quiet: bool = False, kinds: tuple[str, ...] = (), images: Images | None = None
+) -> Image:
     """The image for code of *folder*, built now if it must be, with progress. Blocks; Ctrl-C ends the build.
 
     Of a project that nobody has trusted it is the standard one: its packages are not downloaded.
@@ -144,7 +147,7 @@ def image_ready(folder: Path, *, quiet: bool = False, kinds: tuple[str, ...] = (
             seen.add(stage)
 
         project = find_project(folder)
-        image = project_image(project, told, trusted=is_trusted(project))
+        image = project_image(project, told, trusted=is_trusted(project), images=images)
         for kind in kinds:
             image.artefact(kind, told)
     return image

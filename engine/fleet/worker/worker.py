@@ -31,6 +31,7 @@ from go_ent.engine.executions.tape import Tapes, Unfinished
 from go_ent.engine.fleet import schema
 from go_ent.engine.fleet.dbos_adapter import Order, Workflows
 from go_ent.engine.fleet.execution_storage import PostgresStorage
+from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.opening import open_fleet
 from go_ent.engine.fleet.queue import EXECUTION, STEP, Bell, WorkQueue, queue_name
 from go_ent.engine.fleet.worker.orders import StepOrder, read_execution, read_step
@@ -69,7 +70,7 @@ class Worker:
         schema.check(storage.database)
         self.storage: PostgresStorage = storage
         storage.kind, storage.info = "worker", {"labels": list(labels), "slots": slots, "version": own_version()}
-        storages = Storages(storage, ledger, tools)
+        storages = Storages(storage, ledger, tools, images=FleetImages(storage.database))
         self.engine = Engine(project, config=config, mode="cli", storages=storages, composer=composer)
         if not self.engine.trusted:
             raise Untrusted("a worker", str(project))

