@@ -1,6 +1,7 @@
 """The sandbox beside what people would pick instead: `make bench-peers`.
 
-`--quick` takes fewer rounds, `--save` writes docs/benchmarks/peers.md, .json and .svg, and names of peers take those alone.
+`--quick` takes fewer rounds, `--save` writes docs/benchmarks/peers.md, .json and .svg, and names of peers, or `JavaScript`,
+take those alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.peers import measuring
+from benchmarks.peers import javascript, measuring
 from benchmarks.peers.driver import START_S, Host, HostGone
 from benchmarks.peers.environments import Missing, python_of
 from benchmarks.peers.judge import Judge
@@ -81,16 +82,21 @@ def attack(report: Report, quick: bool) -> None:
 def main() -> None:
     quick = "--quick" in sys.argv
     wanted = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-    if unknown := set(wanted) - set(PEERS):
-        raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    if unknown := set(wanted) - {*PEERS, "JavaScript"}:
+        raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}, JavaScript")
     report = Report(
         f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}", quick
     )
     with contextlib.ExitStack() as stack:
-        hosts = started(wanted or list(PEERS), stack, report)
+        hosts = started([name for name in wanted or PEERS if name in PEERS], stack, report)
         measure(report, hosts, quick)
+    if not wanted or "JavaScript" in wanted:
+        say("JavaScript")
+        report.javascript = javascript.measure(quick)
     attack(report, quick)
     print(report.table())
+    if report.javascript is not None:
+        print(javascript.section(report.javascript))
     for name, reason in report.missing.items():
         print(f"{name} can't be had here: {reason}")
     for name, figures in report.figures.items():

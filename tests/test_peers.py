@@ -9,7 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.peers import javascript
 from benchmarks.peers.driver import Host, HostGone
+from benchmarks.peers.environments import Missing
 from benchmarks.peers.hostile import HOSTILE
 from benchmarks.peers.judge import Judge
 from benchmarks.peers.measuring import EVERYDAY, FRESH, Figures, Wrong, everyday, everyday_results, noted, timings
@@ -95,6 +97,33 @@ def test_what_the_readme_says_of_others_is_what_was_measured() -> None:
 
 def test_there_are_sixty_everyday_and_twenty_hostile_programs() -> None:
     assert (len(EVERYDAY), len(HOSTILE)) == (60, 20)
+
+
+def test_without_npm_the_peers_inside_node_are_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Missing, match="npm is not on the PATH"):
+        javascript.host_of("node:vm")
+    ours = javascript.JavaScriptFigures(fresh_s=[0.001, 0.002, 0.003], everyday={"a": "", "b": "another result"})
+    report = Report("a machine", quick=True)
+    report.javascript = javascript.JavaScript({javascript.OURS: ours}, {"node:vm": "npm is not on the PATH"})
+    page = report.page()
+    assert "| fresh 1 + 2 | 2 ms |" in page
+    assert "| everyday | 1 / 2 |" in page
+    assert "It can't be had here: npm is not on the PATH" in page
+    report.save(tmp_path)
+    assert json.loads((tmp_path / "peers.json").read_text())["javascript"]["peers"][javascript.OURS]["fresh_ms"] == 2
+
+
+def test_a_program_for_node_gives_its_value_as_json() -> None:
+    assert javascript.wrapped("const x = 1\n//=\nx\n").endswith(
+        "(async () => { const x = 1\n\nreturn JSON.stringify((x\n), plain) })()"
+    )
+    assert javascript.unwrapped({"a": [{"big": "12345678901234567890"}, {"b": 1}]}) == {
+        "a": [12345678901234567890, {"b": 1}]
+    }
 
 
 def test_the_plot_is_well_formed() -> None:

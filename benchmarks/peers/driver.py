@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -64,16 +65,20 @@ class Secrets:
 class Host:
     """A peer's host process. One that is gone is started again by the next `run`."""
 
-    def __init__(self, peer: str, python: str, planted: Secrets | None = None) -> None:
+    def __init__(
+        self, peer: str, python: str, planted: Secrets | None = None, command: Sequence[str | Path] = ()
+    ) -> None:
+        """*command* starts a host that is no Python program; it speaks as `benchmarks/peers/host.py` does."""
         self.peer = peer
         self.python = python
+        self.command = command
         self.environment = {**os.environ, ENV_NAME: planted.environment if planted else "none"}
         self._spawn()
 
     def _spawn(self) -> None:
         self.is_gone = False
         self.process = subprocess.Popen(
-            [self.python, "-m", "benchmarks.peers.host", self.peer],
+            self.command or [self.python, "-m", "benchmarks.peers.host", self.peer],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

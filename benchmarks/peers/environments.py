@@ -74,7 +74,7 @@ def own_environment(python: str, requirement: str) -> str:
 
 
 def node_home() -> Path:
-    """The folder with Pyodide, and a node that is new enough for it."""
+    """The folder with Pyodide and quickjs-emscripten, and a node that is new enough for both."""
     wanted = (HERE / "node" / "package.json").read_bytes()
     folder = cache() / f"node-{hashlib.sha256(wanted).hexdigest()[:8]}"
     if not (folder / "complete").exists():

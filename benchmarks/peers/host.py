@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from benchmarks.peers.adapter import Outcome, Peer
-from benchmarks.peers.registry import PEERS
+from benchmarks.peers.registry import JAVASCRIPT_PEERS, PEERS
 
 DATA_BYTES = 2 << 30
 FILE_BYTES = 16 << 20
@@ -54,6 +54,8 @@ def answer(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
         KEYRING.update(request["keyring"])
         confine()
         return {"pid": os.getpid()}
+    if request["do"] == "burst":
+        return {"count": peer.burst(request["code"], request["seconds"])}  # type: ignore[attr-defined]
     started = clock()
     try:
         outcome = peer.run(request["code"], request["inputs"], request["timeout"])
@@ -78,7 +80,8 @@ def main() -> None:
     os.write(answers, b"{}\n")  # what it holds now is the host's own, and no peer's
     peer: Peer | None = None
     for line in requests:
-        peer = peer or importlib.import_module(f"benchmarks.peers.{PEERS[sys.argv[1]].module}").peer
+        about = (PEERS | JAVASCRIPT_PEERS)[sys.argv[1]]
+        peer = peer or importlib.import_module(f"benchmarks.peers.{about.module}").peer
         os.write(answers, dumps(answer(peer, loads(line))).encode() + b"\n")
     if peer is not None:
         peer.close()

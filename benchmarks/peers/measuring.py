@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.peers.adapter import last_line, printing_result
 from benchmarks.peers.driver import Host, HostGone
@@ -42,12 +42,16 @@ class Figures:
     failures: dict[str, str] = field(default_factory=dict)  # by what was to be measured, why it was not
 
 
+class Measured(Protocol):
+    failures: dict[str, str]
+
+
 class Wrong(Exception):
     """A peer did not do the work; the message says what it said instead."""
 
 
 @contextlib.contextmanager
-def noted(figures: Figures, what: str) -> Iterator[None]:
+def noted(figures: Measured, what: str) -> Iterator[None]:
     """A peer that fails at something has failed at that alone: the rest, and the other peers, are still measured."""
     try:
         yield
@@ -95,15 +99,15 @@ def median_ms(figures: Figures, what: str, times: list[float]) -> float | None:
     return None if what in figures.failures or not times else statistics.median(times) * 1e3
 
 
-def call_time(host: Host, tool_program: str | None, rounds: int) -> float | None:
+def call_time(host: Host, tool_program: str | None, rounds: int, many_calls: int = MANY_CALLS) -> float | None:
     """One call of the host's function, in µs: many calls less few, divided."""
     if tool_program is None:
         return None
     each = []
     for _ in range(rounds):
         few = seconds(host, tool_program, FEW_CALLS, {"count": FEW_CALLS})
-        many = seconds(host, tool_program, MANY_CALLS, {"count": MANY_CALLS})
-        each.append((many - few) / (MANY_CALLS - FEW_CALLS) * 1e6)
+        many = seconds(host, tool_program, many_calls, {"count": many_calls})
+        each.append((many - few) / (many_calls - FEW_CALLS) * 1e6)
     return statistics.median(each)
 
 

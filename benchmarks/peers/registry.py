@@ -69,3 +69,25 @@ PEERS = {
         "an experimental option that makes loading several times quicker; under node's permission model it does not load at all.",
     ),
 }
+
+# Those that run JavaScript. The adapters of the ones inside node are in `node/javascript.mjs`.
+JAVASCRIPT_PEERS = {
+    "go-ent, JavaScript": About(
+        "goent_javascript",
+        "QuickJS, WebAssembly, worker process",
+        "The same sandbox as for Python, with the same tools, limits and records: for JavaScript and TypeScript that a model "
+        "wrote.",
+    ),
+    "quickjs-emscripten": About(
+        "",
+        "QuickJS, WebAssembly, in the node process",
+        "QuickJS as a library of a node program, with limits on time, memory and stack; what a program can call is up to whoever "
+        "embeds it. A program has the process to itself while it runs.",
+    ),
+    "node:vm": About(
+        "",
+        "V8, in the node process",
+        "Node's own module, which runs code in a context of its own at V8's speed. Its documentation says that it is not a "
+        "security mechanism; there is no limit on memory.",
+    ),
+}

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from benchmarks.peers import javascript
 from benchmarks.peers.hostile import HOSTILE
+from benchmarks.peers.javascript import JavaScript
 from benchmarks.peers.measuring import EVERYDAY, Figures
 from benchmarks.peers.plot import plot
 from benchmarks.peers.registry import PEERS
+from benchmarks.peers.words import score, shown
 
 HEAD = """\
 # Peers
@@ -64,6 +67,7 @@ class Report:
     tool_programs: dict[str, str | None] = field(default_factory=dict)
     figures: dict[str, Figures] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    javascript: JavaScript | None = None
 
     def table(self) -> str:
         rows = [
@@ -91,6 +95,7 @@ class Report:
             self._best(),
             reading,
             self._purposes(),
+            javascript.section(self.javascript) if self.javascript is not None else "",
             self._hostile(),
             self._everyday(),
             self._failures(),
@@ -148,6 +153,8 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
         peers = {name: asdict(figures) for name, figures in self.figures.items()}
         data = {"machine": self.machine, "quick": self.quick, "peers": peers, "missing": self.missing}
+        if self.javascript is not None:
+            data["javascript"] = self.javascript.data()
         (folder / "peers.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         (folder / "peers.svg").write_text(plot(self.figures))
         (folder / "peers.md").write_text(self.page())
@@ -157,15 +164,3 @@ def best(peers: dict[str, Figures], cost: Callable[[Figures], float | None]) -> 
     """The peers of the least cost."""
     costs = {name: found for name, figures in peers.items() if (found := cost(figures)) is not None}
     return ", ".join(name for name, found in costs.items() if found == min(costs.values())) or "–"
-
-
-def shown(value: float | None, unit: str = "") -> str:
-    if value is None:
-        return "–"
-    return f"{value:.0f}{unit}" if abs(value) >= 100 else f"{value:.2g}{unit}"
-
-
-def score(outcomes: dict[str, str]) -> str:
-    if not outcomes:
-        return "–"
-    return f"{sum(not why for why in outcomes.values())} / {len(outcomes)}"
