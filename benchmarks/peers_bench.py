@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from benchmarks.peers import javascript, measuring
-from benchmarks.peers.driver import START_S, Host, HostGone
-from benchmarks.peers.environments import Missing, python_of
+from benchmarks.peers.driver import START_S, Host
+from benchmarks.peers.environments import python_of
 from benchmarks.peers.judge import Judge
-from benchmarks.peers.measuring import Figures, noted
+from benchmarks.peers.measuring import Figures, in_a_line, noted
 from benchmarks.peers.registry import PEERS
 from benchmarks.peers.report import Report
 
@@ -40,8 +40,8 @@ def started(names: list[str], stack: contextlib.ExitStack, report: Report) -> di
             reason = about["missing"]
             if not reason:
                 host.start()
-        except (Missing, HostGone) as error:
-            reason = str(error)
+        except Exception as error:  # one peer's trouble is no other's
+            reason = in_a_line(error)
         if reason:
             report.missing[name] = str(reason)
             continue

