@@ -58,12 +58,14 @@ engine/server/calls     : engine core executions guest_runs processes strategies
 engine/server/tools     : engine adapters context core executions guest_runs processes prompts server/calls strategies
 engine/server/http      : engine adapters budget core executions server/calls server/tools
 engine/server           : engine adapters core guest_runs server/calls server/http server/tools
+engine/console          : engine adapters core executions server/calls server/http
+engine/console/pages    : console core executions
 engine/cli/terminal     : core storage
 engine/cli              : cli/terminal core
 engine/cli/inputs       : cli cli/terminal
 engine/cli/plans        : cli cli/terminal core engine executions strategies
 engine/cli/commands     : engine cli cli/inputs cli/plans cli/terminal context core executions guest_runs prompts
-engine/cli/commands     : server server/calls server/http settings setup strategies workflows
+engine/cli/commands     : console console/pages server server/calls server/http settings setup strategies workflows
 engine/cli/commands/authoring : engine cli cli/commands cli/inputs cli/terminal core executions guest_runs
 engine/cli/commands/shell : engine cli cli/commands cli/terminal core executions guest_runs
 engine/cli/commands/fleet : cli cli/commands cli/terminal core executions fleet fleet/worker

@@ -15,6 +15,7 @@ COMMANDS = (
     ("exec", "exec", "Run Python code in the sandbox."),
     ("shell", "shell.command", "Type Python over this project's tools, in one session."),
     ("serve", "serve", "Serve this project to MCP clients over stdio or HTTP."),
+    ("console", "console", "Open a local web page of this project: runs, approvals, tools."),
     ("install", "setup.install", "Add this project's server to an MCP client."),
     ("uninstall", "setup.install", "Remove this project's server from an MCP client."),
     ("run", "run", "Run a task, or a plan of tasks, with an agent, a command or the sandbox."),
@@ -109,7 +110,7 @@ COMMANDS = (
 # What help shows together, in this order. A command that is in none is in the last.
 GROUPS = {
     "Run code and tools": "exec shell tool stubs",
-    "Executions": "ps status output logs resume interrupt approve reject checkpoint executions",
+    "Executions": "ps status output logs resume interrupt approve reject checkpoint executions console",
     "Tools and servers": "server grant revoke serve install uninstall",
     "Agents": "run plan loop workflow context summarize budget fleet worker",
     "Project": "init config trust",

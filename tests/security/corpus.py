@@ -34,6 +34,7 @@ FAMILIES = {
     "paths": "Paths and names in the store, the config and the ids of executions",
     "runners": "Prompts and arguments injected into runners",
     "http": "The HTTP server: tokens, hosts, origins, sizes, slowness",
+    "console": "The console: other pages, other users, forged forms, hostile text, pictures and files",
     "secrets": "Secrets on their way to a guest, a log, an error, a journal",
     "records": "Forged, edited, swapped and damaged records: executions, journals, budgets, indexes, trust",
     "upstream": "Hostile MCP servers and APIs: what they list, answer, ask and refer to",

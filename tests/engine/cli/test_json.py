@@ -22,6 +22,7 @@ WITHOUT = {
     "shell": "a person types there",
     "stubs": "a Python module",
     "serve": "its stdout is the protocol",
+    "console": "it runs until it is stopped",
     "worker": "it runs until it is stopped",
 }
 TOOL = '# /// tool\n# name = "double"\n# ///\ndef double(n: int) -> int:\n    """Twice."""\n    return 2 * n\n'

@@ -1,0 +1,107 @@
+"""Text with a form of its own: Markdown, and code. Both come out as HTML that holds nothing but text and our own tags.
+
+Markdown is read without HTML and without pictures; a link is one only if it leads to the web.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
+
+from go_ent.engine.console.words import visible
+
+MOST_MARKED = 200_000  # characters that are coloured or laid out; more is shown plain
+MOST_NESTED = 20
+LANGUAGES = ("python", "javascript", "typescript", "json", "toml", "yaml", "bash", "diff", "html", "css", "sql", "xml")
+
+
+class _Renderer(RendererHTML):
+    """What a link may be: an address of the web, opened apart from this page."""
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+        href = str(tokens[idx].attrGet("href") or "")
+        if not is_web(href):
+            return '<span class="not-a-link">'
+        return f'<a href="{escape(href)}" rel="noopener noreferrer nofollow" target="_blank">'
+
+    def link_close(self, tokens: Sequence[Token], idx: int, options: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+        level = tokens[idx].level
+        opened = next(one for one in reversed(tokens[:idx]) if one.type == "link_open" and one.level == level)
+        return "</a>" if is_web(str(opened.attrGet("href") or "")) else "</span>"
+
+    def image(self, tokens: Sequence[Token], idx: int, options: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+        return f'<span class="not-a-link">[picture: {escape(tokens[idx].content)}]</span>'
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+        name = (tokens[idx].info.split() or [""])[0].lower()
+        return f'<pre class="code"><code>{code(tokens[idx].content, name if name in LANGUAGES else "")}</code></pre>'
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+        return f'<pre class="code"><code>{escape(tokens[idx].content)}</code></pre>'
+
+
+@cache
+def _reader() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False, "linkify": False}, renderer_cls=_Renderer)
+    made.enable(["table", "strikethrough"]).disable(["html_block", "html_inline", "reference"])
+    made.options["maxNesting"] = MOST_NESTED
+    made.validateLink = lambda address: is_web(address)  # type: ignore[method-assign,assignment]
+    return made
+
+
+def is_web(address: str) -> bool:
+    """Whether an address is of the web, and nothing that runs here."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def markdown(text: str) -> Markup:
+    """Markdown as HTML; what is too long to be laid out, as it is."""
+    shown = visible(text)
+    if len(shown) > MOST_MARKED:
+        return Markup('<pre class="text">%s</pre>') % shown
+    return Markup('<div class="markdown" dir="auto">%s</div>') % Markup(_reader().render(shown))  # noqa: S704  # without HTML of its own
+
+
+@cache
+def _lexer(language: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(language, stripnl=False, ensurenl=False) if language in LANGUAGES else None
+    except ClassNotFound:
+        return None
+
+
+def code(text: str, language: str = "") -> Markup:
+    """Code in colours, as HTML."""
+    return Markup("\n").join(code_lines(text, language))
+
+
+def code_lines(text: str, language: str = "") -> list[Markup]:
+    """The lines of code in colours: each is whole by itself."""
+    shown = visible(text)
+    lexer = _lexer(language) if len(shown) <= MOST_MARKED else None
+    if lexer is None:
+        return [escape(one) for one in shown.split("\n")]
+    lines = [Markup("")]
+    for kind, value in lexer.get_tokens(shown):
+        name = STANDARD_TYPES.get(kind, "")
+        for at, part in enumerate(value.split("\n")):
+            if at:
+                lines.append(Markup(""))
+            if part:
+                lines[-1] += Markup('<span class="t-%s">%s</span>') % (name, part) if name else escape(part)
+    return lines

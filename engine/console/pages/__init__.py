@@ -1,0 +1,18 @@
+"""The pages: each module here makes one `PAGE`. A new one is found by being here."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from go_ent.engine.console.page import Page
+
+
+def all_pages() -> list[Page]:
+    """Every page."""
+    found = []
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        page = getattr(importlib.import_module(module.name), "PAGE", None)
+        if isinstance(page, Page):
+            found.append(page)
+    return found
