@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
@@ -223,6 +223,9 @@ class RunRequest(Model):
     recording: SkipValidation[Any] = Field(
         default=None, exclude=True, repr=False
     )  # a `composer.Recording`, if it runs in a guest
+    keep: SkipValidation[Callable[[Mapping[str, bytes]], str | None] | None] = Field(
+        default=None, exclude=True, repr=False
+    )  # keeps the files that a guest left, and says what of them is not kept; blocks
 
     @property
     def run_id(self) -> str:
@@ -285,6 +288,7 @@ class RunResult(Model):
     session_id: str | None = None
     session_cost_usd: float | None = None  # the session's whole cost so far, where the runtime tells it
     files_modified: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # the first that a guest left, by name: they are kept beside the execution
     observations: tuple[str, ...] = ()
     adjustments: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 
 from pydantic_core import to_json
@@ -11,6 +12,7 @@ from go_ent.engine.core.models import FailureKind, RunResult, RunStatus, TaskSta
 from go_ent.sandbox.host.run import Run, Status
 
 MAX_OUTPUT = 4 << 20
+MOST_FILES = 100  # that a result names
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,5 +72,6 @@ def run_result(run: Run, execution_id: str, task_id: str, duration_ms: int) -> R
         output=output[:MAX_OUTPUT],
         structured=run.result,
         replan=outcome.task == "NEEDS_REPLAN",
+        files=tuple(islice(run.files, MOST_FILES)),
         observations=(f"{run.usage.tool_calls} tool calls",) if run.usage.tool_calls else (),
     )

@@ -274,6 +274,7 @@ class Dispatcher:
                 inputs=task.inputs,
                 grants=self.grants_of(run.held.state.client),
                 recording=run.tapes.of_step(step.id) if task.tool or task.code else None,
+                keep=partial(run.files.keep, step=step.id) if task.tool or task.code else None,
             )
             with span("step", step=step.id, runtime=name, attempt=number) as told:
                 point("step-before-start")

@@ -14,7 +14,7 @@ from go_ent.engine.core.config import RetentionConfig
 from go_ent.engine.core.errors import StorageFailed
 from go_ent.engine.core.models import RunResult, TaskResult
 from go_ent.engine.core.stoppable_run import Stop
-from go_ent.engine.executions.kept_files import keep_files
+from go_ent.engine.executions.kept_files import FileKeeper
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.retention import Retention
 from go_ent.engine.executions.running import Watch
@@ -52,6 +52,10 @@ class Live:
     held: OwnedExecution
     tapes: Tapes
     stop: Stop = field(default_factory=Stop)
+    files: FileKeeper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.files = FileKeeper(self.held)
 
     @property
     def id(self) -> str:
@@ -146,7 +150,7 @@ class Lifecycle:
             ) from None
 
     def _end_and_let_go(self, live: Live, ending: Ending) -> None:
-        if ending.run is not None and ending.run.files and (lost := keep_files(live.held, ending.run.files)):
+        if ending.run is not None and ending.run.files and (lost := live.files.keep(ending.run.files)):
             ending.run.warning = lost
             log.warning("execution %s: %s", live.id, lost)
         with self.store.index.together():

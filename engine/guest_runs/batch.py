@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from go_ent.composer import Approver, Composer
 from go_ent.composer.composed.source import Composed
 from go_ent.composer.project.numbers import whole
+from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.errors import BadState, ExecutionConflict
 from go_ent.engine.core.models import TaskResult
 from go_ent.engine.executions.lifecycle import Ending, Live
@@ -42,6 +43,7 @@ class Batch:
         self._running: set[str] = set()
         live = Live(held, ready.tapes)
         self.stopping = live.stop
+        self.files = live.files
         live.stop.hang(self, self._interrupt)
         self._over: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._carried = asyncio.ensure_future(guests.lifecycle.carry(live, self._ended))
@@ -98,6 +100,8 @@ class Batch:
         if run.status in GOES_ON:
             self.left += 1
         else:
+            if run.files:
+                run.warning = await to_the_end(self.files.keep, run.files, str(number)) or run.warning
             self._record(number, line, run)
         return run
 

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import hashlib
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,11 +22,15 @@ from go_ent.composer import Composer
 from go_ent.composer.config import Config
 from go_ent.composer.sources.mcp import McpSource
 from go_ent.engine import Engine
+from go_ent.engine.executions.kept_files import FileKeeper
 from go_ent.engine.server import make_server
 from go_ent.engine.server.calls import callers
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.media.kinds import mime_type_of
+from tests.engine.executions.test_executions import fresh
 from tests.security.corpus import attack
+from tests.support.executions import FileStore
+from tests.support.shell import go_ent
 
 PAGE = b"<html><script>fetch('http://evil.example')</script></html>"
 SCRIPT = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
@@ -99,7 +104,9 @@ async def test_files_are_their_callers(project: Path, box: Sandbox) -> None:
         uri = f"go-ent://executions/{execution}/files/secret.txt"
         assert (await asyncio.create_task(as_client("anna", uri)))[0].text == "s3cret"
         assert (await here.read(uri)).text == "s3cret"  # the project's own user has all
-        for wanted in (uri, uri.replace(execution, execution[:13]), uri.replace("secret", "no_such")):
+        listing = uri.removesuffix("/secret.txt")
+        assert "secret.txt" in (await asyncio.create_task(as_client("anna", listing)))[0].text
+        for wanted in (uri, listing, uri.replace(execution, execution[:13]), uri.replace("secret", "no_such")):
             with pytest.raises(MCPError, match="there is no execution") as refused:
                 await asyncio.create_task(as_client("ben", wanted))
             assert "s3cret" not in str(refused.value)
@@ -155,6 +162,35 @@ async def test_swapped_content_is_refused(project: Path, box: Sandbox) -> None:
         os.symlink(secret, kept)
         with pytest.raises(MCPError, match=r"has been changed|can't be read"):
             await here.client.read_resource(link.uri)
+
+
+@attack("records", "a forged list of kept files: names that lead out of the folder, digests that are paths")
+def test_a_forged_list_of_files(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    (project / "link").symlink_to(project.parent)
+    good = {"name": "good.txt", "size": 2, "digest": hashlib.sha256(b"ok").hexdigest()}
+    forged: list[Any] = [
+        [{**good, "digest": "../../../../etc/passwd"}],
+        [{**good, "size": 1 << 40}],
+        [{**good, "mime_type": "x\x1b[2J"}],
+        [good] * 101,
+        "no list",
+        None,
+    ]
+    names = ["../evil.txt", "/tmp/evil.txt", "link/evil.txt", "a\x1b[2J.txt"]
+    for rows in [*forged, *([{**good, "name": name}] for name in names)]:
+        store = FileStore(project)
+        with store.create(fresh()) as held:
+            FileKeeper(held).keep({"good.txt": b"ok"}, "1")
+            held.append("files", {"step": "2", "files": rows})
+            held.move("running")
+            held.move("completed")
+        shown = go_ent("output", held.id, "--files")
+        assert (shown.returncode, b"1/good.txt" in shown.stdout, b"\x1b" in shown.stdout) == (0, True, False)
+        saved = go_ent("output", held.id, "2", "--out", "out")
+        assert not [*project.parent.glob("evil*"), *project.glob("evil*"), *Path("/tmp").glob("evil.txt")]
+        assert b"\x1b" not in saved.stderr
+        shutil.rmtree(project / "out", ignore_errors=True)
 
 
 @attack("upstream", "a page or a script that is called a picture")

@@ -18,7 +18,7 @@ from go_ent.engine.cli.inputs.reading import read_inputs, read_stdin, refuse_ign
 from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.ask import Person, approve_all, at_terminal
 from go_ent.engine.cli.terminal.formats import Format, OutputFlag
-from go_ent.engine.cli.terminal.output import aside, plain, say, show_json, tty
+from go_ent.engine.cli.terminal.output import aside, plain, say, short, show_json, tty
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag, image_ready
 from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.run_errors import show_marked
@@ -348,11 +348,14 @@ def files_of(run: Run) -> list[dict[str, Any]]:
 
 def _say_files(run: Run, *, recorded: bool) -> None:
     """Name the files of a run: their content is nothing for a terminal."""
-    where = f"kept with execution {run.id}" if recorded else "not kept: go-ent init makes this folder a project"
     for one in run.media[:MOST_NAMED]:
-        say(f"file {one.name}: {one.mime_type}, {len(one.data):,} bytes, {where}", err=True)
+        say(f"file {short(one.name)}: {one.mime_type}, {len(one.data):,} bytes", err=True)
     if len(run.files) > MOST_NAMED:
         say(f"and {len(run.files) - MOST_NAMED} more files", err=True)
+    if not run.files:
+        return
+    where = f"kept: go-ent output {short_id(run.id)} --out DIR" if recorded else "not kept: exec --out DIR"
+    say(f"{where} saves {'it' if len(run.files) == 1 else 'them'}", err=True)
 
 
 def _say_pending(run: Run, *, recorded: bool) -> None:

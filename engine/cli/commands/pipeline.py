@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from go_ent.composer import Approver
 from go_ent.composer.composed.source import Composed
 from go_ent.engine.cli import UsageError
+from go_ent.engine.cli.commands.shared import say_kept
 from go_ent.engine.cli.inputs.sources import LINES, Item, Lines, Source
 from go_ent.engine.cli.inputs.values import kinds
 from go_ent.engine.cli.terminal.background import in_background
@@ -198,6 +199,7 @@ async def run_batch(
     if piped.failed and over != "interrupted":
         say(f"{piped.failed} of {piped.done} {what} failed", err=True)
     name = short_id(batch.held.id)
+    say_kept(batch.held.id, batch.files.count)
     if over == "paused":
         decide = f"go-ent approve {name}, or go-ent reject {name}; then go-ent resume {name}{lines}"
         count = len(batch.held.state.requests)

@@ -40,6 +40,7 @@ __all__ = [
     "dollars",
     "finish",
     "is_yes",
+    "say_kept",
     "table",
     "with_engine",
 ]
@@ -185,6 +186,7 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
     elif not json_ and result.status == "NEEDS_REPLAN":
         say("a resume would fail in the same way: change the task, then run it again", err=True)
     if not json_ and not quiet:
+        say_kept(result.execution_id, sum(len(step.files) for step in result.steps))
         say(_account(result), err=True)
     if interrupted:
         return EXIT_CODES["interrupted"]
@@ -209,6 +211,13 @@ def _account(result: TaskResult) -> str:
         else ""
     )
     return f"{tokens}{result.metrics.duration_ms / 1000:.1f} s"
+
+
+def say_kept(execution_id: str, count: int) -> None:
+    """Say where the files are that the runs of an execution left, if they left any."""
+    files = "1 file is" if count == 1 else f"{count:,} files are"
+    if count:
+        say(f"{files} kept: go-ent output {short_id(execution_id)} --files lists them", err=True)
 
 
 def dollars(value: float | None) -> str:

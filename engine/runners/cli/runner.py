@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 from go_ent.composer import Composer, ComposerError
+from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import CommandConfig
 from go_ent.engine.core.models import RunRequest, RunResult
 from go_ent.engine.core.outcomes import MAX_OUTPUT, run_result
@@ -85,7 +86,9 @@ class CliRunner:
             )
         if run.stdout:
             emit(Progress("text", run.stdout[:MAX_OUTPUT]))
-        return run_result(run, request.execution_id, request.task_id, round((time.monotonic() - started) * 1000))
+        lost = await to_the_end(request.keep, run.files) if request.keep is not None and run.files else None
+        result = run_result(run, request.execution_id, request.task_id, round((time.monotonic() - started) * 1000))
+        return result if lost is None else result.model_copy(update={"observations": (*result.observations, lost)})
 
     def _failed(self, request: RunRequest, error: str, *, replan: bool = False) -> RunResult:
         return self._result(request, time.monotonic(), status="failed", failure="task", error=error, replan=replan)

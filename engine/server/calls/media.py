@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from mcp_types import AudioContent, ContentBlock, ImageContent, ResourceLink
 
+from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.kept_files import NOT_KEPT
 from go_ent.sandbox import Run
 from go_ent.sandbox.media.kinds import Media
@@ -20,7 +21,8 @@ MAX_SHOWN = 3 << 20  # bytes of one: models take 5 MB of base64 at most
 MAX_SHOWN_TOTAL = 6 << 20
 MOST_LINKED = 20
 MAX_NAME = 100
-URI = "go-ent://executions/{execution_id}/files/{name*}"
+LISTING = "go-ent://executions/{execution_id}/files"
+URI = f"{LISTING}/{{name*}}"
 
 
 def listed(run: Run) -> list[dict[str, Any]]:
@@ -59,6 +61,14 @@ def link(execution_id: str, media: Media) -> ResourceLink:
         mime_type=media.mime_type,
         size=len(media.data),
     )
+
+
+def step_links(step: RunResult, prefix: str) -> list[ResourceLink]:
+    """Where a client reads the files that a step's guest left, in the folder of that name."""
+    return [
+        ResourceLink(uri=uri_of(step.execution_id, f"{prefix}{name}"), name=shown_name(f"{prefix}{name}"))
+        for name in step.files
+    ]
 
 
 def uri_of(execution_id: str, name: str) -> str:

@@ -300,12 +300,15 @@ def of_result(result: TaskResult, state: ExecutionState | None = None) -> ToolRe
         }
         for step in result.steps[:100]
     ]
+    links = [link for step in result.steps for link in media.step_links(step, f"{step.task_id}/")]
     paused = any(step.status == "paused" for step in result.steps)
     if paused and state is not None:
         made |= _waiting(state)
     elif not result.ok and state is not None and state.resumable:
         made["hint"] = "call engine_resume to continue"
-    return ToolResult(structured_content=made, is_error=not result.ok and not paused)
+    answer = ToolResult(structured_content=made, is_error=not result.ok and not paused)
+    answer.content += links[: media.MOST_LINKED]
+    return answer
 
 
 def of_state(state: ExecutionState) -> ToolResult:
@@ -341,7 +344,13 @@ def of_state(state: ExecutionState) -> ToolResult:
         for step, one in list(state.results.items())[:100]
     ]
     made["steps"] += [{"id": step, "status": "running"} for step in state.running[:100]]
-    return ToolResult(structured_content=made)
+    answer = ToolResult(structured_content=made)
+    of_steps = state.kind not in ("code", "tool")  # those are one run each
+    found = [
+        link for step, one in state.results.items() for link in media.step_links(one, f"{step}/" if of_steps else "")
+    ]
+    answer.content += found[: media.MOST_LINKED]
+    return answer
 
 
 def _waiting(state: ExecutionState) -> dict[str, Any]:

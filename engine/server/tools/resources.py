@@ -15,7 +15,7 @@ from fastmcp.resources.base import ResourceContent, ResourceResult
 from go_ent.composer import Composer, ToolSpec
 from go_ent.composer.catalogue.catalogue import show
 from go_ent.engine.engine import Engine
-from go_ent.engine.executions.kept_files import read_file
+from go_ent.engine.executions.kept_files import kept_files, read_file
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.server.calls import media
 from go_ent.engine.server.calls.advice import in_tools
@@ -66,6 +66,22 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         """What an execution has done, record by record: the newest of it."""
         state = await said(current().find(engine, execution_id))
         return await said(asyncio.to_thread(log_of, engine.store, state.id))
+
+    @server.resource(media.LISTING, name="files of an execution", mime_type="application/json", annotations=ANNOTATIONS)
+    async def execution_files(execution_id: str) -> str:
+        """The files that the code of an execution has written: the first thousand, and where to read each."""
+        state = await said(current().find(engine, execution_id))
+        found = await said(asyncio.to_thread(kept_files, engine.store, state.id))
+        rows = [
+            {
+                "name": media.shown_name(file.path),
+                "mime_type": file.mime_type,
+                "bytes": file.size,
+                "uri": media.uri_of(state.id, file.path),
+            }
+            for file in found
+        ]
+        return json.dumps(rows)
 
     @server.resource(
         media.URI, name="file of an execution", mime_type="application/octet-stream", annotations=ANNOTATIONS

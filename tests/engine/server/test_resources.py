@@ -62,6 +62,7 @@ def test_what_there_is_is_listed(project: Path, box: Sandbox, mode: Mode) -> Non
         assert templates == {
             "go-ent://stubs/{namespace}",
             "go-ent://executions/{execution_id}/log",
+            "go-ent://executions/{execution_id}/files",
             "go-ent://executions/{execution_id}/files/{name*}",
         }
         (prompt,) = await client.list_prompts()

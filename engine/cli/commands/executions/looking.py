@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.commands.choosing import OptionalId, meant_or_last
+from go_ent.engine.cli.commands.executions.files import LeftFiles
 from go_ent.engine.cli.commands.executions.listing import to_go_on
 from go_ent.engine.cli.commands.shared import JsonFlag, dollars
 from go_ent.engine.cli.terminal.ask import whole
@@ -18,6 +20,7 @@ from go_ent.engine.cli.terminal.output import STYLES, ago, say, short, show_json
 from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.tables import Branch, hanging, show_tree
 from go_ent.engine.core.ids import short_id
+from go_ent.engine.executions.kept_files import kept_files
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.tree import TreeNode, tree
 from go_ent.sandbox.messages.near_names import did_you_mean, near
@@ -46,6 +49,8 @@ def status_command(execution: OptionalId = None, /, *, json_: JsonFlag = False) 
     if state.parent is not None:
         _row("parent", short_id(short(state.parent)))
     _say_figures(state)
+    if count := len(kept_files(store, state.id)):
+        _row("files", f"{count:,}: go-ent output {short_id(state.id)} --files")
     for line in state.damage:
         _row("damaged", short(line))
     told = _show_steps(state, nodes)
@@ -134,15 +139,29 @@ def output_command(
     step: Annotated[str | None, Parameter(help="A step, as go-ent status names it; by default the whole.")] = None,
     /,
     *,
+    files: Annotated[bool, Parameter(negative="", help="List the files that its code left.")] = False,
+    file: Annotated[list[str] | None, Parameter(help="Print a file that its code left; repeatable with --out.")] = None,
+    out: Annotated[Path | None, Parameter(help="A folder in which to save those files, or all.")] = None,
     output: OutputFlag = None,
     json_: JsonFlag = False,
 ) -> int:
-    """What an execution came to, or one of its steps: whole, as it was.
+    """What an execution came to, or one of its steps: whole, as it was. Also the files that its code left.
 
-    Example: go-ent output last summary
+    The files of a plan's steps are called STEP/NAME, those of lines of `tool run --each` NUMBER/NAME.
+
+    Example: go-ent output last --file chart.png --out .
     """
     store, execution_id = meant_or_last(execution)
     state = store.load(execution_id)
+    if files or file or out is not None:
+        left = LeftFiles(store, state.id, step)
+        if out is not None:
+            left.save(file or (), out, json_=json_)
+        elif file:
+            left.print_one(file)
+        else:
+            left.list_all(json_=json_)
+        return 0
     value: object
     if step is not None:
         result = state.results.get(step)
