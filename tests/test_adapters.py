@@ -17,13 +17,15 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
 from mcp.client.auth import OAuthClientProvider
 from mcp.server import Server
+from mcp.server.context import HandlerResult
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import CallToolRequestParams
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 from wasmtime import _bindings, _ffi, component
 
-from go_ent.engine.adapters.fastmcp_adapter import NoState, keep_no_state
+from go_ent.engine.adapters.fastmcp_adapter import NoState, keep_no_state, take_over
 from tests.support import ROOT
 from tests.support.code import parsed
 from tests.test_rooms import PACKAGES
@@ -196,3 +198,23 @@ def test_a_new_use_is_noticed(tmp_path: Path, code: str) -> None:
     path = tmp_path / "module.py"
     path.write_text(code)
     assert foreign(path)
+
+
+async def test_fastmcp_lets_its_handlers_be_replaced() -> None:
+    server: FastMCP = FastMCP("x")
+    asked: list[str] = []
+
+    @server.tool
+    def twice(x: int) -> int:
+        return 2 * x
+
+    async def ours(context: object, params: CallToolRequestParams) -> HandlerResult:
+        asked.append(params.name)
+        return await theirs(context, params)
+
+    theirs = take_over(server, "tools/call", CallToolRequestParams, ours)
+    async with Client(server) as client:
+        assert (await client.call_tool("twice", {"x": 2})).data == 4
+    assert asked == ["twice"]
+    with pytest.raises(AttributeError, match="does not answer no/such any more"):
+        take_over(server, "no/such", CallToolRequestParams, ours)

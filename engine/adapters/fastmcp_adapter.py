@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from fastmcp import FastMCP
     from mcp.server import Server
+    from mcp.server.context import HandlerResult
+    from pydantic import BaseModel
 
+    Handler = Callable[[Any, Any], Awaitable[HandlerResult]]
 
 STORE = "_FastMCP__state_store"
 
@@ -38,3 +43,13 @@ def keep_no_state(server: FastMCP) -> None:
 def lowlevel_of(server: FastMCP) -> Server[Any]:
     """The server of the mcp library that a FastMCP is built on."""
     return server._mcp_server
+
+
+def take_over(server: FastMCP, method: str, params: type[BaseModel], handler: Handler) -> Handler:
+    """Have *handler* answer the requests of a method; the one that has answered them so far."""
+    lowlevel = lowlevel_of(server)
+    entry = lowlevel.get_request_handler(method)
+    if entry is None:
+        raise AttributeError(f"fastmcp does not answer {method} any more")
+    lowlevel.add_request_handler(method, params, handler)
+    return entry.handler

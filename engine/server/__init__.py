@@ -22,13 +22,13 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     what the project's configuration says.
     """
     from fastmcp import FastMCP
+    from mcp_types import CallToolRequestParams
 
-    from go_ent.engine.adapters.fastmcp_adapter import keep_no_state
+    from go_ent.engine.adapters.fastmcp_adapter import keep_no_state, take_over
     from go_ent.engine.guest_runs.engine_tools import offer_summaries
-    from go_ent.engine.server.calls.results import Arguments
     from go_ent.engine.server.calls.slim_schemas import Lean
-    from go_ent.engine.server.calls.unknown_tools import Unknown
-    from go_ent.engine.server.http.admission import Working
+    from go_ent.engine.server.calls.tool_calls import ToolCalls
+    from go_ent.engine.server.http.admission import Working, hold
     from go_ent.engine.server.tools import (
         authoring_prompt,
         changes,
@@ -49,8 +49,6 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     server: FastMCP = FastMCP("go-ent", instructions=said, version=version("go-ent"))
     keep_no_state(server)
     server.add_middleware(Working())
-    server.add_middleware(Arguments())
-    server.add_middleware(Unknown(composer))
     server.add_middleware(Lean())
     offered = offer.add(server, composer, config, profile)
     code.add(server, composer, engine)
@@ -59,8 +57,11 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     context.add(server, engine)
     resources.add(server, composer, engine)
     authoring_prompt.add(server, composer)
-    offered.composed = named.add(server, composer, engine)
-    changes.add(server, offered.composed, direct.add(server, composer, engine), offered)
+    offered.composed = tools = named.add(server, composer, engine)
+    exposed = direct.add(server, composer, engine)
+    changed = changes.add(server, tools, exposed, offered)
+    calls = ToolCalls(server, composer, (tools.find, exposed.find), called=changed.called, hold=hold)
+    calls.otherwise = take_over(server, "tools/call", CallToolRequestParams, calls.answer)
     return server
 
 

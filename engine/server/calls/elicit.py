@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fastmcp import Context
-from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import InputRequiredToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
@@ -30,6 +28,7 @@ from go_ent.engine.executions.approvals import arguments_digest
 from go_ent.engine.executions.state import ExecutionState, Request
 from go_ent.engine.processes.trees import TAG
 from go_ent.engine.server.calls.callers import current
+from go_ent.engine.server.calls.request import ToolRequest, request_under_way
 
 log = logging.getLogger("go_ent.engine.server")
 Decision = Literal["yes", "no", "later"]
@@ -73,18 +72,17 @@ class Permits:
 class Person:
     """Whoever sits behind the client of the request under way, and can be asked."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self.later = (
-            context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
-        )  # the answers come with the next request
+    def __init__(self, request: ToolRequest) -> None:
+        self._request = request
+        # The answers come with the next request.
+        self.later = request.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def ask(self, questions: Sequence[Question]) -> dict[str, Decision]:
         """Ask one after the other; who puts one off is asked no more."""
         verdicts: dict[str, Decision] = {}
         for question in questions:
             try:
-                answer = await self._context.session.elicit_form(question.message, SCHEMA, self._context.request_id)
+                answer = await self._request.session.elicit_form(question.message, SCHEMA, self._request.id)
             except (MCPError, ValueError) as error:  # it offers what it can't do, or answers what is no answer
                 log.info("a client could not be asked: %s", error)
                 break
@@ -109,17 +107,14 @@ def person() -> Person | None:
     """
     if TAG in os.environ or not current().may_run_agents:
         return None
-    try:
-        context = get_context()
-        offered = context.session.client_capabilities
-    except RuntimeError:
-        return None
-    if offered is None or offered.elicitation is None:
+    request = request_under_way()
+    offered = None if request is None else request.session.client_capabilities
+    if request is None or offered is None or offered.elicitation is None:
         return None
     if offered.elicitation.form is None and offered.elicitation.url is not None:
         return None
-    found = Person(context)
-    return found if found.later or context.session.can_send_request else None
+    found = Person(request)
+    return found if found.later or request.session.can_send_request else None
 
 
 def returned() -> tuple[str, dict[str, Decision]] | None:
@@ -128,15 +123,11 @@ def returned() -> tuple[str, dict[str, Decision]] | None:
 
     Also of a client that can't be asked any more: what it has begun is not begun again.
     """
-    try:
-        context = get_context()
-        state = context.request_state
-    except RuntimeError:
+    request = request_under_way()
+    if request is None or not request.state:
         return None
-    if not state:
-        return None
-    answers = context.input_responses or {}
-    return state, {key: _verdict(answer) for key, answer in answers.items() if isinstance(answer, ElicitResult)}
+    answers = request.answers.items()
+    return request.state, {key: _verdict(answer) for key, answer in answers if isinstance(answer, ElicitResult)}
 
 
 def asks_budget(engine: Engine) -> bool:

@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import anyio
-from fastmcp.server.context import Context
-from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
 from go_ent.composer import Composer
@@ -30,6 +28,7 @@ from go_ent.engine.guest_runs.runs import GuestOrder, guest_order
 from go_ent.engine.server.calls import elicit
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.elicit import Permits
+from go_ent.engine.server.calls.request import ToolRequest, request_under_way
 from go_ent.engine.server.calls.results import cut, of_result, of_run
 from go_ent.engine.strategies.work import Work
 from go_ent.sandbox import Run
@@ -44,7 +43,6 @@ STOP_S = 4.0  # that executions have to stop, when the server ends
 ANSWER_S = 0.2  # that their answers have to be sent
 MOST_TOLD = 200
 BUILDING = "waiting for the sandbox image, which is built once on this machine, in about half a minute"
-MOST_TOKEN = 1024  # characters of a progress token, which comes back with every report
 
 
 async def run_guest(order: GuestOrder, composer: Composer, engine: Engine, *, present: Present = of_run) -> ToolResult:
@@ -161,11 +159,11 @@ class Report:
 @contextlib.asynccontextmanager
 async def reporting(engine: Engine) -> AsyncIterator[Report]:
     """Tell the client how a call is going, if it wants to know: at once when something happens, else every second."""
-    report, context = Report(engine), _listener()
-    if context is None:
+    report, request = Report(engine), request_under_way()
+    if request is None or not request.wants_progress:
         yield report
         return
-    telling = asyncio.create_task(_tell(report, context))
+    telling = asyncio.create_task(_tell(report, request))
     try:
         yield report
     finally:
@@ -173,39 +171,18 @@ async def reporting(engine: Engine) -> AsyncIterator[Report]:
         await asyncio.wait([telling])
 
 
-def _listener() -> Context | None:
-    """Where a client is told how its call is going, if it wants to know."""
-    try:
-        context = get_context()
-    except RuntimeError:
-        return None
-    request = context.request_context
-    if request is None or not request.meta or not _is_short(request.meta.get("progressToken")):
-        return None
-    return context
-
-
-async def _tell(report: Report, context: Context) -> None:
+async def _tell(report: Report, request: ToolRequest) -> None:
     started, told_at, told = time.monotonic(), 0.0, ""
     while True:
         await asyncio.sleep(LOOK_S)
         now, text = time.monotonic(), report.text
         if text != told or now - told_at >= SILENCE_S:
             try:
-                await context.report_progress(round(now - started, 2), message=text or None)
+                await request.report_progress(round(now - started, 2), text or None)
             except Exception as error:  # whoever does not listen any more is told nothing
                 log.debug("progress could not be told: %s", error)
                 return
             told_at, told = now, text
-
-
-def _is_short(token: object) -> bool:
-    """Whether it is a progress token that can be told again and again."""
-    return (
-        token.bit_length() <= MOST_TOKEN
-        if isinstance(token, int)
-        else isinstance(token, str) and len(token) <= MOST_TOKEN
-    )
 
 
 class _Job(Protocol[T]):

@@ -7,13 +7,6 @@ from typing import Any
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 
-class OnCalls(Middleware):
-    """Sees calls of tools: `on_call_tool`."""
-
-    async def __call__(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
-        return await (self.on_call_tool if context.method == "tools/call" else _passed)(context, call_next)
-
-
 class OnLists(Middleware):
     """Sees lists of tools: `on_list_tools`."""
 

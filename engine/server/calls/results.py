@@ -10,10 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, ParamSpec
 
-from fastmcp.exceptions import ValidationError as BadArguments
-from fastmcp.server.middleware import CallNext, MiddlewareContext
 from fastmcp.tools.base import ToolResult
-from mcp_types import CallToolRequestParams
 from pydantic import ValidationError
 from pydantic_core import to_json
 
@@ -29,11 +26,9 @@ from go_ent.engine.executions.state import ExecutionState, Request
 from go_ent.engine.server.calls import media
 from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.callers import current
-from go_ent.engine.server.calls.middleware import OnCalls
 from go_ent.engine.server.calls.record_tables import as_table
 from go_ent.sandbox.errors import AdvisedError
 from go_ent.sandbox.messages.advice import Advice, joined
-from go_ent.sandbox.messages.validation import misfits
 
 log = logging.getLogger("go_ent.engine.server")
 P = ParamSpec("P")
@@ -185,26 +180,6 @@ def answering(
         return answer
 
     return decorate
-
-
-class Arguments(OnCalls):
-    """Says what is wrong with a call's arguments in words that can be acted on."""
-
-    async def on_call_tool(
-        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
-    ) -> ToolResult:
-        try:
-            return await call_next(context)
-        except BadArguments as error:
-            if not isinstance(error.__cause__, ValidationError):
-                raise
-            tool = (
-                None
-                if context.fastmcp_context is None
-                else await context.fastmcp_context.fastmcp.get_tool(context.message.name)
-            )
-            names = [] if tool is None else list(tool.parameters.get("properties", {}))
-            return failed(f"the arguments of {context.message.name} do not fit: {misfits(error.__cause__, names)}")
 
 
 def allow(wants: Wants | None) -> None:

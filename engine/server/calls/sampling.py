@@ -11,7 +11,6 @@ from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from fastmcp.server.dependencies import get_context
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     CreateMessageRequest,
@@ -27,6 +26,7 @@ from go_ent.engine.core.errors import SummaryFailed
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import ModelReply
 from go_ent.engine.server.calls.callers import current
+from go_ent.engine.server.calls.request import request_under_way
 
 T = TypeVar("T")
 Answer = CreateMessageResult | CreateMessageResultWithTools
@@ -125,12 +125,11 @@ class Kept(Generic[T]):
 
 def asked_later() -> bool:
     """Whether the client of the call under way offers its model, and can be asked only by the call's result."""
-    try:
-        session = get_context().session
-    except RuntimeError:
+    request = request_under_way()
+    if request is None or request.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
-    offered = session.client_capabilities
-    return offered is not None and offered.sampling is not None and session.protocol_version in MODERN_PROTOCOL_VERSIONS
+    offered = request.session.client_capabilities
+    return offered is not None and offered.sampling is not None
 
 
 async def sample(system: str, user: str, max_tokens: int) -> ModelReply:
@@ -148,13 +147,12 @@ async def sample(system: str, user: str, max_tokens: int) -> ModelReply:
 
 
 async def _during_the_call(request: CreateMessageRequest) -> Answer:
-    try:
-        context = get_context()
-        session = context.session
-    except RuntimeError:
-        raise SummaryFailed("no client is connected") from None
+    under_way = request_under_way()
+    if under_way is None:
+        raise SummaryFailed("no client is connected")
+    session = under_way.session
     offered = session.client_capabilities
     if offered is None or offered.sampling is None or not session.can_send_request:
         raise SummaryFailed(LATER if asked_later() else NONE)
-    call = ServerMessageMetadata(related_request_id=context.request_id)  # over HTTP it goes by the way of the call
+    call = ServerMessageMetadata(related_request_id=under_way.id)  # over HTTP it goes by the way of the call
     return await session.send_request(request, CreateMessageResult, metadata=call)

@@ -233,11 +233,19 @@ class Working(Middleware):
     """Keeps a request's ticket while it is worked on, whether or not its client still waits."""
 
     async def __call__(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
-        ticket = TICKET.get()
-        if context.type != "request" or ticket is None or ticket.closed:
+        if context.type != "request":
             return await call_next(context)
-        with ticket.hold():
+        with hold():
             return await call_next(context)
+
+
+def hold() -> contextlib.AbstractContextManager[None]:
+    """While this lasts, something works on the request under way."""
+    ticket = TICKET.get()
+    return _NOTHING if ticket is None or ticket.closed else ticket.hold()
+
+
+_NOTHING = contextlib.nullcontext()
 
 
 def estimate(body: bytes) -> int:

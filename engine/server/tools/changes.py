@@ -16,9 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from fastmcp.server.middleware import CallNext, MiddlewareContext
 from fastmcp.server.providers import Provider
-from fastmcp.tools.base import ToolResult
 from mcp.server.context import CallNext as Next
 from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import (
@@ -28,14 +26,13 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
-from mcp_types import CallToolRequestParams, SubscriptionsListenRequestParams, SubscriptionsListenResult
+from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from go_ent.composer.project.items import apart
 from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
 from go_ent.engine.adapters.mcp_adapter import connection_of
 from go_ent.engine.server.calls.callers import Caller, current
-from go_ent.engine.server.calls.middleware import OnCalls
 from go_ent.engine.server.tools.direct import DirectTools
 from go_ent.engine.server.tools.named import NamedTools, stamps_of
 from go_ent.engine.server.tools.offer import Offer
@@ -55,14 +52,14 @@ Context = ServerRequestContext[Any, Any]
 Tell = Callable[[], None]
 
 
-def add(server: FastMCP, tools: NamedTools, direct: DirectTools, offer: Offer) -> None:
+def add(server: FastMCP, tools: NamedTools, direct: DirectTools, offer: Offer) -> Changes:
     """Advertise that the list changes, and say so when it does, for as long as *server* runs."""
     changes = Changes(tools, direct, offer)
     server.add_provider(changes)
-    server.add_middleware(_AtOnce(changes))
     lowlevel = lowlevel_of(server)
     lowlevel.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, changes.listen)
     lowlevel.middleware.append(changes.connected)
+    return changes
 
 
 class Changes(Provider):
@@ -199,7 +196,17 @@ class Changes(Provider):
                     with apart("a client that listens", {}):
                         tell()
 
-    async def look_for(self, caller: Caller) -> None:
+    async def called(self, tool: str) -> None:
+        """A tool was called and has answered. What a client changes itself is told before its call is answered: the
+        model may want the new tool next.
+        """
+        if tool in CHANGING:
+            try:
+                await self._look_for(current())
+            except Exception:  # what was saved is saved
+                log.exception("clients could not be told of a change")
+
+    async def _look_for(self, caller: Caller) -> None:
         """Look, and let *caller* ask for the new list: programs build a model's next request from the one that they
         have.
         """
@@ -251,21 +258,3 @@ class _Subscriptions(InMemorySubscriptionBus):
             unsubscribe()
 
         return end
-
-
-class _AtOnce(OnCalls):
-    """What a client changes itself is told before its call is answered: the model may want the new tool next."""
-
-    def __init__(self, changes: Changes) -> None:
-        self._changes = changes
-
-    async def on_call_tool(
-        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
-    ) -> ToolResult:
-        answer = await call_next(context)
-        if context.message.name in CHANGING and not answer.is_error:
-            try:
-                await self._changes.look_for(current())
-            except Exception:  # what was saved is saved
-                log.exception("clients could not be told of a change")
-        return answer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp_types import InputRequiredResult
 from pydantic import Field
@@ -16,6 +15,7 @@ from go_ent.engine.engine import Engine
 from go_ent.engine.processes.trees import TAG
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.long_calls import to_its_end
+from go_ent.engine.server.calls.request import request_under_way
 from go_ent.engine.server.calls.results import ARRAY, INTEGER, NUMBER, STRING, answering, cut, shape
 from go_ent.engine.server.calls.sampling import Kept, Rounds, asked_later, sample
 
@@ -75,11 +75,11 @@ async def _links(
     engine: Engine, execution_id: str, model: str | None, kept: Kept[list[SummaryLink]]
 ) -> list[SummaryLink] | ToolResult:
     """The summaries that were made; or what the client's model is to say first, as the result of the call."""
-    if not asked_later():
+    request = request_under_way()
+    if request is None or not asked_later():
         return await to_its_end(engine.summarize(execution_id, model=model))
-    context = get_context()
-    rounds = kept.take(context.request_state or "") or Rounds(engine.summarize(execution_id, model=model))
-    found = await to_its_end(rounds.next(context.input_responses or {}))
+    rounds = kept.take(request.state or "") or Rounds(engine.summarize(execution_id, model=model))
+    found = await to_its_end(rounds.next(request.answers))
     if isinstance(found, list):
         return found
     await kept.keep(rounds)

@@ -107,6 +107,10 @@ class DirectTools(Provider):
         return await self.listing(current())
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
+        return await self.find(name)
+
+    async def find(self, name: str) -> Tool | None:
+        """One of them that the caller may call, by its name."""
         found = await self._named(current())
         spec = found.get(name) or found.get(direct_name(name))
         return None if spec is None else self._tool(direct_name(spec.name), spec)

@@ -186,6 +186,10 @@ class NamedTools(Provider):
         return kept[1]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
+        return await self.find(name)
+
+    async def find(self, name: str) -> Tool | None:
+        """One of them that the caller may call, by its name."""
         if is_reserved(name) or not toolfile.NAME.fullmatch(name) or not current().grants(self.composer).allows(name):
             return None
         composed = self.composer.composed
