@@ -63,15 +63,16 @@ engine/console/pages    : console core executions
 engine/cli/terminal     : core storage
 engine/cli              : cli/terminal core
 engine/cli/inputs       : cli cli/terminal
+engine/cli/pictures     : cli/inputs cli/terminal
 engine/cli/plans        : cli cli/terminal core engine executions strategies
-engine/cli/commands     : engine cli cli/inputs cli/plans cli/terminal context core executions guest_runs prompts
+engine/cli/commands     : engine cli cli/inputs cli/pictures cli/plans cli/terminal context core executions guest_runs prompts
 engine/cli/commands     : console console/pages server server/calls server/http settings setup strategies workflows
 engine/cli/commands/authoring : engine cli cli/commands cli/inputs cli/terminal core executions guest_runs
 engine/cli/commands/shell : engine cli cli/commands cli/terminal core executions guest_runs
 engine/cli/commands/fleet : cli cli/commands cli/terminal core executions fleet fleet/worker
 engine/cli/commands/servers : cli cli/commands cli/terminal settings setup
 engine/cli/commands/setup : cli cli/commands/servers cli/terminal setup
-engine/cli/commands/executions : cli cli/commands cli/inputs cli/plans cli/terminal core engine executions guest_runs strategies
+engine/cli/commands/executions : cli cli/commands cli/inputs cli/pictures cli/plans cli/terminal core engine executions guest_runs strategies
 """  # noqa: E501
 
 

@@ -42,6 +42,7 @@ FAMILIES = {
     "from",
     "folder": "A folder that nobody has trusted: what lies in it, and what its settings name",
     "grants": "Tools that were not granted: budgets, approvals, schemas, names of tools",
+    "terminal": "Words and pictures that act on the terminal of the person who looks at them",
 }
 NOT_RUN = frozenset(("skip", "xfail"))  # and so not counted; those that only some kernels can run are
 

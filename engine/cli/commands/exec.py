@@ -18,7 +18,7 @@ from go_ent.engine.cli.inputs.reading import read_inputs, read_stdin, refuse_ign
 from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.ask import Person, approve_all, at_terminal
 from go_ent.engine.cli.terminal.formats import Format, OutputFlag
-from go_ent.engine.cli.terminal.output import aside, plain, say, short, show_json, tty
+from go_ent.engine.cli.terminal.output import aside, is_terminal, plain, say, short, show_json, tty
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag, image_ready
 from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.run_errors import show_marked
@@ -303,6 +303,8 @@ def print_run(
         show_json({**run.model_dump(mode="json", exclude={"files"}), "files": files_of(run)})
     else:
         _print_result(run, form, alone=is_tool or form is not None)
+        if run.files and form is None:
+            show_run_pictures(run, saved=saved)
         if not saved:
             _say_files(run, recorded=recorded)
         _say_pending(run, recorded=recorded)
@@ -346,8 +348,16 @@ def files_of(run: Run) -> list[dict[str, Any]]:
     return [{"name": one.name, "mime_type": one.mime_type, "bytes": len(one.data)} for one in run.media]
 
 
+def show_run_pictures(run: Run, *, saved: bool = False) -> None:
+    """Show the pictures among a run's files, where somebody looks at a terminal."""
+    if is_terminal(sys.stdout):
+        from go_ent.engine.cli.pictures.show import show_pictures
+
+        show_pictures(run.media, saved=saved)
+
+
 def _say_files(run: Run, *, recorded: bool) -> None:
-    """Name the files of a run: their content is nothing for a terminal."""
+    """Name the files of a run, and how to get them."""
     for one in run.media[:MOST_NAMED]:
         say(f"file {short(one.name)}: {one.mime_type}, {len(one.data):,} bytes", err=True)
     if len(run.files) > MOST_NAMED:

@@ -26,8 +26,9 @@ from go_ent.engine.cli.commands.run import (
 )
 from go_ent.engine.cli.commands.shared import JsonFlag, Telling, YesFlag, dollars, table, with_engine
 from go_ent.engine.cli.inputs.reading import read_inputs
-from go_ent.engine.cli.terminal.output import say, short, show, show_json
+from go_ent.engine.cli.terminal.output import say, short, show_json
 from go_ent.engine.cli.terminal.progress import QuietFlag, tell
+from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.signals import Going, say_interrupted
 from go_ent.engine.core.outcomes import EXIT_CODES, TASK_EXIT_CODES
 from go_ent.engine.workflows.loop import Iteration, Loop, LoopResult, LoopState
@@ -176,7 +177,7 @@ def _finish(result: LoopResult, *, json_: bool) -> int:
         show_json(result.model_dump_json())
     else:
         if last is not None and last.output:
-            show(last.output)
+            show_result(last.output)
         say(f"{result.state}: {result.message}", err=True)
         for warning in result.warnings:
             say(f"warning: {warning}", err=True)

@@ -18,8 +18,9 @@ from go_ent.engine.cli.terminal.ask import (
     at_terminal,
     is_yes,
 )
-from go_ent.engine.cli.terminal.output import STYLES, is_terminal, say, short, show, show_json
+from go_ent.engine.cli.terminal.output import STYLES, is_terminal, say, short, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine, tell
+from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.signals import Going, executions, say_interrupted, stopped_by_signals
 from go_ent.engine.cli.terminal.tables import table
 from go_ent.engine.core.ids import short_id
@@ -164,7 +165,7 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
     if json_:
         show_json(result.model_dump_json())
     elif result.output and not telling.has_shown(result.output):
-        show(result.output)
+        show_result(result.output)
     name = short_id(result.execution_id)
     paused = any(step.status == "paused" for step in result.steps)
     interrupted = any(step.status == "interrupted" for step in result.steps) or (

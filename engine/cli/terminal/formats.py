@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from go_ent.engine.cli.terminal.output import aside, plain, show, show_json, tty
+from go_ent.engine.cli.terminal.output import aside, plain, short, show, show_json, tty
 
 Format = Literal["json", "table", "yaml", "csv", "raw"]
 FIGURES = re.compile(r"-?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?")
@@ -40,7 +40,10 @@ def show_as(value: Any, form: Format) -> None:
     else:
         from go_ent.engine.cli.terminal.tables import table
 
-        head, rows = rows_of(value)
+        names, rows = rows_of(value)
+        head = list(dict.fromkeys(map(short, names)))  # a stranger's too: they are drawn as they are
+        if len(head) < len(names):
+            head = [f"{at} {short(name)}" for at, name in enumerate(names, 1)]
         table(rows, head, right=[name for at, name in enumerate(head) if is_figures(row[at] for row in rows)])
 
 

@@ -9,7 +9,7 @@ PREFIX, SETTING = "GO_ENT_", "GO_ENT__"
 # All that some part of this program reads, or sets for those that it starts.
 KNOWN = frozenset(
     f"{PREFIX}{name}"
-    for name in "CACHE CRASH DATA FLEET FLEET_DIRECT FLEET_KEY OWNER PAGER RUN TOKEN TRUST_PROJECT".split()
+    for name in "CACHE CRASH DATA FLEET FLEET_DIRECT FLEET_KEY OWNER PAGER PICTURES RUN TOKEN TRUST_PROJECT".split()
 )
 
 

@@ -52,7 +52,7 @@ class LeftFiles:
             self._say_none()
 
     def print_one(self, names: Sequence[str]) -> None:
-        """A file as it is; on a terminal only if it is text, without what a terminal would obey."""
+        """A file as it is; on a terminal a text without what that would obey, a picture as it can be shown."""
         if len(names) > 1:
             raise UsageError("--file prints one file: --out DIR saves several")
         media = self._read(self._named(names[0]))
@@ -62,6 +62,10 @@ class LeftFiles:
                 sys.stdout.buffer.flush()
         elif media.text is not None:
             show(plain(media.text))
+        elif media.kind == "image":
+            from go_ent.engine.cli.pictures.show import show_pictures
+
+            show_pictures([media])
         else:
             size = f"{len(media.data):,} bytes"
             raise UsageError(

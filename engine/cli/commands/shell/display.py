@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from go_ent.engine.cli.commands.exec import show_run_pictures
 from go_ent.engine.cli.terminal.advice import in_commands
 from go_ent.engine.cli.terminal.output import say
 from go_ent.engine.cli.terminal.render import show_result
@@ -17,6 +18,8 @@ def show_run(run: Run) -> None:
     if run.result is not None:
         show_result(run.result)
     sys.stdout.flush()
+    if run.files:
+        show_run_pictures(run)
     if run.warning:
         say(f"note: {run.warning}", err=True)
     error = run.error
