@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from go_ent.composer.catalogue.spec import CallContext, Hints, Source, ToolSpec
     from go_ent.composer.codemode.codemode import CodeMode, CodeRun
     from go_ent.composer.composed.interface import Interface
-    from go_ent.composer.composed.source import Broken, Composed
+    from go_ent.composer.composed.source import Broken, Composed, Saved
     from go_ent.composer.composed.suggest import Suggestion
     from go_ent.composer.composed.tool_store import Version
     from go_ent.composer.composed.usage import Used
-    from go_ent.composer.composer import Composer, Saved
+    from go_ent.composer.composer import Composer
     from go_ent.composer.config import Config
     from go_ent.composer.errors import (
         BadArguments,
@@ -50,8 +50,8 @@ HOMES = {
     "blocking": ("BlockingComposer",),
     "catalogue.catalogue": ("Catalogue",),
     "codemode.codemode": ("CodeMode", "CodeRun"),
-    "composed.source": ("Broken", "Composed"),
-    "composer": ("Composer", "Saved"),
+    "composed.source": ("Broken", "Composed", "Saved"),
+    "composer": ("Composer",),
     "config": ("Config",),
     "errors": (
         "BadArguments",

@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from go_ent.composer.codemode.codemode import CodeRun
+from go_ent.composer.composed.source import Saved
 from go_ent.composer.composed.tool_store import StoreScope, Version
-from go_ent.composer.composer import Composer, Saved
+from go_ent.composer.composer import Composer
 from go_ent.composer.tool_access import Tools
 from go_ent.sandbox import Limits, Run
 from go_ent.sandbox.host.background import BackgroundLoop

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from go_ent.composer.codemode.resumed_boxes import ResumedBoxes
 from go_ent.composer.composed import checks, toolfile
 from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
-from go_ent.composer.composed.source import Composed, ComposedTools
+from go_ent.composer.composed.source import Composed, ComposedTools, Saved
 from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.composed.suggest import Suggestion, Wanted, suggest, tool_of
 from go_ent.composer.composed.tool_store import StoreScope, ToolStore, Version, already_there
@@ -51,20 +49,10 @@ from go_ent.sandbox import ApprovalRequired, Limits, Pending, Run, RunError, San
 from go_ent.sandbox.images import cache_folder
 from go_ent.sandbox.media.marks import with_files
 from go_ent.sandbox.messages.advice import Advice, joined
+from go_ent.sandbox.worker.languages import Language
+from go_ent.sandbox.worker.tape import source_digest
 
 log = logging.getLogger("go_ent.composer")
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What `compose` did. `created` is False when the same content was there already."""
-
-    name: str
-    version: int
-    scope: StoreScope
-    created: bool
-    interface: Interface
-    examples: int
 
 
 class Composer:
@@ -206,13 +194,13 @@ class Composer:
 
     # -- composing
 
-    async def check(self, source: str | bytes) -> tuple[ToolFile, Interface]:
+    async def check(self, source: str | bytes, language: Language | None = None) -> tuple[ToolFile, Interface]:
         """Check whether a tool's source could be saved: metadata, policy, signature, grants, cycles. Its examples are
-        not run. Raises `ComposeRefused`.
+        not run. Raises `ComposeRefused`. Without a *language*, its comments say which one it is.
         """
         if not isinstance(source, str | bytes):
             raise ComposeRefused("the tool", [f"its source is text, not {type(source).__name__}"])
-        file = toolfile.read(source)
+        file = toolfile.read(source, language=language)
         interface = await self.inspector.interface(file)
         await self.catalogue.load(source for source in self.catalogue.sources if not source.namespace)
         problems = await checks.requires_problems(interface.requires, self.catalogue, self.grants, file.name)
@@ -230,8 +218,16 @@ class Composer:
                 return f"{name[:200]} is a tool of {whose}: call it in code as await tools.{name[:200]}(…)"
         return None
 
-    async def compose(self, source: str | bytes, *, scope: StoreScope = "project", replace: bool = True) -> Saved:
-        """Check a tool, run its examples, save it, and add it to the catalogue.
+    async def compose(
+        self,
+        source: str | bytes,
+        *,
+        scope: StoreScope = "project",
+        replace: bool = True,
+        language: Language | None = None,
+    ) -> Saved:
+        """Check a tool, run its examples, save it, and add it to the catalogue. It may be Python, JavaScript or
+        TypeScript (`# /// tool` or `// /// tool`; the latter is TypeScript, unless *language* or the block says other).
 
         Saving the same content again does nothing; different content under the same name makes a new version. With
         `replace=False` that is refused, and so is a tool that would shadow one of the user's own: for tools whose name
@@ -240,7 +236,7 @@ class Composer:
         Raises `ComposeRefused` if a check or an example fails (`problems` says what to fix), and `StoreError` if the
         file can't be written. Nothing is saved then.
         """
-        file, interface = await self.check(source)
+        file, interface = await self.check(source, language)
         if not replace and scope == "project":
             now = self.composed.found.get(file.name) or self.composed.broken.get(file.name)
             if (
@@ -260,7 +256,7 @@ class Composer:
             raise StoreError(f"{file.name} can't be saved: {error.strerror or error}") from None
         await self.catalogue.load([self.composed])
         await self._review(file.name, interface.requires)
-        return Saved(file.name, version.number, scope, created, interface, len(outcomes))
+        return Saved(file.name, version.number, scope, created, interface, len(outcomes), file.language)
 
     async def test(self, name: str) -> list[checks.ExampleOutcome]:
         """Run a tool's examples. If they pass, it is no longer among those that are `outdated`."""
@@ -407,6 +403,7 @@ class Composer:
                     entry=tool.name,
                     depth=max(0, inner.depth),
                     tape=inner.recording,
+                    language=tool.file.language,
                 )
                 used, fuel = run.usage.cpu_ms / 1e3, run.usage.fuel
             finally:
@@ -441,9 +438,9 @@ class Composer:
         """
 
         def fits(file: ToolFile) -> bool:
-            return (
-                file.digest == digest if source is None else hashlib.sha256(file.source.encode()).hexdigest() == source
-            )
+            if source is None:
+                return file.digest == digest
+            return source_digest(file.source.encode(), file.language).hex() == source
 
         if now is not None and fits(now.file):
             return now
@@ -534,7 +531,8 @@ class Composer:
         store = self._holder(name, scope=scope)
         if not isinstance(version, int):
             raise StoreError(f"a version is a number, not {version!r}")
-        await self.check(store.version(name, version).source)  # one that could not be saved now is not brought back
+        past = store.version(name, version)
+        await self.check(past.source, past.language)  # one that could not be saved now is not brought back
         made = await asyncio.to_thread(store.rollback, name, version)
         await self.catalogue.load([self.composed])
         return made

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.project.items import apart
+from go_ent.sandbox.worker.languages import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class PastRun:
     result: Any = None
     kept: bool = True  # whether the result is there
     calls: tuple[CallRecord, ...] = ()
+    language: Language = "python"
 
 
 PastRuns = Callable[[], Iterable[PastRun]]

@@ -10,6 +10,7 @@ from pathlib import Path
 from go_ent.composer.composed.toolfile import MAX_BYTES, NAME, check_name
 from go_ent.composer.errors import StoreError
 from go_ent.composer.project.files import STATE, check_folder, ignore_state, read_bounded, write_whole
+from go_ent.sandbox.worker.languages import SUFFIXES, Language
 
 FOLDER = "drafts"
 
@@ -22,11 +23,16 @@ class Drafts:
     def __init__(self, project: Path) -> None:
         self.folder = project / STATE / FOLDER
 
-    def path(self, name: str) -> Path:
-        """Where the draft of a tool is, or would be. `StoreError` for what an editor should not be given."""
-        path = self.folder / f"{check_name(name)}.py"
+    def path(self, name: str, language: Language = "python") -> Path:
+        """Where the draft of a tool is, or would be in that language. `StoreError` for what an editor should not be
+        given.
+        """
+        check_name(name)
+        paths = [self.folder / f"{name}{suffix}" for suffix in SUFFIXES.values()]
+        path = self.folder / f"{name}{SUFFIXES[language]}"
         try:
             check_folder(self.folder)
+            path = next((path for path in paths if os.path.lexists(path)), path)
             mode = path.lstat().st_mode
         except FileNotFoundError:
             return path
@@ -49,9 +55,9 @@ class Drafts:
             raise StoreError(f"{path} is larger than {MAX_BYTES} bytes, which no tool's file may be")
         return data.decode("utf-8", "surrogateescape")
 
-    def write(self, name: str, source: str) -> Path:
+    def write(self, name: str, source: str, language: Language = "python") -> Path:
         """Write a draft wholly, over the one that is there."""
-        path = self.path(name)
+        path = self.path(name, language)
         try:
             self.folder.parent.mkdir(exist_ok=True)
             ignore_state(self.folder.parent)
@@ -70,7 +76,7 @@ class Drafts:
         """The names of tools that have drafts."""
         try:
             check_folder(self.folder)
-            found = [name[:-3] for name in os.listdir(self.folder) if name.endswith(".py")]
+            found = {name[:-3] for name in os.listdir(self.folder) if name.endswith(tuple(SUFFIXES.values()))}
             return sorted(name for name in found if NAME.fullmatch(name))
         except OSError:
             return []

@@ -1,4 +1,4 @@
-"""Examples added to a tool's file: its `# /// examples` block changes, and nothing else of it."""
+"""Examples added to a tool's file: its `/// examples` block changes, and nothing else of it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ def with_example(file: ToolFile, example: Example) -> str:
     block = next((block for block in toolfile.blocks(file.source) if block.kind == "examples"), None)
     if block is None:
         at = file.source.index("\n", toolfile.tool_block(file.source).end) + 1
-        made = f"{file.source[:at]}# /// examples\n{_lines([example])}# ///\n{file.source[at:]}"
+        block_text = f"{file.mark} /// examples\n{_lines(file, [example])}{file.mark} ///\n"
+        made = f"{file.source[:at]}{block_text}{file.source[at:]}"
     elif len(others) == len(examples):
-        made = file.source[: block.end] + _lines([example]) + file.source[block.end :]
+        made = file.source[: block.end] + _lines(file, [example]) + file.source[block.end :]
     else:
-        made = file.source[: block.start] + _lines([*others, example]) + file.source[block.end :]
-    if toolfile.read(made, file.name).metadata.examples != [*others, example]:
-        raise ComposeRefused(file.name, ["its examples are not all in its `# /// examples` block: add it by hand"])
+        made = file.source[: block.start] + _lines(file, [*others, example]) + file.source[block.end :]
+    if toolfile.read(made, file.name, file.language).metadata.examples != [*others, example]:
+        raise ComposeRefused(file.name, ["its examples are not all in its `/// examples` block: add it by hand"])
     return made
 
 
-def _lines(examples: list[Example]) -> str:
-    return "".join(f"# {line}\n" for example in examples for line in written(example).split("\n"))
+def _lines(file: ToolFile, examples: list[Example]) -> str:
+    return "".join(f"{file.mark} {line}\n" for example in examples for line in written(example).split("\n"))

@@ -25,6 +25,7 @@ from go_ent.composer.project.items import apart
 from go_ent.composer.project.numbers import DIGITS
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.messages.validation import explain
+from go_ent.sandbox.worker.languages import SPOKEN, Language, by_suffix
 
 FORMAT = "go-ent-tools/1"
 MAX_IMPORT = 64 << 20
@@ -40,6 +41,7 @@ class Imported:
     last_used: float | None = None
     note: str = ""
     problem: str | None = None
+    language: Language | None = None  # if it is known
 
 
 class _Older(BaseModel):
@@ -57,9 +59,9 @@ async def read_import(data: bytes, where: str, box: Sandbox) -> list[Imported]:
     """What a file offers. What is wrong with one tool in it is said of that tool."""
     if len(data) > MAX_IMPORT:
         return [Imported(where, problem=f"the file is larger than {MAX_IMPORT} bytes")]
-    if re.search(rb"(?m)^# /// tool[ \t\r]*$", data[: 1 << 16]):
+    if re.search(rb"(?m)^(?:#|//) /// tool[ \t\r]*$", data[: 1 << 16]):
         try:
-            return [Imported(where, source=data.decode("utf-8"))]
+            return [Imported(where, source=data.decode("utf-8"), language=by_suffix(where))]
         except UnicodeDecodeError as error:
             return [Imported(where, problem=f"it is not UTF-8: {error.reason} at byte {error.start}")]
     try:
@@ -85,7 +87,8 @@ def _entries(found: Any) -> list[Any]:
 def _own(entry: Any) -> Imported:
     if not isinstance(entry, dict) or not isinstance(entry.get("source"), str):
         return Imported("a tool", problem="it has no source")
-    return Imported(str(entry.get("name", "a tool"))[:80], source=entry["source"])
+    language = SPOKEN.get(str(entry.get("language")))
+    return Imported(str(entry.get("name", "a tool"))[:80], source=entry["source"], language=language)
 
 
 async def _older(entry: Any, box: Sandbox) -> Imported:

@@ -61,6 +61,8 @@ class Inspector:
     async def interface(self, file: ToolFile) -> Interface:
         """The interface of a tool's file; ComposeRefused says what keeps it from having one."""
         image = self._box.image if self._box.has_image else await asyncio.to_thread(lambda: self._box.image)
+        if file.language != "python":
+            image = await asyncio.to_thread(self._box.image_of, "javascript")
         key = f"{file.digest[:32]}-{image.digest[:16]}"
         if key not in self._known:
             found = self._load(key)
@@ -75,7 +77,9 @@ class Inspector:
         return self._known[key]
 
     async def _derive(self, file: ToolFile) -> Interface:
-        run = await self._box.interface(file.source, file.name, limits=self._box.limits.tightened(LIMITS))
+        run = await self._box.interface(
+            file.source, file.name, limits=self._box.limits.tightened(LIMITS), language=file.language
+        )
         if run.status != "completed":
             assert run.error is not None
             where = f"line {run.error.line}: " if run.error.line else ""
@@ -88,9 +92,9 @@ class Inspector:
         problems = [problem[:1000] for problem in answer.problems[:20]]
         problems += self._requires_problems(file, answer)
         if len(answer.description) > MAX_DESCRIPTION:
-            length = len(answer.description)
+            length, about = len(answer.description), "docstring" if file.language == "python" else "doc comment"
             problems.append(
-                f"line {answer.line or 1}: its docstring is {length} characters long; at most "
+                f"line {answer.line or 1}: its {about} is {length} characters long; at most "
                 f"{MAX_DESCRIPTION} are accepted"
             )
         for what, schema in (("input", answer.input_schema), ("output", answer.output_schema)):

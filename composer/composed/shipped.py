@@ -5,6 +5,8 @@ from __future__ import annotations
 import sysconfig
 from pathlib import Path
 
+from go_ent.sandbox.worker.languages import SUFFIXES
+
 
 def shipped_folder() -> Path | None:
     """Where they are, or None if this installation has none."""
@@ -16,4 +18,5 @@ def shipped_folder() -> Path | None:
 def shipped_tools() -> dict[str, Path]:
     """Their files by name."""
     folder = shipped_folder()
-    return {} if folder is None else {path.stem: path for path in sorted(folder.glob("*.py"))}
+    paths = [] if folder is None else sorted(folder.iterdir())
+    return {path.stem: path for path in paths if path.suffix in SUFFIXES.values()}

@@ -20,6 +20,7 @@ from go_ent.composer.project.items import apart
 from go_ent.sandbox import ApprovalRequired, Limits, Run
 from go_ent.sandbox.media.marks import with_files
 from go_ent.sandbox.messages.near_names import did_you_mean, near
+from go_ent.sandbox.worker.languages import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class Composed:
         inputs, outputs = Checker(interface.input_schema), Checker(interface.output_schema)
         return cls(file.name, scope, version, file, interface, spec, inputs, outputs, Limits(**file.metadata.limits))
 
+    @property
+    def language(self) -> Language:
+        """What it is written in."""
+        return self.file.language
+
     async def input_problems(self, inputs: dict[str, Any]) -> str | None:
         """What is wrong with *inputs*, and on a line of its own how the tool is called; None if they fit."""
         problems = await self.inputs.check(inputs)
@@ -58,6 +64,19 @@ class Composed:
             return None
         called = stubs.signature(replace(self.spec, description="", output_schema=None)).rpartition(" -> ")[0]
         return "; ".join(of_arguments(problems, self.interface.input_schema)) + f"\n{called}"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What `compose` did. `created` is False when the same content was there already."""
+
+    name: str
+    version: int
+    scope: StoreScope
+    created: bool
+    interface: Interface
+    examples: int
+    language: Language = "python"
 
 
 @dataclass(frozen=True, slots=True)

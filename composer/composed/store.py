@@ -3,6 +3,8 @@
     composed-tools/triage.py                              what is current
     composed-tools/.history/triage/000003-1f2e….py        its versions
 
+A tool in JavaScript ends in `.js`, one in TypeScript in `.ts`.
+
 A version is in the history before it becomes current. So whatever a crash leaves behind, every version that was
 acknowledged is there, and a file is whole or not there at all.
 """
@@ -10,6 +12,7 @@ acknowledged is there, and a file is whole or not there at all.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import time
@@ -23,8 +26,10 @@ from go_ent.composer.composed.toolfile import MAX_BYTES, NAME, ToolFile, check_n
 from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.composer.project.files import STATE, TEMPORARY, locked, read_bounded, sync_folder, user_data, write_whole
 from go_ent.composer.project.items import apart
+from go_ent.sandbox.worker.languages import SUFFIXES, by_suffix
 
-VERSION_FILE = re.compile(r"([0-9]{6,9})-([0-9a-f]{16})\.py")
+VERSION_FILE = re.compile(r"([0-9]{6,9})-([0-9a-f]{16})(\.[a-z]{2})")
+TOOL_FILE = re.compile(r"(.+)(\.py|\.js|\.ts)", re.S)
 MOST_LOST = (
     1000  # versions in a row whose files somebody may have removed: a number further on is none that the store gave
 )
@@ -73,7 +78,7 @@ class Store:
         try:
             with os.scandir(self.folder) as entries:
                 for entry in entries:
-                    if entry.name.endswith(".py"):
+                    if TOOL_FILE.fullmatch(entry.name):
                         with contextlib.suppress(FileNotFoundError):  # removed in between
                             stamps[entry.name] = _stamp_of(entry.stat(follow_symlinks=False))
         except FileNotFoundError:
@@ -85,17 +90,17 @@ class Store:
             self._settled = {self.where: folder} | {f"{self.where}/{name}": stamp for name, stamp in stamps.items()}
         before, found = self._scanned
         if stamps != before:
-            found = {
-                name[:-3]: Found(name[:-3], stamp)
-                for name, stamp in sorted(stamps.items())
-                if NAME.fullmatch(name[:-3])
-            }
+            found = {}
+            for name, stamp in sorted(stamps.items()):
+                if NAME.fullmatch(tool := name[:-3]):
+                    found[tool] = Found(tool, stamp if tool not in found else _both(found[tool].stamp, stamp))
             self._scanned = stamps, found
         return found
 
     def find(self, name: str) -> Found | None:
-        stamp = _stamp(str(self._current(name)))
-        return None if stamp is None else Found(name, stamp)
+        stamps = [_stamp(str(path)) for path in self._paths(name)]
+        there = [stamp for stamp in stamps if stamp is not None]
+        return Found(name, functools.reduce(_both, there)) if there else None
 
     def strangers(self) -> list[str]:
         try:
@@ -106,20 +111,20 @@ class Store:
         return [
             name
             for name in names
-            if name.endswith(".py") and not name.startswith(".") and not NAME.fullmatch(name[:-3])
+            if TOOL_FILE.fullmatch(name) and not name.startswith(".") and not NAME.fullmatch(name[:-3])
         ]
 
     def read(self, name: str) -> ToolFile | None:
         path = self._current(name)
         try:
-            return toolfile.read(read_bounded(path, MAX_BYTES), name)
+            return toolfile.read(read_bounded(path, MAX_BYTES), name, by_suffix(path.name))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise ComposeRefused(name, [f"its file can't be read: {error.strerror or error}"]) from None
 
     def text(self, name: str) -> str:
-        path = self._current(name)
+        path = next((path for path in self._paths(name) if _stamp(str(path)) is not None), self._paths(name)[0])
         try:
             data = read_bounded(path, MAX_BYTES)
         except OSError as error:
@@ -195,7 +200,7 @@ class Store:
         if not wanted:
             raise no_version(name, number, versions)
         problems: dict[str, str] = {}
-        found: dict[str, bytes] = {}
+        found: dict[str, bytes] = {}  # by the names of their files
         for version in wanted:
             with apart(version.path.name, problems):
                 data = read_bounded(version.path, MAX_BYTES)
@@ -207,7 +212,8 @@ class Store:
             raise StoreError(
                 f"{name} has {len(found)} versions {number}, {' and '.join(found)}: remove all but one from its history"
             )
-        return toolfile.read(next(iter(found.values())), name)
+        ((file_name, data),) = found.items()
+        return toolfile.read(data, name, by_suffix(file_name))
 
     def save(self, file: ToolFile, *, replace: bool = True) -> tuple[Version, bool]:
         with self._alone():
@@ -237,10 +243,8 @@ class Store:
 
     def remove(self, name: str) -> None:
         with self._alone():
-            try:
-                os.unlink(self._current(name))
-            except FileNotFoundError:
-                raise StoreError(f"there is no composed tool {name} in the {self.scope} store") from None
+            if not self._clear(name):
+                raise StoreError(f"there is no composed tool {name} in the {self.scope} store")
             sync_folder(self.folder)
 
     def place(self, file: ToolFile, number: int) -> Version:
@@ -272,10 +276,11 @@ class Store:
             history.mkdir(parents=True, exist_ok=True)
             sync_folder(history.parent)
         self._sweep(history)
-        path = history / _file_name(number, file.digest)
+        path = history / _file_name(number, file.digest, file.suffix)
         data = versioned.source.encode()
         write_whole(path, data)
-        write_whole(self._current(file.name), data)
+        write_whole(self.folder / f"{check_name(file.name)}{file.suffix}", data)
+        self._clear(file.name, but=file.suffix)  # it was in another language
         return VersionFile(number, file.digest[:16], path.stat().st_mtime, path)
 
     def _sweep(self, history: Path) -> None:
@@ -294,9 +299,29 @@ class Store:
                 f"{self.folder} is a link, or in one: a project has its composed tools in a folder of its own"
             )
 
-    def _current(self, name: str) -> Path:
+    def _paths(self, name: str) -> list[Path]:
+        """Where the file of a tool is, or would be: one for each language."""
         self._check()
-        return self.folder / f"{check_name(name)}.py"
+        return [self.folder / f"{check_name(name)}{suffix}" for suffix in SUFFIXES.values()]
+
+    def _current(self, name: str) -> Path:
+        """The file of a tool: the one that is there. `ComposeRefused` if there are several."""
+        paths = self._paths(name)
+        there = [path for path in paths if _stamp(str(path)) is not None]
+        if len(there) > 1:
+            names = " and ".join(path.name for path in there)
+            raise ComposeRefused(name, [f"it has several files, {names}: remove all but one"])
+        return there[0] if there else paths[0]
+
+    def _clear(self, name: str, but: str = "") -> bool:
+        """Remove the files of a tool, but for one; whether there was any."""
+        removed = False
+        for path in self._paths(name):
+            if path.suffix != but:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+                    removed = True
+        return removed
 
     def _history(self, name: str) -> Path:
         self._check()
@@ -323,6 +348,11 @@ def _stamp(path: str) -> Stamp | None:
         return None
 
 
+def _both(one: Stamp, other: Stamp) -> Stamp:
+    """The stamp of two files of one tool."""
+    return max(one[0], other[0]), one[1] + other[1], one[2] + other[2]
+
+
 def _stamp_of(stat: os.stat_result) -> Stamp:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
@@ -337,15 +367,20 @@ def _version(entry: os.DirEntry[str]) -> VersionFile | None:
     if entry.name.startswith("."):
         return None
     match = VERSION_FILE.fullmatch(entry.name)
-    if match is None or entry.name != _file_name(int(match[1]), match[2]) or int(match[1]) == 0:
+    if (
+        match is None
+        or match[3] not in SUFFIXES.values()
+        or entry.name != _file_name(int(match[1]), match[2], match[3])
+        or int(match[1]) == 0
+    ):
         raise StoreError("it is not named as the store names a version")
     if not entry.is_file(follow_symlinks=False):
         raise StoreError("it is not an ordinary file")
     return VersionFile(int(match[1]), match[2], entry.stat(follow_symlinks=False).st_mtime, Path(entry.path))
 
 
-def _file_name(number: int, digest: str) -> str:
-    return f"{number:06d}-{digest[:16]}.py"
+def _file_name(number: int, digest: str, suffix: str) -> str:
+    return f"{number:06d}-{digest[:16]}{suffix}"
 
 
 def _check_content(name: str, version: VersionFile, data: bytes) -> None:

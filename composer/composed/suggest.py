@@ -18,6 +18,7 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.toolfile import NAME, Example, RecordedCall
 from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.sandbox import Sandbox
+from go_ent.sandbox.worker.languages import Language
 
 MOST_RUNS = 2000
 MOST_BYTES = 4 << 20
@@ -101,7 +102,9 @@ async def tool_of(run: PastRun, wanted: Wanted, box: Sandbox, catalogue: Catalog
     if not NAME.fullmatch(name):
         raise StoreError(f"{name[:80]!r} is no name for a tool: lower-case letters, digits and _, the first a letter")
     told = {"source": run.source, "inputs": run.inputs, "result": run.result}
-    answer = await box.as_tool(told, wanted.constants, name, wanted.about, limits=box.limits.tightened(LIMITS))
+    answer = await box.as_tool(
+        told, wanted.constants, name, wanted.about, limits=box.limits.tightened(LIMITS), language=run.language
+    )
     if answer.status != "completed":
         raise StoreError(f"no tool can be made of that run: {answer.error.message if answer.error else answer.status}")
     try:
@@ -111,7 +114,7 @@ async def tool_of(run: PastRun, wanted: Wanted, box: Sandbox, catalogue: Catalog
     if made.problems or not made.source:
         raise ComposeRefused(name, [problem[:500] for problem in made.problems] or ["it has no code"])
     proposal = _Proposal(name=name, source=made.source, runs=[0], examples=[_Example(run=0, inputs=made.inputs)])
-    tool = _one(proposal, [run], set(), catalogue)
+    tool = _one(proposal, [run], set(), catalogue, run.language)
     assert tool is not None
     return tool.source
 
@@ -149,7 +152,7 @@ def _newest(past: PastRuns) -> list[PastRun]:
     runs: list[PastRun] = []
     size = 0
     for run in past():
-        if run.source is None:
+        if run.source is None or run.language != "python":  # what is suggested is Python
             continue
         size += len(run.source) + len(str(run.inputs)) + len(str(run.result))
         if size > MOST_BYTES or len(runs) == MOST_RUNS:
@@ -163,6 +166,7 @@ def _one(
     past_runs: list[PastRun],
     taken: set[str],
     catalogue: Catalogue,
+    language: Language = "python",
 ) -> Suggestion | None:
     name, number = proposal.name, 2
     while name in taken:
@@ -179,7 +183,8 @@ def _one(
         if len(examples) == MOST_EXAMPLES:
             break
     body = proposal.source.replace(f"async def {proposal.name}(", f"async def {name}(", 1)
-    return Suggestion(name, len(proposal.runs), toolfile.write(name, body, examples=list(examples.values())))
+    source = toolfile.write(name, body, examples=list(examples.values()), language=language)
+    return Suggestion(name, len(proposal.runs), source)
 
 
 def recorded(made: Iterable[CallRecord], catalogue: Catalogue) -> list[RecordedCall] | None:

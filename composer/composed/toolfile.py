@@ -1,4 +1,4 @@
-"""The file of a composed tool: Python source with comment blocks that hold its metadata, after PEP 723.
+"""The file of a composed tool: source with comment blocks that hold its metadata, after PEP 723.
 
     # /// tool
     # name = "triage"
@@ -10,8 +10,9 @@
     # {"inputs": {"repo": "x/y"}, "result": [], "calls": [{"tool": "github.search_issues", "result": []}]}
     # ///
 
-The `tool` block is TOML, the `examples` block JSON objects one after the other; an example may also stand in the TOML
-as `[[examples]]`. The host reads these blocks and nothing else of the source.
+In JavaScript and TypeScript the comments begin with `//`. The `tool` block is TOML, the `examples` block JSON objects
+one after the other; an example may also stand in the TOML as `[[examples]]`. The host reads these blocks and nothing
+else of the source.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ from go_ent.composer.catalogue.reserved import reserved_problem
 from go_ent.composer.errors import BadName, ComposeRefused
 from go_ent.sandbox import LimitError, Limits
 from go_ent.sandbox.messages import validation
+from go_ent.sandbox.worker.languages import SUFFIXES, Language
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MAX_BYTES = 512 << 10
 MAX_EXAMPLES = 100
 WIDTH = 110
-OPENS = re.compile(r"# /// (tool|examples)[ \t]*")
+MARKS: dict[Language, str] = {"python": "#", "javascript": "//", "typescript": "//"}  # that comments begin with
+OPENS = re.compile(r"(#|//) /// (tool|examples)[ \t]*")
 TEXT = re.compile(r"[^ \t\n]")
-CLOSES = re.compile(r"# ///[ \t]*")
-VERSION = re.compile(r"(?m)^# version[ \t]*=[ \t]*([0-9]+)[ \t]*\n")
-NAME_LINE = re.compile(r"# name[ \t]*=[^\n]*\n")
+CLOSES = re.compile(r"(?:#|//) ///[ \t]*")
+VERSION = re.compile(r"(?m)^(?:#|//) version[ \t]*=[ \t]*([0-9]+)[ \t]*\n")
+NAME_LINE = re.compile(r"(?:#|//) name[ \t]*=[^\n]*\n")
 # Controls, among them all that some reader takes for the end of a line and another doesn't; marks that change the order
 # in which text is shown; halves of characters. With any of them a person could be shown other code than what is run.
 MISLEADING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -88,6 +91,7 @@ class Metadata(_Model):
     version: int | None = Field(default=None, ge=1)
     requires: list[str] | None = None
     limits: dict[str, Any] = Field(default_factory=dict)
+    language: Language | None = None
     examples: list[Example] = Field(default_factory=list, max_length=MAX_EXAMPLES)
 
     @field_validator("name")
@@ -116,10 +120,21 @@ class ToolFile:
     source: str
     metadata: Metadata
     digest: str
+    language: Language = "python"
 
     @property
     def name(self) -> str:
         return self.metadata.name
+
+    @property
+    def suffix(self) -> str:
+        """How the name of its file ends."""
+        return SUFFIXES[self.language]
+
+    @property
+    def mark(self) -> str:
+        """What its comments begin with."""
+        return MARKS[self.language]
 
     def with_version(self, version: int) -> ToolFile:
         """The same tool with the version that the store gives it."""
@@ -127,17 +142,19 @@ class ToolFile:
         body = VERSION.sub("", self.source[found.start : found.end], count=1)
         named = NAME_LINE.match(body)  # after the name, where a reader looks for it
         at = named.end() if named else 0
-        body = f"{body[:at]}# version = {version}\n{body[at:]}"
-        made = read(self.source[: found.start] + body + self.source[found.end :], self.name)
+        body = f"{body[:at]}{self.mark} version = {version}\n{body[at:]}"
+        made = read(self.source[: found.start] + body + self.source[found.end :], self.name, self.language)
         if made.digest != self.digest or made.metadata != self.metadata.model_copy(update={"version": version}):
             raise ComposeRefused(
-                self.name, ["its `# /// tool` block holds `version` where the store can't change it: leave it out"]
+                self.name, ["its `/// tool` block holds `version` where the store can't change it: leave it out"]
             )
         return made
 
 
-def read(source: str | bytes, name: str | None = None) -> ToolFile:
-    """A tool's file, from its text. *name* is what it must be called, if that is known."""
+def read(source: str | bytes, name: str | None = None, language: Language | None = None) -> ToolFile:
+    """A tool's file, from its text. *name* is what it must be called, if that is known, and *language* what it is
+    written in. Comments that begin with `//` are TypeScript's, unless that or the block says JavaScript.
+    """
     called = name or "the tool"
     if isinstance(source, bytes):
         if len(source) > MAX_BYTES:
@@ -156,17 +173,42 @@ def read(source: str | bytes, name: str | None = None) -> ToolFile:
     bodies: dict[str, str] = {}
     for block in found:
         if block.kind in bodies:
-            raise ComposeRefused(called, [f"it has two `# /// {block.kind}` blocks; put them together"])
-        bodies[block.kind] = re.sub(r"(?m)^# ?", "", source[block.start : block.end])
+            raise ComposeRefused(called, [f"it has two `{block.mark} /// {block.kind}` blocks; put them together"])
+        bodies[block.kind] = re.sub(rf"(?m)^{block.mark} ?", "", source[block.start : block.end])
     if "tool" not in bodies:
-        raise ComposeRefused(called, ['it has no metadata: start the file with\n# /// tool\n# name = "…"\n# ///'])
+        mark = MARKS[language or "python"]
+        raise ComposeRefused(
+            called, [f'it has no metadata: start the file with\n{mark} /// tool\n{mark} name = "…"\n{mark} ///']
+        )
     metadata = _metadata(called, bodies["tool"], bodies.get("examples", ""))
+    spoken = _language(metadata, found[0].mark, language)
     if name is not None and metadata.name != name:
         raise ComposeRefused(name, [f"its file says that its name is {metadata.name!r}"])
     if (reserved := reserved_problem(metadata.name)) is not None:
         raise ComposeRefused(metadata.name, [reserved])
+    if spoken == "javascript" and metadata.language is None:  # so that every copy of the text says it
+        return read(_with_language(source, spoken), name, language)
     digest = hashlib.sha256(unversioned(source).encode()).hexdigest()
-    return ToolFile(source, metadata, digest)
+    return ToolFile(source, metadata, digest, spoken)
+
+
+def _language(metadata: Metadata, mark: str, wanted: Language | None) -> Language:
+    """What a tool is written in: its block, what is known of it, and its comments have to agree."""
+    spoken = metadata.language or wanted or ("python" if mark == "#" else "typescript")
+    if wanted not in (None, spoken):
+        raise ComposeRefused(metadata.name, [f'its block says `language = "{spoken}"`, and it is to be {wanted}'])
+    if MARKS[spoken] != mark:
+        raise ComposeRefused(
+            metadata.name, [f"it is to be {spoken}, whose comments begin with {MARKS[spoken]}: write its blocks so"]
+        )
+    return spoken
+
+
+def _with_language(source: str, language: Language) -> str:
+    found = tool_block(source)
+    named = NAME_LINE.match(source, found.start, found.end)
+    at = named.end() if named else found.start
+    return f'{source[:at]}{found.mark} language = "{language}"\n{source[at:]}'
 
 
 def _misleading(source: str) -> list[str]:
@@ -210,24 +252,28 @@ class Block(NamedTuple):
     kind: str
     start: int
     end: int
+    mark: str = "#"  # what its lines begin with
 
 
 def blocks(source: str) -> list[Block]:
-    """The blocks of a source, in one pass: a line that opens one, lines that begin with `#`, a line that closes it."""
+    """The blocks of a source, in one pass: a line that opens one, lines that begin with `#` or `//`, a line that closes
+    it. All are marked as the first `tool` block is; what is marked otherwise is some text of the code.
+    """
     found: list[Block] = []
-    kind, start, at = "", 0, 0
+    kind, mark, start, at = "", "", 0, 0
     for text in source.split("\n"):
         line = f"{text}\n"
         opens = OPENS.fullmatch(text)
-        if kind and CLOSES.fullmatch(text):
-            found.append(Block(kind, start, at))
+        if kind and text.startswith(mark) and CLOSES.fullmatch(text):
+            found.append(Block(kind, start, at, mark))
             kind = ""
-        elif kind and not (text == "#" or text.startswith("# ")):
+        elif kind and not (text == mark or text.startswith(f"{mark} ")):
             kind = ""  # never closed: an ordinary comment
         elif not kind and opens:
-            kind, start = opens[1], at + len(line)
+            mark, kind, start = opens[1], opens[2], at + len(line)
         at += len(line)
-    return found
+    first = next((block.mark for block in found if block.kind == "tool"), None)
+    return [block for block in found if first in (None, block.mark)]
 
 
 def tool_block(source: str) -> Block:
@@ -240,7 +286,7 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
         table = tomllib.loads(block)
         called = table["name"] if isinstance(table.get("name"), str) else called
     except (ValueError, RecursionError) as error:
-        raise ComposeRefused(called, [f"its `# /// tool` block is not valid TOML: {error}"]) from None
+        raise ComposeRefused(called, [f"its `/// tool` block is not valid TOML: {error}"]) from None
     listed: list[Any] = (
         list(table.get("examples", [])) if isinstance(table.get("examples", []), list) else [table["examples"]]
     )
@@ -253,7 +299,7 @@ def _metadata(called: str, block: str, examples: str) -> Metadata:
             listed.append(value)
         except (ValueError, RecursionError) as error:
             line = examples.count("\n", 0, getattr(error, "pos", at)) + 1
-            raise ComposeRefused(called, [f"line {line} of its `# /// examples` block is not JSON: {error}"]) from None
+            raise ComposeRefused(called, [f"line {line} of its `/// examples` block is not JSON: {error}"]) from None
     try:
         return Metadata.model_validate({**table, "examples": listed})
     except ValidationError as error:
@@ -268,23 +314,23 @@ def write(
     name: str,
     body: str,
     *,
-    requires: list[str] | None = None,
     limits: dict[str, Any] | None = None,
     examples: list[Example],
+    language: Language = "python",
 ) -> str:
     """A tool's file made from its parts."""
-    lines = ["# /// tool", f'# name = "{check_name(name)}"']
-    if requires is not None:
-        lines.append(f"# requires = {json.dumps(sorted(requires))}")
+    lines = ["/// tool", f'name = "{check_name(name)}"']
+    if language == "javascript":
+        lines.append(f'language = "{language}"')
     if limits:
         pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in limits.items())
-        lines.append(f"# limits = {{ {pairs} }}")
-    lines.append("# ///")
+        lines.append(f"limits = {{ {pairs} }}")
+    lines.append("///")
     if examples:
-        lines.append("# /// examples")
-        lines += [f"# {line}" for example in examples for line in written(example).split("\n")]
-        lines.append("# ///")
-    return "\n".join(lines) + "\n" + body.lstrip("\n")
+        lines.append("/// examples")
+        lines += [line for example in examples for line in written(example).split("\n")]
+        lines.append("///")
+    return "\n".join(f"{MARKS[language]} {line}" for line in lines) + "\n" + body.lstrip("\n")
 
 
 def written(example: Example) -> str:

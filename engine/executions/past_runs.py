@@ -22,6 +22,7 @@ from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.strategies.references import filled
 from go_ent.engine.strategies.work import task_of, unpack
 from go_ent.sandbox.host.broker import CHECKPOINT
+from go_ent.sandbox.worker.languages import SPOKEN, Language
 
 MOST_EXECUTIONS = 2000  # the newest
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 8 << 20  # of all their journals, and of one
@@ -136,32 +137,32 @@ def _ended(call: CallRecord, answer: Any) -> CallRecord:
 
 def _runs(state: ExecutionState, calls: Calls) -> Iterator[PastRun]:
     runs = calls.by_run()
-    for step, source, inputs in _code(state):
+    for step, source, inputs, language in _code(state):
         if small(inputs)[1]:
             made = tuple(runs.pop(calls.last.get(step, step), ()))
             result, kept = small(state.results[step].structured)
-            yield PastRun(source, inputs, result, kept and calls.whole and len(made) <= MOST_CALLS, made)
+            kept = kept and calls.whole and len(made) <= MOST_CALLS
+            yield PastRun(source, inputs, result, kept, made, language)
     for rest in runs.values():
         yield PastRun(calls=tuple(rest))
 
 
-def _code(state: ExecutionState) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The steps that ran code and completed, with the code and its inputs. Code of a session stands on what was run
-    before it: it is none.
+def _code(state: ExecutionState) -> Iterator[tuple[str, str, dict[str, Any], Language]]:
+    """The steps that ran code and completed, with the code, its inputs and its language. Code of a session stands on
+    what was run before it: it is none.
     """
     guest, done = state.work.get("guest"), [step for step, result in state.results.items() if result.ok]
     if isinstance(guest, dict):
         source, inputs = guest.get("code"), guest.get("inputs", {})
-        if guest.get("language", "python") != "python":  # what is suggested is Python
-            return
+        language = SPOKEN.get(str(guest.get("language", "python")), "python")
         if isinstance(source, str) and isinstance(inputs, dict) and guest.get("session") is None:
-            yield from ((step, source, inputs) for step in done)
+            yield from ((step, source, inputs, language) for step in done)
     elif done:
         work, _ = unpack(state.work)
         for step in done:
-            if (task := task_of(work, step)) is not None and task.code is not None and task.language == "python":
+            if (task := task_of(work, step)) is not None and task.code is not None:
                 with contextlib.suppress(BadTask):  # what it refers to is gone
-                    yield step, task.code, filled(task, state.results).inputs
+                    yield step, task.code, filled(task, state.results).inputs, task.language
 
 
 class OldRun(BaseModel):

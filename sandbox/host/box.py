@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import hashlib
 import os
 import threading
 import time
@@ -20,8 +19,8 @@ from go_ent.sandbox.host import outcome
 from go_ent.sandbox.host.background import BackgroundLoop
 from go_ent.sandbox.host.broker import Broker
 from go_ent.sandbox.host.codes import CodeCache
+from go_ent.sandbox.host.examination import Examiner
 from go_ent.sandbox.host.flight import Flight, Job, Landing
-from go_ent.sandbox.host.items import apart
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.pool import Pool, Queued
 from go_ent.sandbox.host.process import WorkerProcess
@@ -42,10 +41,11 @@ from go_ent.sandbox.host.tools import Granted, Tool, Toolset
 from go_ent.sandbox.host.zygote import Zygote, orders_for, zygotes
 from go_ent.sandbox.images import Image, ensure_image
 from go_ent.sandbox.images.proof import globals_of
+from go_ent.sandbox.messages.items import apart
 from go_ent.sandbox.worker.end import End
 from go_ent.sandbox.worker.languages import Language
 from go_ent.sandbox.worker.seam import SEED_BYTES
-from go_ent.sandbox.worker.tape import Start, Tape, Taped
+from go_ent.sandbox.worker.tape import Start, Tape, Taped, source_digest
 from go_ent.sandbox.worker.wire import MAX_TAPE
 
 DEFAULT_WORKERS = 32
@@ -56,7 +56,7 @@ COMPILING = -2  # and another: its workers never run what they compile, so that 
 ToolsArgument = Iterable[Callable[..., Any] | Tool] | Mapping[str, Any]
 
 
-class Sandbox:
+class Sandbox(Examiner):
     """Runs untrusted Python, JavaScript and TypeScript in WebAssembly guests, each used for one run only.
 
     Guests run in worker processes that the kernel confines.
@@ -246,15 +246,16 @@ class Sandbox:
 
         *inputs* become variables of the code. *files* are the files it can open, by relative name; `Run.files` holds
         those it leaves. *limits* may only narrow the sandbox's, else `LimitError`. *run_id* is what `interrupt` takes;
-        one is generated if it is left out. *entry* names a function of Python code to call with the inputs; its return
-        value is the result. *cut_result* cuts a result that is too long instead of failing the run.
+        one is generated if it is left out. *entry* names a function of the code to call with the inputs; its return
+        value is the result. In JavaScript and TypeScript that is the one function that the code exports. *cut_result*
+        cuts a result that is too long instead of failing the run.
 
         Cancelling the task that awaits this ends the run. *depth* is for a run that a tool of another run starts: it
         never waits for a worker that a shallower run holds. The first run of another *language* than Python on a
         machine builds its image, which takes seconds. A *tape* records the run, or replays a recorded one and continues
         it.
         """
-        way = Way(entry, None, cut_result, check_language(language, entry))
+        way = Way(entry, None, cut_result, check_language(language))
         with span("run", depth=depth, entry=entry or "") as told:
             run = await self._run(
                 code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape
@@ -264,62 +265,10 @@ class Sandbox:
                 told.fail(run.status)
             return run
 
-    async def interface(
-        self,
-        code: str | bytes,
-        name: str,
-        *,
-        limits: Limits | Mapping[str, Any] | None = None,
+    async def _examine(
+        self, code: str | bytes, inputs: Mapping[str, Any] | None, limits: Limits | Mapping[str, Any] | None, way: Way
     ) -> Run:
-        """What the Python function of that name takes, returns and calls, found out in a guest; the result is JSON.
-
-        The code's definitions are run for it, without any tools.
-        """
-        way = Way(name, "interface")
-        return await self._run(code, None, None, limits, None, Toolset(), None, way, EXAMINING)
-
-    async def suggest(
-        self,
-        runs: list[dict[str, Any]],
-        least: int,
-        saved: Mapping[str, str] | None = None,
-        *,
-        limits: Limits | Mapping[str, Any] | None = None,
-    ) -> Run:
-        """Functions that *runs* (`{"source", "inputs", "result"}`) of one shape would make, found out in a guest; none
-        of them is run. What one of the *saved* tools does already makes none.
-        """
-        inputs = {"runs": runs, "least": least, "saved": dict(saved or {})}
-        return await self._run("", inputs, None, limits, None, Toolset(), None, Way("", "shapes"), EXAMINING)
-
-    async def as_tool(
-        self,
-        run: dict[str, Any],
-        constants: Mapping[str, Any],
-        name: str,
-        doc: str,
-        *,
-        limits: Limits | Mapping[str, Any] | None = None,
-    ) -> Run:
-        """Code that ran (`{"source", "inputs", "result"}`) as a function of that name, made in a guest; it is not run.
-
-        *constants* become parameters: values by `name`, or by `name:line`; `...` for what the code calls so itself.
-        """
-        inputs = {
-            "run": run,
-            "constants": {each: value for each, value in constants.items() if value is not ...},
-            "unvalued": [each for each, value in constants.items() if value is ...],
-            "doc": doc,
-        }
-        return await self._run("", inputs, None, limits, None, Toolset(), None, Way(name, "tool"), EXAMINING)
-
-    async def as_function(
-        self, code: str, name: str, doc: str, *, limits: Limits | Mapping[str, Any] | None = None
-    ) -> Run:
-        """Code that is no function as one of that name, made in a guest; it is not run."""
-        return await self._run(
-            code, {"doc": doc}, None, limits, None, Toolset(), None, Way(name, "function"), EXAMINING
-        )
+        return await self._run(code, inputs, None, limits, None, Toolset(), None, way, EXAMINING)
 
     def cpu_used(self, run_id: str) -> float:
         """CPU seconds that a run in progress has used so far; 0.0 for any other."""
@@ -432,8 +381,9 @@ class Sandbox:
                 session.kind = kind
             try:
                 source = encode_source(code)
-                key = hashlib.sha256(source if way.language == "python" else way.language.encode() + source).digest()
-                compiled = await self._compiled(source, key, limits, way, before)
+                key = source_digest(source, way.language)
+                kept_as = way.kept_as(key)
+                compiled = await self._compiled(source, kept_as, limits, way, before)
                 encode = partial(
                     encode_request,
                     source,
@@ -457,7 +407,7 @@ class Sandbox:
                 start = Start(seed, wall_ns, compiled is not None, image.digest, key.hex())
             landing, broker = await self._fly(job, run_id, queued, tools, session, pool, tape, start)
             if landing.kept is not None:
-                self._codes.put(key, landing.kept, way.language)
+                self._codes.put(kept_as, landing.kept, way.language)
             wall_ms = (time.perf_counter() - started) * 1e3
             answer = run_id, landing, broker, job, files or {}, image, wall_ms
             run = (
@@ -479,11 +429,11 @@ class Sandbox:
         # Fuel is counted from the source, always: a run of compiled code would cost less.
         if limits.fuel is not None or way.examine is not None or (before is not None and not before.compiled):
             return None
-        if way.language == "javascript":
+        if way.language == "javascript" and way.entry is None:
             return None
         code = self._codes.get(key)
         if code is None and (before is not None or self._codes.wanted(key)):
-            compile_ = Way(None, "code", language=way.language)
+            compile_ = way.compiling
             await self._run(source, None, None, limits, None, Toolset(), None, compile_, COMPILING)
             code = self._codes.get(key)
         return code

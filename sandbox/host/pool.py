@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 
 from go_ent.sandbox.errors import SandboxClosed
-from go_ent.sandbox.host.items import apart, log
 from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.sharing import CALLER, Shares
 from go_ent.sandbox.host.watchdog import Deadline, watchdog
+from go_ent.sandbox.messages.items import apart, log
 
 IDLE_S = 30.0  # after which a worker that is not needed is given up
 QUIET_S = 300.0  # after which all but one are not needed

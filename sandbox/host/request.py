@@ -31,10 +31,8 @@ def made_for_runs(language: str, kind: str) -> str:
     return kind if language == "python" else f"{language} {kind}"
 
 
-def check_language(language: str, entry: str | None = None) -> Language:
-    """*language*, if there is such a one, and it can be called at *entry*; LimitError otherwise."""
-    if entry is not None and language != "python":
-        raise LimitError(f"entry={entry!r}: only Python code can be called by a function's name, not {language}")
+def check_language(language: str) -> Language:
+    """*language*, if there is such a one; LimitError otherwise."""
     for known in LANGUAGES:
         if language == known:
             return known
@@ -54,6 +52,17 @@ class Way:
     def image(self) -> str:
         """The language of the image that runs it: TypeScript is JavaScript once its types are stripped."""
         return "javascript" if self.language == "typescript" else self.language
+
+    @property
+    def compiling(self) -> Way:
+        """How the same source is compiled. Python's code is the same whatever is called; a tool in another language is
+        prepared as one.
+        """
+        return Way(None if self.language == "python" else self.entry, "code", language=self.language)
+
+    def kept_as(self, key: bytes) -> bytes:
+        """What its compiled code is kept under, of a source with that *key*."""
+        return key if self.language == "python" or self.entry is None else b"tool" + key
 
 
 class BadRequest(Exception):

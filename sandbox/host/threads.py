@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from go_ent.sandbox.host.items import apart
+from go_ent.sandbox.messages.items import apart
 
 IDLE_S = 10.0
 

@@ -19,7 +19,10 @@ from go_ent.sandbox.worker.paths import package_folder
 
 SOURCES = Path(__file__).parent.parent / "javascript"
 # In the order in which they are put together: each may use what stands before it.
-SCRIPTS = "primordials encode inspect output bridge files globals locale modules report typescript runner".split()
+SCRIPTS = (
+    "primordials encode inspect output bridge files globals locale modules report typescript types schemas tool "
+    "authoring runner"
+).split()
 ENGINE = "_guest.wasm"  # of the package quickjs_rs, version 0.2.6
 ENGINE_SHA256 = "647ab11ae29cc6d39a6d17d3aa1e7a6a0b5fb9c44b4864475a18bc644f926050"
 WASI = "@0.2.9"

@@ -162,8 +162,8 @@ const prepare = (request) => {
   hide(globalThis, "module", { exports: {} });
   hide(globalThis, "exports", globalThis.module.exports);
   hide(require, "main", globalThis.module);
-  if (request.examine === null) {
-    if (request.marked) revived(request.inputs);
+  if (request.examine === null && request.marked) revived(request.inputs);
+  if (request.examine === null && request.entry === null) {
     const names = keysOf(request.inputs);
     for (let at = 0; at < names.length; at++)
       if (!defineProperty(globalThis, names[at], { __proto__: null, value: request.inputs[names[at]], writable: true, enumerable: true, configurable: true })) throw new InputError(`'${names[at]}' can't be the name of an input here`);
@@ -171,20 +171,30 @@ const prepare = (request) => {
 };
 const drive = async (request) => {
   try {
-    if (request.examine !== null) return examine(request);
+    if (request.examine !== null) return await examine(request);
+    if (request.entry !== null) return complete(await callAt(request));
     const source = request.code ?? (request.language === "typescript" ? stripTypes(request.source) : request.source);
     let value = (await begin(source)).value;
     if (value !== null && (typeof value === "object" || typeof value === "function")) value = await value;
     complete(value);
   } catch (error) { fail(error); }
 };
-const examine = (request) => {
-  if (request.examine === "code") {
-    keep(textWell(stripTypes(request.source)));
-    result = "null";
-    return finish();
-  }
-  throw new NativeError(`${request.examine} is not known for ${request.language}`);
+// The source as the file of a tool: what its one exported function returns.
+const callAt = async (request) => {
+  const prepared = request.code === null ? prepareTool(request.source) : parse(request.code);
+  await begin(prepared.code);
+  return await callEntry(prepared, request.inputs);
+};
+const examine = async (request) => {
+  const { examine: what, source, entry, inputs, language } = request;
+  let value = null;
+  if (what === "code") keep(textWell(entry === null ? stripTypes(source) : stringify(prepareTool(source))));
+  else if (what === "interface") { const tool = readTool(source); await begin(tool.code); value = describeTool(tool); }
+  else if (what === "function") value = asFunctionNamed(source, entry, inputs.doc, language);
+  else if (what === "tool") value = asTool(inputs, entry, language);
+  else throw new NativeError(`${what} is not known for ${language}`);
+  result = encodeResult(value);
+  finish();
 };
 
 // There is no job left to run: the answer, or one step to it.

@@ -316,6 +316,9 @@ def test_an_unknown_language_is_refused(box: Sandbox) -> None:
         box.run_sync("1", language="ruby")
 
 
-def test_a_function_s_name_is_refused_as_an_entry(box: Sandbox) -> None:
-    with pytest.raises(LimitError, match="only Python code can be called by a function's name, not javascript"):
-        box.run_sync("function f() {}", language="javascript", entry="f")
+def test_the_exported_function_is_the_entry(box: Sandbox) -> None:
+    code = "export default (a, b = 2) => a * b;"
+    assert box.run_sync(code, {"a": 21}, entry="any", language="javascript").result == 42
+    refused = box.run_sync("function f() {}", {}, entry="f", language="javascript").error
+    assert refused is not None
+    assert "it exports no function" in refused.message

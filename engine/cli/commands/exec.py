@@ -25,7 +25,7 @@ from go_ent.engine.cli.terminal.run_errors import show_marked
 from go_ent.engine.cli.terminal.signals import executions, say_interrupted, stopped_by_signals
 from go_ent.engine.cli.terminal.usage_errors import unknown_option
 from go_ent.engine.core.ids import short_id
-from go_ent.sandbox.worker.languages import Language
+from go_ent.sandbox.worker.languages import SPOKEN, Language, by_suffix
 
 if TYPE_CHECKING:
     from go_ent.engine.guest_runs.runs import Guests
@@ -138,27 +138,13 @@ def exec_command(
     return EXIT_CODES[run.status]
 
 
-LANGUAGES: dict[str, Language] = {
-    "python": "python",
-    "py": "python",
-    "javascript": "javascript",
-    "js": "javascript",
-    "mjs": "javascript",
-    "cjs": "javascript",
-    "typescript": "typescript",
-    "ts": "typescript",
-    "mts": "typescript",
-    "cts": "typescript",
-}
-
-
 def language_of(given: str | None, file: str | None) -> Language:
     """The language that was asked for, or that the name of the file says."""
     if given is None:
-        return LANGUAGES.get(Path(file or "").suffix[1:].lower(), "python")
-    if given.lower() not in LANGUAGES:
+        return by_suffix(Path(file or "").name) or "python"
+    if given.lower() not in SPOKEN:
         raise UsageError(f"-l {given}: there are python, js and ts")
-    return LANGUAGES[given.lower()]
+    return SPOKEN[given.lower()]
 
 
 def _source(file: str | None, code: str | None) -> str | bytes:

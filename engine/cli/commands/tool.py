@@ -102,6 +102,7 @@ def _row(tool: Composed | Broken, used: Used, *, shadows: bool) -> dict[str, Any
         "name": tool.name,
         "version": tool.version if isinstance(tool, Composed) else tool.last_version,
         "scope": tool.scope,
+        "language": tool.language if isinstance(tool, Composed) else None,
         "shadows": shadows,
         "description": tool.interface.description if isinstance(tool, Composed) else "",
         "requires": list(tool.interface.requires) if isinstance(tool, Composed) else [],
@@ -133,6 +134,7 @@ def show_command(
                     "name": tool.name,
                     "version": tool.version,
                     "scope": tool.scope,
+                    "language": tool.language,
                     **interface,
                     "source": tool.file.source,
                 }

@@ -25,6 +25,7 @@ from go_ent.engine.cli.terminal.usage_errors import unknown_option
 from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.past_runs import past_run
 from go_ent.engine.storages import open_store
+from go_ent.sandbox.worker.languages import Language, by_suffix
 
 T = TypeVar("T")
 
@@ -46,13 +47,13 @@ def add_command(
     for name in files:
         if name.startswith("-") and name != "-":
             raise UsageError(unknown_option(app, sys.argv[1:]) or f"unknown option: {name}.")
-    sources = [(name, _tool_source(name)) for name in files]
+    sources = [_tool_source(name) for name in files]
 
     async def work(composer: Composer) -> int:
         scope: Literal["project", "global"] = "global" if global_ else "project"
 
-        async def save(item: tuple[str, bytes]) -> None:
-            saved = await composer.compose(item[1], scope=scope)
+        async def save(item: tuple[str, bytes, Language | None]) -> None:
+            saved = await composer.compose(item[1], scope=scope, language=item[2])
             what = f"version {saved.version}" if saved.created else f"unchanged, version {saved.version}"
             examples = (
                 f"{saved.examples} example{'' if saved.examples == 1 else 's'} passed"
@@ -65,7 +66,7 @@ def add_command(
 
         rows: list[dict[str, Any]] = []
         refused = await save_all(sources, save)
-        for (name, _), error in refused:
+        for (name, *_), error in refused:
             rows.append({"file": name, "name": error.name, "saved": False, "problems": list(error.problems)})
             _refused(name, error)
         if json_:
@@ -80,6 +81,7 @@ def _saved(file: str, saved: Saved) -> dict[str, Any]:
         "name": saved.name,
         "version": saved.version,
         "created": saved.created,
+        "language": saved.language,
         "examples": saved.examples,
         "scope": saved.scope,
     }
@@ -126,20 +128,21 @@ def _bounded(name: str, most: int) -> bytes:
         return file.read(most + 1)
 
 
-def _tool_source(name: str) -> bytes:
+def _tool_source(name: str) -> tuple[str, bytes, Language | None]:
+    """A file's name, what it holds, and the language that its name says."""
     path = Path(name)
     if name != "-" and not path.exists() and path.suffix == "" and "/" not in name:
         from go_ent.composer.composed.shipped import shipped_tools
 
         shipped = shipped_tools()
         if name in shipped:
-            return shipped[name].read_bytes()
+            return name, shipped[name].read_bytes(), by_suffix(shipped[name].name)
         raise UsageError(
             f"{name}: there is no such file, and no ready-made tool of that name; there are "
             f"{', '.join(sorted(shipped))}"
         )
     try:
-        return _bounded(name, MAX_BYTES)
+        return name, _bounded(name, MAX_BYTES), by_suffix(path.name)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from None
 
@@ -160,7 +163,8 @@ def export_command(*names: ToolName, json_: JsonFlag = False) -> int:
                 for needed in tool.interface.requires
                 if needed in composer.composed.found and needed not in chosen
             ]
-            tools.append({"name": tool.name, "version": tool.version, "scope": tool.scope, "source": tool.file.source})
+            about = {"name": tool.name, "version": tool.version, "scope": tool.scope, "language": tool.language}
+            tools.append({**about, "source": tool.file.source})
         show_json({"format": "go-ent-tools/1", "tools": tools}, indent=None if json_ else 1)
         return 0
 
@@ -189,7 +193,7 @@ def import_command(
 
         async def save(item: Imported) -> None:
             scope: Literal["project", "global"] = "global" if global_ else "project"
-            saved = await composer.compose(item.source, scope=scope, replace=replace)
+            saved = await composer.compose(item.source, scope=scope, replace=replace, language=item.language)
             if saved.created and item.calls:
                 composer.usage[scope].set(saved.name, item.calls, item.last_used)
             note = f" ({item.note})" if item.note else ""

@@ -49,7 +49,7 @@ class TestMetadata:
             ('# /// tool\n# name = "a"\n# requires = ["a b"]\n# ///\n', "grants nothing"),
             (
                 '# /// tool\n# name = "a"\n# ///\n# /// examples\n# nope\n# ///\n',
-                "line 1 of its `# /// examples` block is not JSON",
+                "line 1 of its `/// examples` block is not JSON",
             ),
             ('# /// tool\n# name = "a"\n# ///\n# /// examples\n# {"input": {}}\n# ///\n', "`examples.0.input`"),
             (b"\xff\xfe# /// tool", "not UTF-8"),
@@ -152,10 +152,10 @@ class TestVersions:
     )
 )
 def test_what_is_written_is_read(examples: list[Example]) -> None:
-    source = toolfile.write("made", "x = 1\n", requires=["b.c", "a.*"], limits={"timeout_s": 1.5}, examples=examples)
+    source = toolfile.write("made", "x = 1\n", limits={"timeout_s": 1.5}, examples=examples)
     file = toolfile.read(source)
     assert file.metadata.examples == examples
-    assert (file.metadata.requires, file.metadata.limits) == (["a.*", "b.c"], {"timeout_s": 1.5})
+    assert file.metadata.limits == {"timeout_s": 1.5}
 
 
 def test_odd_line_ends_inside_json() -> None:

@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from go_ent.composer import Composer, ComposeRefused
+from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.drafts import Drafts
 from go_ent.composer.composed.skeleton import from_code, skeleton
 from go_ent.composer.composed.toolfile import MAX_BYTES, check_name
 from go_ent.composer.errors import ToolNotFound
 from go_ent.composer.project.files import find_project, read_bounded
 from go_ent.engine.cli import SETUP_ERROR, UsageError
+from go_ent.engine.cli.commands.exec import language_of
 from go_ent.engine.cli.commands.recorded import with_composer
 from go_ent.engine.cli.commands.tool import JsonFlag
 from go_ent.engine.cli.commands.tool_files import GlobalFlag
@@ -25,6 +27,7 @@ from go_ent.engine.cli.terminal.editor import NoEditor, edit
 from go_ent.engine.cli.terminal.output import say, show, show_json
 from go_ent.engine.executions.past_runs import past_run
 from go_ent.engine.storages import open_store
+from go_ent.sandbox.worker.languages import Language, by_suffix
 
 ABOUT = "Say in one sentence what the tool does."
 
@@ -37,9 +40,13 @@ def new_command(
         str | None,
         Parameter(
             name="--from",
-            help="Begin with code: a Python file, - for stdin, or an execution's id.",
+            help="Begin with code: a file, - for stdin, or an execution's id.",
             allow_leading_hyphen=True,
         ),
+    ] = None,
+    language: Annotated[
+        str | None,
+        Parameter(name=["-l", "--language"], help="python, js or ts; by default what the file is, or Python."),
     ] = None,
     print_: Annotated[bool, Parameter(name="--print", negative="", help="Print the file, and write nothing.")] = False,
     json_: JsonFlag = False,
@@ -54,17 +61,20 @@ def new_command(
     drafts = Drafts(find_project("."))
     if not print_ and drafts.read(name) is not None:
         raise UsageError(f"{name} has a draft already, {drafts.path(name)}: go-ent tool edit {name} continues with it")
+    spoken = language_of(language, from_)
     if from_ is None:
-        return _begin(drafts, name, skeleton(name), print_=print_, json_=json_)
+        return _begin(drafts, name, skeleton(name, spoken), print_=print_, json_=json_)
     code = _code(from_)
 
     async def work(composer: Composer) -> int:
         if code is not None:
-            source = await from_code(code, name, ABOUT, composer.box)
-        else:
-            run = await asyncio.to_thread(past_run, open_store(composer.project), from_)
-            await composer.catalogue.load()
-            source = await composer.tool_of(run, name, ABOUT)
+            source = await from_code(code, name, ABOUT, composer.box, spoken)
+            return _begin(drafts, name, source, print_=print_, json_=json_)
+        run = await asyncio.to_thread(past_run, open_store(composer.project), from_)
+        if language is not None and run.language != spoken:
+            raise UsageError(f"-l {language}: the code of {from_} is {run.language}")
+        await composer.catalogue.load()
+        source = await composer.tool_of(run, name, ABOUT)
         return _begin(drafts, name, source, print_=print_, json_=json_)
 
     return with_composer(work, progress="making a function of it", quiet=json_)
@@ -76,7 +86,7 @@ def _code(given: str) -> str | None:
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
     elif Path(given).is_file():
         data = read_bounded(Path(given), MAX_BYTES, links=True)
-    elif given.endswith(".py") or "/" in given:
+    elif by_suffix(given) is not None or "/" in given:
         raise UsageError(f"there is no file {given}")
     else:
         return None
@@ -89,9 +99,11 @@ def _code(given: str) -> str | None:
 
 
 def _begin(drafts: Drafts, name: str, source: str, *, print_: bool, json_: bool) -> int:
-    path = None if print_ else drafts.write(name, source)
+    language = toolfile.read(source, name).language
+    path = None if print_ else drafts.write(name, source, language)
     if json_:
-        show_json({"name": name, "draft": None if path is None else str(path), "source": source})
+        draft = None if path is None else str(path)
+        show_json({"name": name, "language": language, "draft": draft, "source": source})
     elif path is None:
         show(source.removesuffix("\n"))
     else:
@@ -108,12 +120,13 @@ def edit_command(name: ToolName, /, *, global_: GlobalFlag = False, json_: JsonF
     drafts = Drafts(find_project("."))
     before = drafts.read(check_name(name))
     is_draft = before is not None
+    language: Language = "python"
     if before is not None:
         say(f"continuing with the draft {drafts.path(name)}", err=True)
     else:
-        before = _current(name)
+        before, language = _current(name)
     while True:
-        path = drafts.write(name, before)
+        path = drafts.write(name, before, language)
         if (code := _edited(path)) != 0:
             return _left(drafts, name, before, is_draft=is_draft, code=code)
         source = drafts.read(name)
@@ -145,7 +158,8 @@ def _save(drafts: Drafts, name: str, source: str, scope: Literal["project", "glo
 
     async def work(composer: Composer) -> int:
         try:
-            saved = await composer.compose(source.encode("utf-8", "surrogateescape"), scope=scope)
+            data, language = source.encode("utf-8", "surrogateescape"), by_suffix(drafts.path(name).name)
+            saved = await composer.compose(data, scope=scope, language=language)
         except ComposeRefused as error:
             problems.extend(error.problems)
             return 1
@@ -165,19 +179,22 @@ def _save(drafts: Drafts, name: str, source: str, scope: Literal["project", "glo
     return problems
 
 
-def _current(name: str) -> str:
-    """A tool's source as it is, of a broken one too."""
-    found: list[str] = []
+def _current(name: str) -> tuple[str, Language]:
+    """A tool's source as it is, of a broken one too, and its language."""
+    found: list[tuple[str, Language]] = []
 
     async def work(composer: Composer) -> int:
         await composer.composed.load()
         broken = composer.composed.broken.get(name)
         if broken is not None:
             store = next(store for store in composer.stores if store.scope == broken.scope)
-            found.append(await asyncio.to_thread(store.text, name))
+            text = await asyncio.to_thread(store.text, name)
+            marks = {block.mark for block in toolfile.blocks(text)}
+            found.append((text, "typescript" if "//" in marks else "python"))
             return 0
         try:
-            found.append((await composer.composed.get(name)).file.source)
+            file = (await composer.composed.get(name)).file
+            found.append((file.source, file.language))
         except ToolNotFound as error:
             raise ToolNotFound(f"{error.message}; go-ent tool new {name} begins one") from None
         return 0
