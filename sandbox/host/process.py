@@ -50,6 +50,7 @@ class WorkerProcess:
         self.idle_since = time.monotonic()
         self.flight: Flight | None = None
         self._out: deque[memoryview] = deque()
+        self._unsent = 0  # bytes in it
         self._out_lock = threading.Lock()
         self._draining = False
         self._ears: Ears | None = None  # of the loop that listens
@@ -84,13 +85,14 @@ class WorkerProcess:
                 pieces = [data[sent:]] if sent < len(data) else []
             if pieces:
                 self._out += map(memoryview, pieces)
+                self._unsent += sum(map(len, pieces))
                 if not self._draining:
                     self._draining = True
                     try:
                         self.threads.start(self._drain)
                     except RuntimeError:  # there can be no more threads: whoever reads hears that it is gone
                         self._draining = False
-                        self._out.clear()
+                        self._forget_unsent()
                         self.kill()
 
     def _drain(self) -> None:
@@ -104,6 +106,7 @@ class WorkerProcess:
                     return
                 try:
                     sent = self.sock.send(self._out[0][: 1 << 20], socket.MSG_DONTWAIT)
+                    self._unsent -= sent
                     if sent == len(self._out[0]):
                         self._out.popleft()
                     else:
@@ -112,13 +115,20 @@ class WorkerProcess:
                 except (BlockingIOError, InterruptedError):
                     pass
                 except OSError:
-                    self._out.clear()
+                    self._forget_unsent()
                     continue
             writable.poll(100)
 
+    def _forget_unsent(self) -> None:
+        """Under the lock: nobody will read it."""
+        self._out.clear()
+        self._unsent = 0
+
     def unsent(self) -> int:
-        """Bytes that the worker has not taken yet."""
-        return sum(map(len, self._out))
+        """Bytes that the worker has not taken yet. From any thread, without the lock: it is asked for each completion
+        while another thread sends, so the bytes are counted as they come and go.
+        """
+        return self._unsent
 
     def listen(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None]) -> None:
         """Have *loop* call when there is something to read, for the length of a run.
