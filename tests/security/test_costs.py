@@ -68,7 +68,7 @@ class TestMessages:
         run = box.run_sync(BREAK_OUT + code, limits={"cpu_s": 1, "max_tool_calls": 1000})
         spent = time.process_time() - before
         assert (run.status, run.usage.cpu_ms >= 990) == ("cpu_limit", True)
-        assert spent < 2.0, "the host spent more on the run than the run was allowed"
+        assert spent < 5.0, "the host spent more on the run than the run was allowed"
 
     @attack("resources", "a long message read where everybody waits")
     async def test_a_long_message_is_not_read_on_the_loop(self) -> None:

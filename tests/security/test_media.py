@@ -237,5 +237,6 @@ async def test_a_forged_file(project: Path, box: Sandbox) -> None:
 @pytest.mark.parametrize("piece", [b"<!---->", b"<!DOCTYPE svg>", b"<!-- ", b"<?xml ", b" "])
 def test_looking_at_a_file_takes_no_time(piece: bytes) -> None:
     started = time.process_time()
-    assert mime_type_of(piece * 1000) == "text/plain"
-    assert time.process_time() - started < 0.05
+    for _ in range(40):
+        assert mime_type_of(piece * 1000) == "text/plain"
+    assert time.process_time() - started < 2.0, "it grows with the square of the file"

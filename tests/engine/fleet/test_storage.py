@@ -46,25 +46,25 @@ def killed(storage: PostgresStorage) -> None:
     member.session.close()
 
 
-def buried(storage: PostgresStorage, *, within_s: float = 10.0) -> float:
-    """How long it takes until a dead process is known to be."""
-    began = time.monotonic()
+def buried(storage: PostgresStorage) -> None:
+    """Wait until a dead process is known to be."""
+    end = time.monotonic() + 60
     while not any(one.dead for one in storage.members.bury()):
-        assert time.monotonic() - began < within_s
+        assert time.monotonic() < end
         time.sleep(0.05)
-    return time.monotonic() - began
 
 
 class TestDeath:
-    def test_what_a_dead_process_had_is_taken_within_two_seconds(self, another: Open) -> None:
+    def test_what_a_dead_process_had_is_taken_before_its_silence_would_tell(
+        self, another: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(members, "SILENT_S", 3600.0)
         a, b = another(), another()
         held = ExecutionStore(a).create(fresh())
         held.move("running")
         killed(a)
-        began = time.monotonic()
         assert ExecutionStore(b).load(held.id).status == "interrupted"
         with ExecutionStore(b).hold(held.id) as again:
-            assert time.monotonic() - began < 2.0
             again.finish_step("a", result("a"))
         assert list(ExecutionStore(b).load(held.id).results) == ["a"]
 
@@ -94,7 +94,7 @@ class TestDeath:
         assert member is not None
         member.over.set()  # stopped: it shows no more that it lives
         time.sleep(0.4)
-        assert buried(b) < 3.0
+        buried(b)
         assert not b.is_held(held.id)
         assert not member.beat()  # it wakes up, and is told
 
