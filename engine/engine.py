@@ -35,6 +35,7 @@ from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution import RunOfStep, WorkSteps, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
+from go_ent.engine.executions.interrupting import interrupt_there
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.past_runs import past_runs
@@ -44,6 +45,7 @@ from go_ent.engine.executions.storage import Row
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import Tapes
 from go_ent.engine.guest_runs.batch import Batch
+from go_ent.engine.guest_runs.elsewhere import Elsewhere, run_sent
 from go_ent.engine.guest_runs.engine_tools import EngineSource, offer_summaries
 from go_ent.engine.guest_runs.runs import Guests, guest_order, run_of
 from go_ent.engine.processes.trees import TAG
@@ -54,7 +56,7 @@ from go_ent.engine.runners.base.runner import Availability, Runner
 from go_ent.engine.runners.base.surroundings import Surroundings
 from go_ent.engine.runners.registry import Registry
 from go_ent.engine.start_options import StartOptions
-from go_ent.engine.storages import Elsewhere, Storages, open_storages
+from go_ent.engine.storages import Storages, open_storages
 from go_ent.engine.strategies.work import Chosen, Work, as_plan, choose_for, kind_of, limit_of, pack, title_of
 from go_ent.engine.summaries import Summaries
 from go_ent.sandbox import Run as SandboxRun
@@ -64,7 +66,6 @@ from go_ent.waiting import first_of
 log = logging.getLogger("go_ent.engine")
 MOST_AT_ONCE = 256
 TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
-PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 
 
 class _Running(NamedTuple):
@@ -166,6 +167,7 @@ class Engine:
         self.lifecycle = Lifecycle(self.store, self.config.executions)
         self._watch = self.lifecycle.watch
         self.guests = Guests(self.lifecycle, self.open_composer)
+        self.guests.elsewhere = self.elsewhere
         self._resumption = Resumption(
             project,
             self.config,
@@ -361,8 +363,15 @@ class Engine:
         return await self.wait(held.id)
 
     async def resume_run(self, execution_id: str, **options: Any) -> tuple[SandboxRun, list[Changed]]:
-        """`resume`, of a run of code or of a composed tool: the run itself, and what has changed since it was begun."""
+        """`resume`, of a run of code or of a composed tool: the run itself, and what has changed since it was begun. In
+        a fleet it goes on here, unless a *label* says where.
+        """
+        label = options.pop("label", None)
         chosen = ResumeOptions(**options)
+        if self.elsewhere is not None and label is not None:
+            execution_id = await self._find(execution_id)
+            await self.elsewhere.send_again(execution_id, label, asdict(chosen), guest=True)
+            return await run_sent(self.elsewhere, self.store, execution_id), []
         held, back = await self._resumption.take(execution_id, chosen)
         ending, changed = await self._resume_guest(held, chosen)
         return run_of(ending), back + changed
@@ -385,12 +394,18 @@ class Engine:
         return await self.guests.carry(held, ready, self._approver), list(ready.changes)
 
     async def resume_batch(self, execution_id: str, **options: Any) -> tuple[Batch, list[Changed]]:
-        """A tool over many lines, to be given the same lines again; what has changed since it was begun."""
-        chosen = ResumeOptions(**options)
+        """A tool over many lines, to be given the same lines again; what has changed since it was begun. In a fleet
+        others run them, unless they are to run *here*.
+        """
+        elsewhere = None if options.pop("here", False) else self.elsewhere
+        label, chosen = options.pop("label", None), ResumeOptions(**options)
         held, back = await self._resumption.take(execution_id, chosen)
         with released_unless_begun(held):
+            if self.elsewhere is not None:
+                await self.elsewhere.gather(held)
             ready = await self.guests.ready(held, chosen, None)
-            return await Batch.go_on(self.guests, held, ready), back + list(ready.changes)
+            send = None if elsewhere is None else partial(elsewhere.lines, label=label)
+            return await Batch.go_on(self.guests, held, ready, send), back + list(ready.changes)
 
     async def _client_of(self, execution_id: str) -> str:
         """Who began an execution; "": the project's own user."""
@@ -530,18 +545,7 @@ class Engine:
             running.stop()
             await asyncio.wait([running.task])
             return await self.status(execution_id)
-        resting = await asyncio.to_thread(self.store.ask_to_interrupt, execution_id)
-        if resting is not None:
-            return resting
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
-            await asyncio.sleep(0.05)
-            if await asyncio.to_thread(self.store.is_held, execution_id):
-                continue  # also by who is about to go on with it, whatever it was before
-            return await asyncio.to_thread(self.store.load, execution_id)
-        raise ExecutionConflict(
-            f"execution {execution_id} was asked to stop, and has not within {PATIENCE_S:g} s: its process may hang"
-        )
+        return await interrupt_there(self.store, execution_id)
 
     async def budget(self) -> BudgetReport:
         """What was spent, what is reserved, and what the limits are."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.composed.tool_store import ToolStore
@@ -15,39 +15,10 @@ from go_ent.engine.budget.ledger import Ledger
 from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.core.config import FleetConfig, read_engine_config, read_engine_settings
 from go_ent.engine.core.errors import Untrusted
-from go_ent.engine.core.models import Event
-from go_ent.engine.executions.lifecycle import Lifecycle
-from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import ExecutionStorage
 from go_ent.engine.executions.store import ExecutionStore
+from go_ent.engine.guest_runs.elsewhere import Elsewhere
 from go_ent.engine.storage.file_storage import FileStorage
-
-
-class Elsewhere(Protocol):
-    """Others who run executions that are kept there."""
-
-    async def send(
-        self, lifecycle: Lifecycle, state: ExecutionState, label: str | None, on_event: Callable[[Event], None] | None
-    ) -> str:
-        """Have one of them run a new execution, with that label if one is given: its id."""
-
-    async def send_again(
-        self,
-        execution_id: str,
-        label: str | None,
-        options: dict[str, Any],
-        on_event: Callable[[Event], None] | None = None,
-    ) -> None:
-        """Have one of them resume an execution that rests."""
-
-    def has_sent(self, execution_id: str) -> bool:
-        """Whether it was sent from here, and has not ended."""
-
-    async def over(self, execution_id: str) -> None:
-        """Until it has ended, or rests. `ExecutionConflict` if it could not be run."""
-
-    async def close(self) -> None:
-        """Wait for nothing more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,8 @@ HAND_MADE = {
     "sandbox/host/background.py": "the loop's own end",
     "sandbox/host/broker.py": "calls of a guest, which it may give up one by one",
     "engine/fleet/queue.py": "one look at what runs elsewhere serves all who wait",
+    "engine/fleet/remote_lines.py": "a chunk outlives the line that had it sent; `close` waits for all",
+    "engine/guest_runs/elsewhere.py": "who waits for a run may be cancelled: then it is asked to stop, and waited for",
     "engine/fleet/sending.py": "an execution is followed while it is waited for",
     "engine/fleet/worker/remote_steps.py": "asking a step to stop, while its end is waited for",
     "engine/fleet/worker/worker.py": "a worker's own threads and its watch, which end with it",

@@ -51,7 +51,7 @@ engine/runners          : runners/base runners/claude runners/cli runners/openco
 engine/dispatch         : budget context core executions prompts runners runners/base strategies tokens
 engine/workflows        : budget core executions processes storage
 engine                  : budget context core dispatch executions fleet guest_runs processes prompts runners runners/base storage strategies workflows
-engine/fleet/worker     : engine core dispatch executions fleet
+engine/fleet/worker     : engine core dispatch executions fleet guest_runs
 engine/settings         : budget core prompts runners runners/base
 engine/setup            : engine core prompts runners/base settings
 engine/server/calls     : engine core executions guest_runs processes strategies

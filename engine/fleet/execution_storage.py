@@ -14,6 +14,7 @@ from go_ent.engine.core.errors import ExecutionConflict, ExecutionNotFound
 from go_ent.engine.core.ids import ID
 from go_ent.engine.executions.apply_records import with_damage
 from go_ent.engine.executions.building import StateBuilder
+from go_ent.engine.executions.kept_files import KIND as FILES
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record, Row
 from go_ent.engine.fleet import schema
@@ -210,6 +211,20 @@ class PostgresStorage:
         self.flush()
         query = "delete from $.slots where id like %s and owner is null"
         self.database.tell(query, (f"{execution_id}/%",))
+
+    def keep_attachments(self, slot_id: str, records: Iterable[Record]) -> None:
+        """Give an execution the files that a part of it left, before the part's own record is removed."""
+        if any(record["kind"] == FILES for record in records):
+            query = (
+                "insert into $.attachments select split_part(slot, '/', 1), kind, name, data from $.attachments "
+                "where slot = %s and kind = %s on conflict do nothing"
+            )
+            self.database.tell(query, (slot_id, FILES))
+
+    def chunks(self, execution_id: str) -> list[str]:
+        """The chunks of lines that have a record of their own."""
+        query = "select id from $.slots where id like %s order by made limit 10000"
+        return [slot for (slot,) in self.database.ask(query, (f"{execution_id}/l%",))]
 
     @staticmethod
     def _known(slot_id: str) -> None:

@@ -74,6 +74,15 @@ class Members:
         """All members."""
         return [Seen(*row) for row in self._database.ask(self._seen_query)]
 
+    def slots(self, label: str | None) -> int:
+        """How many steps the workers that live can run at once; those with a label, if one is given."""
+        query = (
+            "select coalesce(sum((info->>'slots')::int), 0)::int from $.members where kind = 'worker' "  # noqa: S608
+            "and not draining and jsonb_typeof(info->'slots') = 'number' "
+            f"and (%s::text is null or info->'labels' ? %s::text) and id in (select id from ({self.alive_query}) a)"
+        )
+        return int(self._database.ask(query, (label, label))[0][0])
+
     def bury(self) -> list[Seen]:
         """Look, and see to it that those who have died are dead: it takes two looks, so far apart. All members as they
         were seen, the newly dead among the dead; a statement more only where something changes.

@@ -21,13 +21,15 @@ from go_ent.engine.fleet.database import Database
 from go_ent.engine.fleet.dbos_adapter import Order, Outcome, Queues
 
 log = logging.getLogger("go_ent.engine.fleet")
-EXECUTION, STEP = "execution", "step"  # kinds of work: plans apart from what they wait for
+# Kinds of work. Plans have a queue apart from what they wait for: steps, chunks of lines, and runs of guests.
+EXECUTION, STEP, LINES, GUEST = "execution", "step", "lines", "guest"
 QUICK_S, SLOW_S = 0.02, 0.25  # between two looks at what is waited for
 NOTIFY_S = 0.005  # for so long one notification will do
 
 
 def queue_name(kind: str, label: str | None) -> str:
     """The queue of a kind of work, for workers with a label or for any."""
+    kind = STEP if kind in (LINES, GUEST) else kind
     return kind if label is None else f"{kind}:{label}"
 
 

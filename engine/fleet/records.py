@@ -9,6 +9,7 @@ from go_ent.engine.fleet.database import Database
 from go_ent.engine.storage.records import MAX_LINE, decode, lost
 
 MOST_ROWS = 200  # at once
+OF_THE_EXECUTION = frozenset({"created", "status", "step_finished", "sent", "note"})  # what no part of one says
 MOST_BYTES = 8 << 20  # at once of one who follows, if one row is not more
 READ = """
 select start, octet_length(data), case when octet_length(data) <= %(most)s then data end from $.lines
@@ -62,3 +63,8 @@ def _decoded(data: bytes | None) -> Iterator[Record]:
         found = decode(line)
         if found is not None:
             yield found[0]
+
+
+def bare(record: Record) -> Record:
+    """What a record says, without what another journal says of its own."""
+    return {name: value for name, value in record.items() if name not in ("seq", "at", "kind")}

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.core.models import Event
 from go_ent.engine.executions.lifecycle import Lifecycle
+from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record
 from go_ent.engine.fleet.execution_storage import PostgresStorage
-from go_ent.engine.fleet.queue import EXECUTION, WorkQueue
+from go_ent.engine.fleet.queue import EXECUTION, GUEST, WorkQueue
+from go_ent.engine.fleet.remote_lines import RemoteLines, copy_chunk
 from go_ent.waiting import ended
 
 FOLLOW_S = 0.25
@@ -27,31 +31,49 @@ class Sender:
         self._storage, self.queue = storage, WorkQueue(storage.database)
         self._sent: dict[str, tuple[str, OnEvent]] = {}  # by execution: its workflow, and who is told
 
-    async def send(self, lifecycle: Lifecycle, state: ExecutionState, label: str | None, on_event: OnEvent) -> str:
+    async def slots(self, label: str | None = None) -> int:
+        return await asyncio.to_thread(self._storage.members.slots, label)
+
+    async def send(
+        self,
+        lifecycle: Lifecycle,
+        state: ExecutionState,
+        label: str | None,
+        on_event: OnEvent,
+        *,
+        guest: bool = False,
+    ) -> str:
         """Have a worker run a new execution, which is on record when this returns: its id."""
         held = await lifecycle.begin(state, synced=True)
         await asyncio.to_thread(held.release)
-        await self._put(state.id, state.id, label, {})
+        await self._put(state.id, label, {}, GUEST if guest else EXECUTION)
         self._sent[state.id] = state.id, on_event
         if on_event is not None:
             on_event(Event(kind="status", execution_id=state.id, at=time.time(), text="sent to the fleet"))
         return state.id
 
     async def send_again(
-        self, execution_id: str, label: str | None, options: dict[str, Any], on_event: OnEvent = None
+        self,
+        execution_id: str,
+        label: str | None,
+        options: dict[str, Any],
+        on_event: OnEvent = None,
+        *,
+        guest: bool = False,
     ) -> None:
         """Have a worker resume an execution that rests."""
         state = await asyncio.to_thread(self._storage.load, execution_id)
         workflow = f"{execution_id}@{state.seq}"  # it has another number each time that it rests
-        await self._put(execution_id, workflow, label, options)
+        await self._put(workflow, label, options, GUEST if guest else EXECUTION)
         self._sent[execution_id] = workflow, on_event
 
-    async def _put(self, execution_id: str, workflow: str, label: str | None, options: dict[str, Any]) -> None:
-        order = {"kind": EXECUTION, "id": execution_id, "label": label, "options": options}
+    async def _put(self, workflow: str, label: str | None, options: dict[str, Any], kind: str) -> None:
+        execution_id = workflow.partition("@")[0]
+        order = {"kind": kind, "id": execution_id, "label": label, "options": options}
         if not await asyncio.to_thread(self._storage.queue, execution_id):
             raise ExecutionConflict(f"execution {execution_id} is being run, or waits for a worker")
         try:
-            await asyncio.to_thread(self.queue.put, EXECUTION, workflow, order, label)
+            await asyncio.to_thread(self.queue.put, kind, workflow, order, label)
         except BaseException:
             await asyncio.to_thread(self._storage.queue, execution_id, queued=False)
             raise
@@ -60,8 +82,9 @@ class Sender:
         """Whether this process waits for it."""
         return execution_id in self._sent
 
-    async def over(self, execution_id: str) -> None:
-        """Until an execution that was sent from here has ended, or rests; who began it is told of its steps.
+    async def over(self, execution_id: str) -> Mapping[str, Any]:
+        """Until an execution that was sent from here has ended, or rests: what its worker tells of it; who began it is
+        told of its steps.
 
         `ExecutionConflict` if it could not be run.
         """
@@ -78,6 +101,20 @@ class Sender:
             problem = "its workers died again and again: it is set aside"
         if problem:
             raise ExecutionConflict(f"execution {execution_id} can't go on: {str(problem)[:1000]}")
+        return outcome.output or {}
+
+    async def lines(self, held: OwnedExecution, label: str | None = None) -> RemoteLines | None:
+        slots = await self.slots(label)
+        if not slots and label is None:
+            return None
+        await to_the_end(held.place)
+        return RemoteLines(self._storage, self.queue, held, label, max(1, slots))
+
+    async def gather(self, held: OwnedExecution) -> None:
+        """Chunks of lines may have been sent by a process that is gone: they are waited for."""
+        for slot in await asyncio.to_thread(self._storage.chunks, held.id):
+            await self.queue.outcome(slot)
+            await asyncio.to_thread(partial(copy_chunk, self._storage, held, slot, lines=True))
 
     async def _follow(self, execution_id: str, on_event: OnEvent) -> None:
         offset = 0

@@ -31,6 +31,7 @@ from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.resume_checks import Changed, ResumeOptions, damages, environment, guest_changes, refuse
 from go_ent.engine.executions.state import Environment, ExecutionState, ExecutionStatus, digest_of
 from go_ent.engine.executions.tape import Tapes, Unfinished, read_tapes
+from go_ent.engine.guest_runs.elsewhere import Elsewhere, run_sent
 from go_ent.engine.strategies import aggregate
 from go_ent.sandbox import Run, RunError, Sandbox, SandboxError
 from go_ent.sandbox.errors import Diverged
@@ -106,6 +107,7 @@ class Guests:
 
     def __init__(self, lifecycle: Lifecycle, composer: Callable[[], Composer]) -> None:
         self.lifecycle = lifecycle
+        self.elsewhere: Elsewhere | None = None  # others who may run guests, if this project has any
         self._open = composer
         self._opened: tuple[Composer, Environment] | None = None
 
@@ -116,21 +118,44 @@ class Guests:
         approver: Approver | None = None,
         begun: Callable[[str], None] | None = None,
         client: str = "",
+        label: str | None = None,
     ) -> Run:
         """Run an order, on record; the run's id is the execution's. Whatever the code does is a run with a status.
+
+        In a fleet it runs here while there is a free worker in the sandbox, else on another machine; with a *label*
+        on one that has it.
 
         Cancelling this interrupts the execution, which can be resumed. *begun* is told its id as soon as there is one;
         *client* is who asked with a token of their own.
         """
         composer = self._opened[0] if self._opened is not None else await asyncio.to_thread(self._open)
+        if self.elsewhere is not None and await self._goes_elsewhere(self.elsewhere, order, composer, label):
+            state = (await self._state(order, composer, client)).model_copy(update={"status": "pending"})
+            execution_id = await self.elsewhere.send(self.lifecycle, state, label, None, guest=True)
+            if begun is not None:
+                begun(execution_id)
+            return await run_sent(self.elsewhere, self.lifecycle.store, execution_id)
         held = await self.begin(order, composer, client=client)
         if begun is not None:
             begun(held.id)
         ready = GuestRun(composer, order, Tapes(held, replay=False), composer.box)
         return run_of(await self.carry(held, ready, approver))
 
+    @staticmethod
+    async def _goes_elsewhere(elsewhere: Elsewhere, order: GuestOrder, composer: Composer, label: str | None) -> bool:
+        if order.session is not None:  # its variables are in this process
+            return False
+        return label is not None or (len(composer.box.running) >= composer.box.workers and await elsewhere.slots() > 0)
+
     async def begin(self, order: GuestOrder, composer: Composer, *, client: str = "") -> OwnedExecution:
         """An execution for an order, held by this process."""
+        state = await self._state(order, composer, client)
+        held = await self.lifecycle.begin(state, synced=False)
+        if order.session is not None:  # nothing says when it has an effect
+            await to_the_end(held.place)
+        return held
+
+    async def _state(self, order: GuestOrder, composer: Composer, client: str) -> ExecutionState:
         composer.box.limits.narrowed(order.limits)  # refused orders are not recorded, so there is nothing to resume
         if order.tool is not None:
             source = (await composer.composed.get(order.tool)).file.digest
@@ -138,7 +163,7 @@ class Guests:
             source = hashlib.sha256((order.code or "").encode("utf-8", "surrogatepass")).hexdigest()
         work = {"guest": order.model_dump(mode="json", exclude_defaults=True)}
         now = time.time()
-        state = ExecutionState(
+        return ExecutionState(
             id=new_id(),
             client=client,
             kind="tool" if order.tool is not None else "code",
@@ -153,10 +178,6 @@ class Guests:
             created=now,
             updated=now,
         )
-        held = await self.lifecycle.begin(state, synced=False)
-        if order.session is not None:  # nothing says when it has an effect
-            await to_the_end(held.place)
-        return held
 
     async def _environment(self, composer: Composer) -> Environment:
         """What runs guests now. It is looked up once: neither the composer nor its image changes in a process."""

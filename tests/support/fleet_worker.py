@@ -22,7 +22,7 @@ EFFECTS = "create table if not exists {schema}.effects (n bigserial primary key,
 
 
 def main() -> None:
-    project, slots = Path(sys.argv[1]), int(sys.argv[2])
+    project, slots, labels = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     config = read_engine_config(project)
     url, schema = os.environ[str(config.fleet.url_env)], config.fleet.namespace
 
@@ -45,7 +45,7 @@ def main() -> None:
         async with await asyncio.to_thread(
             lambda: Composer(project, sources=[source], trusted=True, workers=slots, **kept.for_composer)
         ) as composer:
-            worker = Worker(project, config, slots=slots, composer=composer)
+            worker = Worker(project, config, slots=slots, labels=labels, composer=composer)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
             await worker.run(lambda name: print(name, flush=True))
 

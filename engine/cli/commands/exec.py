@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from go_ent.engine.cli import UsageError, app
+from go_ent.engine.cli.commands.shared import HereFlag, LabelOption, refuse_both
 from go_ent.engine.cli.inputs.files import read_files, save_files
 from go_ent.engine.cli.inputs.reading import read_inputs, read_stdin, refuse_ignored
 from go_ent.engine.cli.terminal.advice import in_commands
@@ -73,6 +74,8 @@ def exec_command(
         ),
     ] = None,
     out: Annotated[Path | None, Parameter(help="A folder in which to save the files that the code left.")] = None,
+    here: HereFlag = False,
+    label: LabelOption = None,
     output: OutputFlag = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
     quiet: QuietFlag = False,
@@ -96,6 +99,7 @@ def exec_command(
     from go_ent.engine.storages import open_storages
     from go_ent.sandbox import Limits, Sandbox
 
+    refuse_both(here=here, label=label)
     source, spoken = _source(file, code), language_of(language, file)
     inputs = read_inputs(input)
     given = read_files(files or ())
@@ -117,7 +121,9 @@ def exec_command(
         with ProgressLine("running", quiet=quiet or json_):
             if kept is not None:
                 run = asyncio.run(
-                    _run_in(project, kept, (source, spoken, inputs, given), limits, grant, yes=yes, quiet=quiet)
+                    _run_in(
+                        project, kept, (source, spoken, inputs, given), limits, grant, yes=yes, quiet=quiet, label=label
+                    )
                 )
             else:
                 run = asyncio.run(_run(Sandbox(limits=limits, workers=1, image=image), source, spoken, inputs, given))
@@ -205,6 +211,7 @@ async def _run_in(
     *,
     yes: bool,
     quiet: bool,
+    label: str | None = None,
 ) -> Run:
     """Code mode: the project's tools, grants and journal. Limits that were given replace the project's.
 
@@ -244,7 +251,7 @@ async def _run_in(
                 )
             except ValueError:  # no text, so no code: the sandbox says what is wrong with it
                 return await composer.code.execute(source, inputs, language=language, cut=False, files=files)
-            return await guests.run(order, approver=approver)
+            return await guests.run(order, approver=approver, label=label)
 
 
 def interrupted_by_signals(

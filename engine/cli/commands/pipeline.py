@@ -26,12 +26,11 @@ from go_ent.engine.cli.terminal.signals import say_interrupted
 from go_ent.engine.core.ids import short_id
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.executions.state import ExecutionStatus
-from go_ent.engine.guest_runs.batch import Batch
+from go_ent.engine.guest_runs.batch import AHEAD, Batch
 from go_ent.sandbox import Run, Status
 from go_ent.waiting import first_of
 
 MAX_SLURPED = 256 << 20
-MOST_AHEAD = 256
 Window = deque[tuple[Item, asyncio.Task[Run]]]
 MOST_PRINTED = 4000  # characters of what a line has printed
 
@@ -124,7 +123,8 @@ async def run_each(
     writing of those after it, not their running, up to a bound. A line that had failed before the resume ends
     nothing.
     """
-    most = _at_once(batch.order.jobs)
+    most = batch.at_once or _at_once(batch.order.jobs)
+    ahead = max(AHEAD, 2 * most)
     feed(batch.tool, batch.order.inputs, None)  # a tool that takes nothing is said to, once
     stdin = source or _stdin()
     reading: asyncio.Future[list[Item]] | None = in_background(stdin.read)
@@ -137,7 +137,7 @@ async def run_each(
             while reading is not None or lines or window:
                 if batch.stopping.is_set():  # what runs ends by itself, soon
                     piped.interrupted, reading, lines = True, None, deque()
-                while lines and len(running) < most and len(window) < MOST_AHEAD:
+                while lines and len(running) < most and len(window) < ahead:
                     item = lines.popleft()
                     task = asyncio.create_task(_line(batch, approver, item))
                     running.add(task)
@@ -158,9 +158,9 @@ async def run_each(
                     lines.extend(found)
                     reading = in_background(stdin.read) if found else None
                 coming: set[asyncio.Future[Any]] = {*running}
-                if reading is not None and len(lines) < MOST_AHEAD:
+                if reading is not None and len(lines) < ahead:
                     coming.add(reading)
-                ready = lines and len(running) < most and len(window) < MOST_AHEAD
+                ready = lines and len(running) < most and len(window) < ahead
                 if coming and not ready:
                     sys.stdout.flush()
                     await first_of(*coming, *(() if batch.stopping.is_set() else (batch.stopping,)))

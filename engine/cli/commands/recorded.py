@@ -47,10 +47,14 @@ async def guests_for(composer: Composer, kept: Storages | None = None) -> AsyncI
     store = ExecutionStore(kept.executions)
     composer.past_runs = partial(_past_runs, store)
     lifecycle = Lifecycle(store, config.executions)
+    guests = Guests(lifecycle, lambda: composer)
+    guests.elsewhere = kept.elsewhere
     try:
-        yield Guests(lifecycle, lambda: composer)
+        yield guests
     finally:
         await lifecycle.close()
+        if kept.elsewhere is not None:
+            await kept.elsewhere.close()
 
 
 def _past_runs(store: ExecutionStore) -> Iterator[PastRun]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.terminal.ask import (
     MAX_ANSWER,
     Person,
@@ -48,6 +49,11 @@ __all__ = [
 HereFlag = Annotated[bool, Parameter(negative="", help="Run it in this process, not by a worker of the fleet.")]
 LabelOption = Annotated[str | None, Parameter(help="Run it on a worker of the fleet that has this label.")]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+
+
+def refuse_both(*, here: bool, label: str | None) -> None:
+    if here and label is not None:
+        raise UsageError("--here runs it in this process, --label somewhere else: choose one")
 
 
 def with_engine(

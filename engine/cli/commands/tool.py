@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -22,6 +23,7 @@ from go_ent.composer.project.items import reason
 from go_ent.engine.cli import SETUP_ERROR, UsageError
 from go_ent.engine.cli.commands.exec import print_run
 from go_ent.engine.cli.commands.recorded import say_unmatched, with_composer, with_guests
+from go_ent.engine.cli.commands.shared import HereFlag, LabelOption, refuse_both
 from go_ent.engine.cli.inputs.reading import read_input, refuse_ignored
 from go_ent.engine.cli.inputs.tool_help import show_tool_help
 from go_ent.engine.cli.inputs.values import Arguments
@@ -187,6 +189,8 @@ def run_command(
     timeout: Annotated[float | None, Parameter(help="Wall time in seconds.")] = None,
     cpu: Annotated[float | None, Parameter(help="CPU time in seconds.")] = None,
     memory: Annotated[int | None, Parameter(help="Memory in MB.")] = None,
+    here: HereFlag = False,
+    label: LabelOption = None,
     output: OutputFlag = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
     quiet: QuietFlag = False,
@@ -209,6 +213,7 @@ def run_command(
         raise UsageError("--each runs once for each value, --slurp once over all: choose one")
     if not each and (fail_fast or jobs is not None):
         raise UsageError("--jobs and --fail-fast are about many values: they go with --each")
+    refuse_both(here=here, label=label)
     inputs = None if input is None else read_input(input)
     if not (each or slurp or input == "-" or any(value.endswith("-") for value in values)):
         refuse_ignored("pass it as an argument (NAME=-), or run the tool over it with --each or --slurp")
@@ -229,13 +234,13 @@ def run_command(
         if not (each or slurp) and await composer.is_elsewhere(name):
             spec = await _granted(composer, name)
             given = _arguments(spec, inputs, values)
-            run = await guests.run(order_for(spec, given, **options), approver=approver)
+            run = await guests.run(order_for(spec, given, **options), approver=approver, label=label)
             print_run(run, project=composer.project, whole=json_, is_tool=True, bare=True, form=output)
             return EXIT_CODES[run.status]
         tool = await composer.composed.get(name)
         if not (each or slurp):
             order = GuestOrder(tool=name, inputs=_arguments(tool.spec, inputs, values), cut=False, **options)
-            run = await guests.run(order, approver=approver)
+            run = await guests.run(order, approver=approver, label=label)
             print_run(run, project=composer.project, whole=json_, is_tool=True, form=output, source=tool.file.source)
             return EXIT_CODES[run.status]
         typed = Arguments(name, tool.interface.input_schema).split(values)
@@ -246,12 +251,14 @@ def run_command(
             files = tuple(map(os.path.abspath, named))
             source = Files(files) if named else None
             many = {"each": True, "each_files": files, "jobs": jobs, "fail_fast": fail_fast}
-            batch = await Batch.begin(guests, order.model_copy(update=many), composer)
+            elsewhere = None if here or yes else guests.elsewhere
+            send = None if elsewhere is None else partial(elsewhere.lines, label=label)
+            batch = await Batch.begin(guests, order.model_copy(update=many), composer, send)
             return await run_batch(batch, approver, whole=json_, quiet=quiet, source=source)
         if typed.bare:
             raise UsageError(f"unexpected: {typed.bare[0][:80]!r}; --slurp reads stdin")
         given = feed(tool, given, await in_background(slurped), as_list=True)
-        run = await guests.run(order.model_copy(update={"inputs": given}), approver=approver)
+        run = await guests.run(order.model_copy(update={"inputs": given}), approver=approver, label=label)
         print_run(run, project=composer.project, whole=json_, is_tool=True, form=output, source=tool.file.source)
         return EXIT_CODES[run.status]
 

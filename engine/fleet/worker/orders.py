@@ -56,23 +56,43 @@ class StepOrder(Model):
         return Step(self.step, self.task, _outputs(self.previous), _outputs(self.dependencies), _outputs(self.inserted))
 
 
+class LinesOrder(Model):
+    """A chunk of the lines of a pipeline: the number of each, the digest of what was read, and its inputs."""
+
+    kind: Literal["lines"] = "lines"
+    slot: str
+    state: ExecutionState  # of the execution, with its work, and without what was done
+    lines: tuple[tuple[int, str, dict[str, Any]], ...]
+    seal: str = ""
+
+
 class ExecutionOrder(Model):
     """An execution that a worker runs, or resumes."""
 
-    kind: Literal["execution"] = "execution"
+    kind: Literal["execution", "guest"] = "execution"
     id: str
     label: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     seal: str = ""
 
 
-AnyOrder = TypeVar("AnyOrder", StepOrder, ExecutionOrder)
+AnyOrder = TypeVar("AnyOrder", StepOrder, LinesOrder, ExecutionOrder)
 
 
 def read_step(workflow: str, order: Order) -> StepOrder:
     """The order of a step, if it is sealed and meant for this workflow; `EngineError` if not."""
-    check_seal(order)
-    read = _read(StepOrder, order)
+    return _of(workflow, _checked(StepOrder, order))
+
+
+def read_lines(workflow: str, order: Order) -> LinesOrder:
+    """The same for a chunk of lines."""
+    return _of(workflow, _checked(LinesOrder, order))
+
+
+Part = TypeVar("Part", StepOrder, LinesOrder)
+
+
+def _of(workflow: str, read: Part) -> Part:
     if read.slot != workflow or read.slot.partition("/")[0] != read.state.id:
         raise BadTask("the order is another workflow's")
     return read
@@ -80,14 +100,14 @@ def read_step(workflow: str, order: Order) -> StepOrder:
 
 def read_execution(workflow: str, order: Order) -> ExecutionOrder:
     """The same for an execution."""
-    check_seal(order)
-    read = _read(ExecutionOrder, order)
+    read = _checked(ExecutionOrder, order)
     if workflow.partition("@")[0] != read.id:
         raise BadTask("the order is another workflow's")
     return read
 
 
-def _read(kind: type[AnyOrder], order: Order) -> AnyOrder:
+def _checked(kind: type[AnyOrder], order: Order) -> AnyOrder:
+    check_seal(order)
     try:
         return kind.model_validate(order)
     except ValidationError as error:

@@ -18,10 +18,10 @@ from go_ent.engine.executions.storage import Record
 from go_ent.engine.fleet.dbos_adapter import Outcome
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.queue import STEP, WorkQueue
+from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
 from go_ent.engine.fleet.worker.orders import StepOrder
 
 Sent = dict[str, tuple[int, bool]]  # by step: how often it was sent, and whether it runs now
-OF_THE_EXECUTION = frozenset({"created", "status", "step_finished", "sent", "note"})
 
 
 def travels(task: Task) -> bool:
@@ -90,7 +90,7 @@ class RemoteSteps:
         for record in run.held.standing():
             path = str(record.get("path", "")).partition("/")[0].partition("#")[0]
             if record["kind"] not in OF_THE_EXECUTION and step in (path, record.get("step")):
-                slot.append(record["kind"], _bare(record))
+                slot.append(record["kind"], bare(record))
         slot.append("note", {"text": SEEDED})
         slot.place(state)
         slot.release()
@@ -134,8 +134,9 @@ class RemoteSteps:
         known = self._seeded(records)
         for record in records[known:]:
             if record["kind"] not in OF_THE_EXECUTION:
-                run.held.append(record["kind"], _bare(record))
+                run.held.append(record["kind"], bare(record))
         run.held.finish_step(step, result)
+        self._storage.keep_attachments(slot, records)
         self._storage.drop(slot)
 
     @staticmethod
@@ -161,10 +162,6 @@ def _sent_before(run: ExecutionContext) -> Sent:
         elif record["kind"] == "step_finished" and str(record["step"]) in sent:
             sent[str(record["step"])] = sent[str(record["step"])][0], False
     return sent
-
-
-def _bare(record: Record) -> Record:
-    return {name: value for name, value in record.items() if name not in ("seq", "at", "kind")}
 
 
 def _alone(state: ExecutionState, step: str) -> ExecutionState:

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from go_ent.composer import Composer
+from go_ent.composer import Composer, ComposerError
 from go_ent.composer.project.trust import is_sealed
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import EngineError, ExecutionConflict, ExecutionNotFound, Untrusted
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.engine import Engine
-from go_ent.engine.executions.lifecycle import UNDER_WAY
+from go_ent.engine.executions.lifecycle import UNDER_WAY, Live
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.resume_checks import own_version, unfinished_steps
 from go_ent.engine.executions.state import FINISHED, sealed_text
@@ -33,15 +33,18 @@ from go_ent.engine.fleet.dbos_adapter import Order, Workflows
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.opening import open_fleet
-from go_ent.engine.fleet.queue import EXECUTION, STEP, Bell, WorkQueue, queue_name
-from go_ent.engine.fleet.worker.orders import StepOrder, read_execution, read_step
+from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, STEP, Bell, WorkQueue, queue_name
+from go_ent.engine.fleet.worker.line_chunks import run_chunk
+from go_ent.engine.fleet.worker.orders import LinesOrder, StepOrder, read_execution, read_lines, read_step
 from go_ent.engine.fleet.worker.remote_steps import RemoteSteps
 from go_ent.engine.storages import Storages
+from go_ent.sandbox import Run, SandboxError
 
 log = logging.getLogger("go_ent.engine.fleet")
 LOOK_S = 0.5  # between two looks at who lives
 IDLE_S = 2.0  # between two looks at queues where nothing rings
 ASKED_S = 0.1  # between two looks at who is to stop
+TOLD = set(Run.model_fields) - {"calls", "files"}  # of a run, to who has sent it; the rest is on record
 LOST = 70  # the exit code of a worker that was taken for dead
 PLANS = 32  # executions at once: most of them wait for their steps
 
@@ -79,7 +82,7 @@ class Worker:
         self.engine.run_steps_by(self.remote.run)
         self._labels = (None, *labels)
         self._loads = {EXECUTION: Load(PLANS), STEP: Load(slots)}
-        self._steps: dict[str, tuple[OwnedExecution, ExecutionContext]] = {}
+        self._steps: dict[str, tuple[OwnedExecution, Live]] = {}
         self._stopping = threading.Event()
         self._bell: Bell | None = None
         self._workflows: Workflows | None = None
@@ -98,7 +101,12 @@ class Worker:
         )
         assert self.storage.member is not None
         self.storage.member.lost = self._lost
-        kinds = {EXECUTION: self._threaded(EXECUTION, self._execution), STEP: self._threaded(STEP, self._step)}
+        kinds = {
+            EXECUTION: self._threaded(EXECUTION, self._execution),
+            GUEST: self._threaded(STEP, self._execution),
+            STEP: self._threaded(STEP, self._step),
+            LINES: self._threaded(STEP, self._lines),
+        }
         self._workflows = await asyncio.to_thread(
             lambda: Workflows(self.storage.database.address, executor=self.name, version=own_version(), kinds=kinds)
         )
@@ -144,7 +152,7 @@ class Worker:
         while not (self._stopping.is_set() and not self.busy):
             if not self._stopping.is_set():
                 try:
-                    for kind, load in self._loads.items():
+                    for kind, load in self._loads.items():  # lines and guests are in the queue of steps
                         for label in self._labels:
                             room = load.most - len(load.running)
                             if room > 0:
@@ -205,9 +213,14 @@ class Worker:
         options = {**read.options}
         if "unfinished" in options:
             options["unfinished"] = Unfinished(**options["unfinished"])
+        told: Order = {}
         try:
-            await self.engine.resume(read.id, **options)
-        except EngineError as error:
+            if "guest" in state.work:
+                run, _ = await self.engine.resume_run(read.id, **options)
+                told["run"] = run.model_dump(mode="json", include=TOLD)
+            else:
+                await self.engine.resume(read.id, **options)
+        except (EngineError, ComposerError, SandboxError) as error:
             log.warning("execution %s can't go on here: %s", read.id, error)
             return {"status": "interrupted", "error": str(error)[:2000]}
         finally:
@@ -215,7 +228,7 @@ class Worker:
         status = (await asyncio.to_thread(self.storage.load, read.id)).status
         if status in FINISHED:  # what workers that died have left of its steps' records is in its own
             await asyncio.to_thread(self.storage.drop_steps, read.id)
-        return {"status": status}
+        return {"status": status, **told}
 
     async def _step(self, workflow: str, order: Order) -> Order:
         read = read_step(workflow, order)
@@ -238,7 +251,19 @@ class Worker:
             self._steps.pop(workflow, None)
             await asyncio.to_thread(held.release)
 
-    def _opened(self, order: StepOrder) -> OwnedExecution:
+    async def _lines(self, workflow: str, order: Order) -> Order:
+        read = read_lines(workflow, order)
+        UNDER_WAY.set(read.state.id)
+        held = await asyncio.to_thread(self._opened, read)
+        try:
+            live = Live(held, await asyncio.to_thread(lambda: Tapes(held, replay=True)))
+            self._steps[workflow] = held, live
+            return await run_chunk(self.engine, read, live)
+        finally:
+            self._steps.pop(workflow, None)
+            await asyncio.to_thread(held.release)
+
+    def _opened(self, order: StepOrder | LinesOrder) -> OwnedExecution:
         """The record of a step: as far as another worker came, or a new one. Blocks."""
         try:
             return self.engine.store.hold(order.slot)

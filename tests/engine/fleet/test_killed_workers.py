@@ -6,130 +6,21 @@ happen twice, for its tool says that it is repeatable; nothing else may, and non
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
-import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("psycopg", reason="the fleet's tests need its packages: make test-fleet installs them")
 
-from go_ent.composer.project import trust
 from go_ent.engine import Engine, Plan
 from go_ent.engine.core.models import TaskResult
-from go_ent.engine.fleet.database import Address, Database
-from go_ent.engine.fleet.dbos_adapter import migrate
-from go_ent.engine.fleet.schema import init
 from go_ent.engine.fleet.worker.worker import LOST
-from go_ent.sandbox.images.cache import cache_path
-from tests.support import ROOT
-from tests.support.fleet_worker import EFFECTS
-from tests.support.postgres import Postgres
-
-KEY = "k" * 40
-CONFIG = '[fleet]\nurl_env = "FLEET"\nkey_env = "FLEET_KEY"\nnamespace = "{}"\n[grants]\nallow = ["*"]\n'
-
-
-@dataclass
-class Machine:
-    """A worker process, with a home and a checkout of its own."""
-
-    folder: Path
-    process: subprocess.Popen[str]
-    name: str = ""
-
-    def ready(self) -> Machine:
-        assert self.process.stdout is not None
-        self.name = self.process.stdout.readline().strip()
-        assert self.name, (self.folder / "log").read_text()
-        return self
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
-@dataclass
-class Fleet:
-    """A fleet under test: machines, and this process as one of its clients."""
-
-    root: Path
-    address: Address
-    database: Database
-    url: str
-    machines: list[Machine] = field(default_factory=list)
-
-    def checkout(self, name: str) -> Path:
-        project = self.root / name
-        (project / ".go-ent").mkdir(parents=True)
-        (project / ".go-ent" / "config.toml").write_text(CONFIG.format(self.address.namespace))
-        return project
-
-    def start(self, slots: int = 2, *, cache: Path | None = None) -> Machine:
-        """Another machine. Wait for it with `ready`. To compile the image takes ten seconds of a core, so its cache is
-        this process's unless another is given.
-        """
-        project = self.checkout(f"m{len(self.machines)}")
-        home = {"HOME": str(project / "home"), "XDG_DATA_HOME": str(project / "home"), "TMPDIR": "/tmp"}
-        home["GO_ENT_CACHE"] = str(cache or cache_path())
-        environment = {**os.environ, **home, "FLEET": self.url, "FLEET_KEY": KEY, "GO_ENT_TRUST_PROJECT": "1"}
-        (project / "home").mkdir()
-        with open(project / "log", "w", encoding="utf-8") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.fleet_worker", str(project), str(slots)],
-                cwd=ROOT,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self.machines.append(Machine(project, process))
-        return self.machines[-1]
-
-    def effects(self) -> dict[str, int]:
-        """How often each happened."""
-        return dict(self.database.ask("select key, count(*)::int from $.effects group by 1"))
-
-    def owner(self, execution_id: str) -> str:
-        """The worker that has an execution."""
-        rows = self.database.ask(
-            "select m.name from $.slots s join $.members m on m.id = s.owner where s.id = %s", (execution_id,)
-        )
-        return rows[0][0] if rows else ""
-
-
-@pytest.fixture
-def fleet(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    address = Address(postgres.url, postgres.url, f"w{uuid.uuid4().hex[:12]}")
-    database = Database(address)
-    init(database)
-    migrate(address)
-    database.tell(EFFECTS.format(schema=address.namespace))
-    for name, value in (("FLEET", postgres.url), ("FLEET_KEY", KEY)):
-        monkeypatch.setenv(name, value)
-    made = Fleet(tmp_path, address, database, postgres.url)
-    yield made
-    for machine in made.machines:
-        with contextlib.suppress(ProcessLookupError):
-            machine.process.send_signal(signal.SIGCONT)
-        machine.kill()
-    trust.share_keys()
-    database.tell(f"drop schema {address.namespace} cascade")
-    database.tell(f"drop schema {address.namespace}_dbos cascade")
-    database.close()
+from tests.support.fleet_machines import Fleet, until
 
 
 def graph(tasks: int, seed: int, ms: int = 40) -> tuple[Plan, dict[str, int], set[str]]:
@@ -151,18 +42,6 @@ def happened(fleet: Fleet, number: int) -> bool:
     return len(fleet.effects()) >= number
 
 
-async def until(true: Callable[[], bool]) -> None:
-    """Until something is so. The bound is for what hangs: how long it takes, `make bench-fleet` measures."""
-
-    def look() -> None:
-        end = time.monotonic() + 90
-        while not true():
-            assert time.monotonic() < end
-            time.sleep(0.02)
-
-    await asyncio.to_thread(look)
-
-
 @contextlib.asynccontextmanager
 async def client(fleet: Fleet) -> Any:
     async with Engine(fleet.checkout("client"), trusted=True) as engine:
@@ -180,7 +59,8 @@ def check(result: TaskResult, fleet: Fleet, values: dict[str, int], effects: set
 
 
 @pytest.mark.more
-async def test_a_worker_is_killed_and_everything_comes_out_once(fleet: Fleet) -> None:
+async def test_a_worker_is_killed_and_everything_comes_out_once(machines: Fleet) -> None:
+    fleet = machines
     fleet.start().ready()  # it gives its image to the fleet
     fleet.start(cache=fleet.root / "cache").ready()  # the machines share nothing but the database
     assert len(list((fleet.root / "cache" / "images").glob("*/image.json"))) == 1
@@ -197,7 +77,8 @@ async def test_a_worker_is_killed_and_everything_comes_out_once(fleet: Fleet) ->
 
 
 @pytest.mark.long
-async def test_300_tasks_on_4_workers_and_10_kills(fleet: Fleet) -> None:
+async def test_300_tasks_on_4_workers_and_10_kills(machines: Fleet) -> None:
+    fleet = machines
     for machine in [fleet.start() for _ in range(4)]:
         machine.ready()
     plan, values, effects = graph(300, seed=7)
@@ -218,7 +99,8 @@ async def test_300_tasks_on_4_workers_and_10_kills(fleet: Fleet) -> None:
 
 
 @pytest.mark.long
-async def test_a_stopped_worker_that_wakes_up_is_fenced_out(fleet: Fleet) -> None:
+async def test_a_stopped_worker_that_wakes_up_is_fenced_out(machines: Fleet) -> None:
+    fleet = machines
     one = fleet.start().ready()
     plan, values, effects = graph(6, seed=2, ms=300)
     async with client(fleet) as engine:
@@ -234,7 +116,8 @@ async def test_a_stopped_worker_that_wakes_up_is_fenced_out(fleet: Fleet) -> Non
 
 
 @pytest.mark.long
-async def test_interrupted_from_here_and_resumed_by_another_worker(fleet: Fleet) -> None:
+async def test_interrupted_from_here_and_resumed_by_another_worker(machines: Fleet) -> None:
+    fleet = machines
     first = fleet.start().ready()
     plan, values, effects = graph(8, seed=4, ms=300)
     async with client(fleet) as engine:

@@ -186,11 +186,12 @@ async def _resume(
                 "this execution runs a tool for each line of stdin, and needs the same lines again: go-ent resume "
                 f"{short_id(execution)} < LINES"
             )
-        batch, changes = await engine.resume_batch(execution, **options)
+        batch, changes = await engine.resume_batch(execution, **options, **(where or {}))
         for change in changes:
             say(change.text, err=True)
         return await run_batch(batch, approve_all if yes else None, whole=json_, quiet=quiet, source=source)
-    run, changes = await engine.resume_run(execution, timeout_s=timeout_s, **options)
+    label = (where or {}).get("label")
+    run, changes = await engine.resume_run(execution, timeout_s=timeout_s, label=label, **options)
     for change in changes:
         say(change.text, err=True)
     print_run(run, project=engine.project, whole=json_, is_tool=order.tool is not None)

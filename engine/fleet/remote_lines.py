@@ -1,0 +1,205 @@
+"""Lines of a pipeline that a fleet's workers run, in chunks: one piece of work, and one record, for many lines.
+
+A chunk has as many lines as take about half a second, so that its few writes are shared. What each line came to is in
+the chunk's record as soon as it has ended: whoever goes on with a chunk repeats no finished line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from go_ent.engine.core.errors import ExecutionNotFound
+from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.fleet.execution_storage import PostgresStorage
+from go_ent.engine.fleet.queue import LINES, WorkQueue
+from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
+from go_ent.sandbox import Run, RunError
+
+log = logging.getLogger("go_ent.engine.fleet")
+FIRST, FEWEST, MOST = 16, 4, 250  # lines of a chunk
+WANTED_S = 0.5  # that a chunk takes
+MOST_BYTES = 512 << 10  # of the inputs of a chunk, if one line is not more
+LINGER_S = 0.02  # that a line may wait for others
+AGAIN_S = 5.0  # between two looks at how many workers there are
+MOST_AT_ONCE = 4000
+
+
+class Line(NamedTuple):
+    """One that waits to be sent, or for what it came to."""
+
+    number: int
+    digest: str
+    inputs: dict[str, Any]
+    size: int
+    done: asyncio.Future[Run]
+
+
+class RemoteLines:
+    """`LinesElsewhere` of one execution, which this process holds."""
+
+    def __init__(
+        self, storage: PostgresStorage, queue: WorkQueue, held: OwnedExecution, label: str | None, slots: int
+    ) -> None:
+        self._storage, self._queue, self._held, self._label = storage, queue, held, label
+        self._slots, self._looked = slots, time.monotonic()
+        self._state = untouched(held.state)
+        self._waiting: list[Line] = []
+        self._size = FIRST
+        self._chunks: dict[str, asyncio.Task[None]] = {}
+        self._later: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self._asking: set[asyncio.Task[None]] = set()
+
+    @property
+    def at_once(self) -> int:
+        """Enough for the chunks that are under way, and for the next ones."""
+        return min(MOST_AT_ONCE, 4 * self._slots * max(self._size, FIRST))
+
+    async def line(self, number: int, digest: str, inputs: dict[str, Any]) -> Run:
+        done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Line(number, digest, inputs, len(json.dumps(inputs)), done))
+        self._send(linger=True)
+        return await done
+
+    def _send(self, *, linger: bool = False) -> None:
+        """Send chunks, as many as there is room for; one that is not full waits for a moment."""
+        while self._waiting and (self._stopped or len(self._chunks) < 2 * self._slots):
+            lines = self._next()
+            if linger and not self._stopped and len(lines) < self._size and len(lines) == len(self._waiting):
+                if self._later is None:
+                    self._later = asyncio.get_running_loop().call_later(LINGER_S, self._linger_over)
+                return
+            del self._waiting[: len(lines)]
+            if self._stopped:
+                for line in lines:
+                    _settle(line, Run(id=f"{self._held.id}/{line.number}", status="interrupted"))
+                continue
+            slot = f"{self._held.id}/l{lines[0].number}"
+            self._chunks[slot] = asyncio.create_task(self._chunk(slot, lines))
+
+    def _linger_over(self) -> None:
+        self._later = None
+        self._send()
+
+    def _next(self) -> list[Line]:
+        lines, size = self._waiting[: self._size], 0
+        for count, line in enumerate(lines):
+            size += line.size
+            if count and size > MOST_BYTES:
+                return lines[:count]
+        return lines
+
+    async def _chunk(self, slot: str, lines: list[Line]) -> None:
+        """Have one chunk run, and keep its record in the execution's own."""
+        order = {
+            "kind": LINES,
+            "slot": slot,
+            "state": self._state,
+            "lines": [[line.number, line.digest, line.inputs] for line in lines],
+        }
+        runs: dict[int, Run] = {}
+        problem = "interrupted"
+        try:
+            await asyncio.to_thread(self._queue.put, LINES, slot, order, self._label)
+            if self._stopped:
+                self._ask(slot)
+            outcome = await self._queue.outcome(slot)
+            output = outcome.output or {}
+            problem = str(output.get("error") or outcome.error or outcome.status)[:500]
+            runs = await asyncio.to_thread(self._kept, slot)
+            self._learn(float(output.get("seconds", 0.0)), len(lines))
+            await self._look()
+        except Exception as error:  # of one chunk: its lines can be run again
+            log.warning("lines %d to %d: %s", lines[0].number, lines[-1].number, error)
+            problem = str(error)[:500]
+        finally:
+            self._chunks.pop(slot, None)
+            for line in lines:
+                _settle(line, runs.get(line.number) or self._not_run(line, problem))
+            self._send()
+
+    def _not_run(self, line: Line, problem: str) -> Run:
+        said = RunError(kind="interrupted", message=f"the line did not come to its end: {problem}")
+        return Run(id=f"{self._held.id}/{line.number}", status="interrupted", error=said)
+
+    def _kept(self, slot: str) -> dict[int, Run]:
+        """What the lines of a chunk came to. Its record becomes part of the execution's, without the lines: whoever
+        waits for them writes those.
+        """
+        return copy_chunk(self._storage, self._held, slot, lines=False)
+
+    def _learn(self, seconds: float, count: int) -> None:
+        if seconds > 0:
+            wanted = round(WANTED_S * count / seconds)
+            self._size = max(FEWEST, min(MOST, wanted, 4 * self._size))
+
+    async def _look(self) -> None:
+        if time.monotonic() - self._looked > AGAIN_S:
+            self._looked = time.monotonic()
+            slots = await asyncio.to_thread(self._storage.members.slots, self._label)
+            self._slots = max(1, slots)
+
+    def stop(self) -> None:
+        self._stopped = True
+        for slot in list(self._chunks):
+            self._ask(slot)
+        self._send()
+
+    def _ask(self, slot: str) -> None:
+        """Have a chunk stop: who runs it is asked, and one that was not begun never is."""
+
+        async def ask() -> None:
+            with contextlib.suppress(Exception):
+                try:
+                    await asyncio.to_thread(self._storage.ask_to_interrupt, slot)
+                except ExecutionNotFound:
+                    await asyncio.to_thread(self._queue.queues.cancel, slot)
+
+        task = asyncio.ensure_future(ask())
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def close(self) -> None:
+        """Nobody waits for lines any more: chunks that run are stopped, and waited for."""
+        if self._chunks or self._waiting:
+            self.stop()
+        while self._chunks:
+            await asyncio.wait(list(self._chunks.values()))
+
+
+def _settle(line: Line, run: Run) -> None:
+    if not line.done.done():
+        line.done.set_result(run)
+
+
+def untouched(state: ExecutionState) -> dict[str, Any]:
+    """A state for the record of a chunk: the work and what runs it, and nothing of what was done."""
+    nothing = {"results": {}, "tries": {}, "begun": {}, "sessions": {}, "checkpoints": (), "seq": 0, "offset": 0}
+    rest: dict[str, Any] = {"requests": {}, "result": None, "status": "running"}
+    return state.model_copy(update={**nothing, **rest}).model_dump(mode="json")
+
+
+def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str, *, lines: bool) -> dict[int, Run]:
+    """Copy the record of a chunk that has ended into its execution's, and remove it; what its lines came to. Blocks."""
+    runs: dict[int, Run] = {}
+    try:
+        records = list(storage.records(slot))
+    except ExecutionNotFound:  # it never began
+        return runs
+    for record in records:
+        if record["kind"] == "line":
+            with contextlib.suppress(KeyError, TypeError, ValidationError):  # one bad line is one bad line
+                runs[int(record["n"])] = Run.model_validate(record["run"])
+        if record["kind"] not in OF_THE_EXECUTION and (lines or record["kind"] != "line"):
+            held.append(record["kind"], bare(record))
+    storage.keep_attachments(slot, records)
+    storage.drop(slot)
+    return runs
