@@ -35,6 +35,7 @@ from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution import RunOfStep, WorkSteps, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
+from go_ent.engine.executions.history import Grouping, Totals
 from go_ent.engine.executions.interrupting import interrupt_there
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
@@ -550,6 +551,10 @@ class Engine:
     async def budget(self) -> BudgetReport:
         """What was spent, what is reserved, and what the limits are."""
         return await self._budget.report()
+
+    async def totals(self, by: Grouping, *, since: float | None = None) -> dict[str, Totals]:
+        """What the executions that are still there came to, since a time; by tool, the calls of guests count too."""
+        return await asyncio.to_thread(self.store.index.totals, by, since=since)
 
     async def runtimes(self) -> dict[str, Availability]:
         """Every runtime, and whether it can be used here."""

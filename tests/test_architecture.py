@@ -100,6 +100,7 @@ def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
 # Tasks that are made by hand, and why no group of tasks would do. All else is in a TaskGroup, or awaited where it is.
 HAND_MADE = {
     "engine/console/feed.py": "one look for all streams, which ends with the last of them",
+    "engine/console/launches.py": "a run goes on when the page that began it is gone",
     "engine/console/serving.py": "uvicorn runs until it is told to stop",
     "composer/catalogue/catalogue.py": "a source that is asked goes on when who asked has lost patience",
     "composer/sources/mcp.py": "a server starts, and is closed, for whoever needs it next",

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from go_ent.composer import ComposerError
 from go_ent.engine.console.feed import Feed
 from go_ent.engine.console.guard import ENTER, Access, Guard, cookie_of
+from go_ent.engine.console.launches import Launches
 from go_ent.engine.console.page import Answer, Page
 from go_ent.engine.console.rendering import static_files, templates
 from go_ent.engine.console.sessions import IDLE_S, Session, Sessions
@@ -62,6 +63,7 @@ class Console:
         self.sessions = Sessions()
         self.templates = templates()
         self.feed = Feed({topic: stamp for page in self.pages for topic, stamp in page.stamps.items()})
+        self.launches = Launches(engine)
         self.version = version("go-ent")
         self._access, self._login = access, login
         self.app: ASGIApp = Guard(self._make(), access, lambda scope, refused: self._refusal(refused))
@@ -70,8 +72,9 @@ class Console:
         await self.app(scope, receive, send)
 
     async def close(self) -> None:
-        """End all streams."""
+        """End all streams, and interrupt the runs that pages have begun."""
         await self.feed.close()
+        await self.launches.close()
 
     def invite(self, caller: Caller) -> str:
         """The path of an address that opens one session, once."""

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from go_ent.composer.catalogue.grants import check_pattern, matches
+from go_ent.composer.catalogue.grants import check_pattern
 from go_ent.composer.config import read_config, read_settings
-from go_ent.composer.errors import ConfigError
 from go_ent.composer.known_tools import unmatched_grants
 from go_ent.composer.project.files import find_project
 from go_ent.composer.project.trust import is_trusted, set_trust
@@ -22,7 +21,8 @@ from go_ent.engine.cli.commands.shared import JsonFlag
 from go_ent.engine.cli.terminal.completion_values import ServerName
 from go_ent.engine.cli.terminal.output import say, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag
-from go_ent.engine.settings.edit import header, remove_entry, set_entry, set_list, spelled
+from go_ent.engine.settings import grants
+from go_ent.engine.settings.edit import header, remove_entry, set_entry, spelled
 from go_ent.engine.setup.servers import Answer, Servers
 from go_ent.engine.setup.trust_list import wants
 
@@ -72,7 +72,7 @@ def add_command(
     newly_trusted = not is_trusted(project) and not wanted and set_trust(project, True)
     if grant:
         patterns = [check_pattern(f"{namespace}.{one.removeprefix(f'{namespace}.')}") for one in grant]
-        lines += set_list(project, "grants", "allow", list(dict.fromkeys([*_list(project, "allow"), *patterns])))
+        lines += grants.grant(project, patterns)
     if not json_:
         say(f"added {header(section, name)} to .go-ent/config.toml:")
         for line in lines:
@@ -168,7 +168,7 @@ def remove_command(name: ServerName, /, *, json_: JsonFlag = False) -> int:
         raise UsageError(f"{name} is not in .go-ent/config.toml: it comes from a file of mcp_json, or a variable")
     lines = remove_entry(project, section, written)
     servers.store.forget(name)
-    left = [pattern for pattern in _list(project, "allow") if pattern.partition(".")[0] == name]
+    left = [pattern for pattern in grants.written(project, "allow") if pattern.partition(".")[0] == name]
     if json_:
         show_json({"name": name, "removed": lines, "grants_left": left})
         return 0
@@ -197,12 +197,7 @@ def grant_command(
         raise UsageError("grant needs the name of a tool, or 'namespace.*'")
     project = find_project(".")
     checked = [check_pattern(pattern) for pattern in patterns]
-    lines: list[str] = []
-    for name in ("allow", "approve") if approve else ("allow",):
-        there = _list(project, name)
-        new = [pattern for pattern in checked if pattern not in there]
-        if new:
-            lines += set_list(project, "grants", name, list(dict.fromkeys([*there, *new])))
+    lines = grants.grant(project, checked, approve=approve)
     notes = unmatched_grants(project, replace(read_config(project), allow=(), approve=()), checked)
     if json_:
         show_json({"granted": checked, "changed": lines, "notes": notes})
@@ -221,31 +216,16 @@ def revoke_command(
     if not patterns:
         raise UsageError("revoke needs a pattern that is granted")
     project = find_project(".")
-    allow, ask = _list(project, "allow"), _list(project, "approve")
     for pattern in patterns:
-        if pattern not in (*allow, *ask):
-            wider = [one for one in allow if matches(one, pattern)]
-            raise UsageError(
-                f"{pattern} is not granted"
-                + (f" by itself, but by {', '.join(wider)}: revoke that, and grant what is to stay" if wider else "")
-            )
-    lines = set_list(project, "grants", "allow", [one for one in allow if one not in patterns])
-    if any(one in patterns for one in ask):
-        lines += set_list(project, "grants", "approve", [one for one in ask if one not in patterns])
+        if (problem := grants.not_granted(project, pattern)) is not None:
+            raise UsageError(problem)
+    lines = grants.revoke(project, patterns)
     if json_:
         show_json({"revoked": list(patterns), "changed": lines})
         return 0
     _say_changed(lines, "nothing was changed")
     _say_overridden(project)
     return 0
-
-
-def _list(project: Path, name: str) -> list[str]:
-    grants = read_settings(project, environ={}).of_file.get("grants", {})
-    found = grants.get(name, []) if isinstance(grants, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ConfigError(f"grants.{name} is not a list of texts: go-ent config check says where")
-    return found
 
 
 def _say_changed(lines: list[str], nothing: str) -> None:

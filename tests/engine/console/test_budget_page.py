@@ -1,0 +1,79 @@
+"""The budget page: limits, an outlook, what spending went to, and only their own day for clients."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from go_ent.engine.budget.report import WindowReport
+from go_ent.engine.console.app import Console
+from go_ent.engine.console.pages.budget import outlook
+from go_ent.engine.server.calls.callers import Caller
+from tests.support.console import Browser, run
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def window(spent: float, limit: float | None, reserved: float = 0.0) -> WindowReport:
+    return WindowReport(
+        starts_at=START,
+        resets_at=START + timedelta(days=1),
+        runs=1,
+        spent_usd=spent,
+        reserved_usd=reserved,
+        limit_usd=limit,
+        spent_tokens=0,
+        reserved_tokens=0,
+        limit_tokens=None,
+        estimated_usd=0.0,
+        estimated_tokens=0,
+        unknown_costs=0,
+        overshoot_usd=0.0,
+        forced=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("spent", "limit", "reserved", "hours", "expected"),
+    [
+        (1.0, 3.0, 0.0, 6, (4.0, 18.0)),  # a quarter of the day: four times as much, and the limit after three quarters
+        (1.0, 3.0, 1.0, 6, (4.0, 12.0)),  # what is reserved is gone, too
+        (1.0, 5.0, 0.0, 6, (4.0, None)),
+        (1.0, None, 0.0, 6, (4.0, None)),
+        (4.0, 3.0, 0.0, 6, (16.0, 6.0)),  # it is reached now
+        (0.0, 3.0, 0.0, 6, None),
+        (1.0, 3.0, 0.0, 0.5, None),  # too early to say
+    ],
+)
+def test_the_outlook(
+    spent: float, limit: float | None, reserved: float, hours: float, expected: tuple[float, float | None] | None
+) -> None:
+    now = START.timestamp() + hours * 3600
+    made = outlook(window(spent, limit, reserved), now)
+    if expected is None:
+        assert made is None
+        return
+    assert made is not None
+    assert made.usd == pytest.approx(expected[0])
+    at = None if made.runs_out is None else round((made.runs_out - START.timestamp()) / 3600, 6)
+    assert at == expected[1]
+
+
+async def test_calls_of_tools_are_counted_by_tool_and_by_day(console: Console, browser: Browser) -> None:
+    await run(console, "1 + 1")
+    page = (await browser.get("/budget")).text
+    assert "Today" in page
+    assert "This month" in page
+    assert "no limit" in page
+    for by in ("runtime", "model", "role", "strategy", "tool", "day"):
+        assert (await browser.get(f"/budget?by={by}&time=24h")).status_code == 200
+    assert (await browser.get("/budget?by=<script>&time=9")).status_code == 200
+
+
+async def test_a_client_sees_its_own_day_alone(console: Console) -> None:
+    browser = await Browser(console).sign_in(Caller("someone"))
+    answer = await browser.get("/budget?by=tool")
+    assert answer.status_code == 404
+    assert "Where it goes" not in answer.text
+    await browser.close()
