@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, NamedTuple, Self, Unpack, cast
 
 from go_ent.composer import Approver, Composer
 from go_ent.composer.project.files import find_project, user_data
@@ -449,21 +449,18 @@ class Engine:
 
     async def checkpoint(self, execution_id: str, label: str, value: Any = None) -> ExecutionState:
         """Add a checkpoint to an execution, here or in the process that runs it."""
-        execution_id = await self._find(execution_id)
-        running = self._watch.get(execution_id)
-        if running is not None:
-            await asyncio.to_thread(running.held.checkpoint, label, value)
-            return running.held.state
-        return await asyncio.to_thread(self.store.checkpoint, execution_id, label, value)
+        return await self._marked("checkpoint", execution_id, label, value)
 
     async def remove_checkpoint(self, execution_id: str, checkpoint: str) -> ExecutionState:
         """Remove a checkpoint by its label or number, here or in the process that runs the execution."""
+        return await self._marked("remove_checkpoint", execution_id, checkpoint)
+
+    async def _marked(self, change: str, execution_id: str, *given: Any) -> ExecutionState:
         execution_id = await self._find(execution_id)
-        running = self._watch.get(execution_id)
-        if running is not None:
-            await asyncio.to_thread(running.held.remove_checkpoint, checkpoint)
-            return running.held.state
-        return await asyncio.to_thread(self.store.remove_checkpoint, execution_id, checkpoint)
+        if (running := self._watch.get(execution_id)) is None:
+            return cast(ExecutionState, await asyncio.to_thread(getattr(self.store, change), execution_id, *given))
+        await asyncio.to_thread(getattr(running.held, change), *given)
+        return running.held.state
 
     def _begin(
         self, held: OwnedExecution, tapes: Tapes, work: Work, chosen: Chosen, options: StartOptions
