@@ -51,6 +51,22 @@ def test_the_smallest_task_is_done_in_every_way(box: Sandbox) -> None:
     assert ratios["one small call: turns (code mode)"] == 1
 
 
+async def test_what_tasks_cost_in_tokens_is_bounded(box: Sandbox) -> None:
+    """Every word in a definition is paid for in each turn: these are the bounds that the definitions are written to."""
+    bounds = {"one small call": 2_200, "two tools": 2_600, "one export, counted": 3_200}
+    world = World()
+    chosen = [scenario for scenario in scenarios(world) if scenario.tools == 10]
+    async with stage(world, 10, chosen, box) as made:
+        for scenario in chosen:
+            if scenario.name in bounds:
+                code, composed = [(await made.play(scenario, way)).talk.tokens for way in ("code mode", "composed")]
+                assert (code <= bounds[scenario.name], composed <= 2_000) == (True, True), (
+                    scenario.name,
+                    code,
+                    composed,
+                )
+
+
 async def test_a_way_that_errs_fails_the_benchmark(box: Sandbox) -> None:
     wrong = dataclasses.replace(SMALL, expected=lambda world: "lost")
     cases: list[tuple[Scenario, Way, str]] = [

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -17,43 +19,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
 
+from tests.e2e.bad_servers import BAD, Bad
 from tests.e2e.model_server import Asked, ModelServer, Reply, Text, ToolUse
 from tests.e2e.programs import Programs, installed
 from tests.e2e.serving import GO_ENT, Project
 from tests.e2e.test_real_clients import CONNECTING, claude, opencode
 from tests.sandbox.test_media import PNG
+from tests.support.oauth_server import browse, oauth_server
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 SERVERS = Path(__file__).with_name("servers.json")
-# Servers that misbehave, as lines of Python: what each says to a line that it hears.
-SPEAK = """
-import json, sys
-def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-def tool(name, schema=None): return {"name": name, "inputSchema": schema or {"type": "object"}}
-for line in sys.stdin:
-    heard = json.loads(line)
-    method, number = heard.get("method"), heard.get("id")
-    if method == "initialize":
-        told = {"tools": {"listChanged": True}}
-        say(id=number, result={"protocolVersion": "2025-06-18", "capabilities": told,
-                               "serverInfo": {"name": "bad", "version": "1"}})
-    elif method == "tools/list": TOOLS
-    elif method == "tools/call": CALL
-    elif number is not None: say(id=number, error={"code": -32601, "message": "no such method"})
-"""
-ANSWERS = 'say(id=number, result={"content": [{"type": "text", "text": "fine"}]})'
-SILENT = "import time\nprint('starting', file=__import__('sys').stderr, flush=True)\ntime.sleep(3000)"
-MANY = SPEAK.replace("TOOLS", 'say(id=number, result={"tools": [tool(f"t{n}") for n in range(5000)]})')
-WRONG = SPEAK.replace(
-    "TOOLS",
-    'say(id=number, result={"tools": [tool("good"), {"name": "bad", "inputSchema": 5}, '
-    'tool("odd", {"type": "object", "properties": {"x": {"type": "strng"}}})]})',
-)
-CHANGING = SPEAK.replace("TOOLS", 'say(id=number, result={"tools": [tool(n) for n in names]})').replace(
-    "CALL", ANSWERS + '; names.append("later"); say(method="notifications/tools/list_changed")'
-)
 
 
 class Api(BaseHTTPRequestHandler):
@@ -110,27 +90,36 @@ def document(address: str) -> str:
 
 @dataclass
 class Shell:
-    """Commands in a project, each with how long it took."""
+    """Commands in a project, each with how long it took, and the most memory that one process of it had."""
 
     project: Project
-    took: list[tuple[float, str]] = field(default_factory=list)
+    took: list[tuple[float, int, str]] = field(default_factory=list)
+    most_mb: int = 0  # of any command so far
 
-    def __call__(self, *arguments: str, code: int = 0, within_s: float = 60.0) -> str:
+    def __call__(self, *arguments: str, code: int | None = 0, within_s: float = 60.0) -> str:
         started = time.monotonic()
-        done = subprocess.run(
-            [*GO_ENT, *arguments],
-            cwd=self.project.folder,
-            env=self.project.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        seconds = time.monotonic() - started
-        self.took.append((seconds, " ".join(arguments)[:70].replace("\n", " ")))
-        assert done.returncode == code, done.stdout + done.stderr
+        with tempfile.TemporaryFile() as out:
+            process = subprocess.Popen(
+                [*GO_ENT, *arguments],
+                cwd=self.project.folder,
+                env=self.project.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+            hung = threading.Timer(120, process.kill)
+            hung.start()
+            _, ended, used = os.wait4(process.pid, 0)  # which tells what it took; `Popen.wait` does not
+            hung.cancel()
+            process.returncode = os.waitstatus_to_exitcode(ended)
+            out.seek(0)
+            said = out.read().decode()
+        seconds, mb = time.monotonic() - started, used.ru_maxrss >> 10
+        self.most_mb = max(self.most_mb, mb)
+        self.took.append((seconds, mb, " ".join(arguments)[:70].replace("\n", " ")))
+        assert code is None or process.returncode == code, said
         assert seconds < within_s, (arguments, seconds)
-        return done.stdout + done.stderr
+        return said
 
 
 @pytest.fixture
@@ -148,7 +137,7 @@ def shell(tmp_path: Path, api: str) -> Iterator[Shell]:
     run("server", "add", "pets", "api.json")
     run("grant", "every.*", "fs.*", "mem.*", "pets.*")
     yield run
-    print("\n".join(f"{seconds:6.2f} s  {words}" for seconds, words in run.took))
+    print("\n".join(f"{seconds:6.2f} s {mb:4} MB  {words}" for seconds, mb, words in run.took))
 
 
 def test_every_command(shell: Shell) -> None:
@@ -186,41 +175,18 @@ def test_every_command(shell: Shell) -> None:
     assert "mem " not in shell("server", "list")
 
 
-@dataclass
-class Bad:
-    """A server that misbehaves: what it is, and what is told of it."""
-
-    name: str
-    code: str
-    told: str
+# Of any process of a command, whatever a server does. What the test itself has when it starts one is counted too, about
+# 100 MB.
+MOST_MB = 200
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        Bad("silent", SILENT, "silent"),
-        Bad("many", MANY.replace("CALL", ANSWERS), "only the first"),
-        Bad("wrong", WRONG.replace("CALL", ANSWERS), "'bad' is not offered"),
-        Bad("changing", f"names = ['first']\n{CHANGING}", "changing: 1 tool"),
-    ],
-    ids=lambda bad: bad.name,
-)
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 def test_one_that_misbehaves_costs_no_other(shell: Shell, bad: Bad) -> None:
-    config = shell.project.folder / ".go-ent" / "config.toml"
     server = shell.project.folder / "bad.py"
     server.write_text(bad.code)
-    added = [*GO_ENT, "server", "add", bad.name, "--", sys.executable, str(server)]
-    done = subprocess.run(
-        added,
-        cwd=shell.project.folder,
-        env=shell.project.environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert bad.told in done.stdout + done.stderr
-    assert bad.name in config.read_text()
+    added = shell("server", "add", bad.name, "--", sys.executable, str(server), code=None)
+    assert bad.told in added
+    assert bad.name in (shell.project.folder / ".go-ent" / "config.toml").read_text()
     shell("grant", f"{bad.name}.*")
     assert "every.echo" in shell("tool", "search", "echo")
     assert "Echo: hi" in shell("tool", "call", "every.echo", "message=hi")
@@ -228,6 +194,77 @@ def test_one_that_misbehaves_costs_no_other(shell: Shell, bad: Bad) -> None:
     if bad.name == "changing":
         code = "import asyncio\nawait tools.changing.first()\nawait asyncio.sleep(0.5)\nawait tools.changing.later()"
         assert "fine" in shell("exec", "-c", code)
+    assert shell.most_mb < MOST_MB, shell.took
+
+
+def log_in(shell: Shell, name: str) -> None:
+    """As a person does: by the address that the command prints."""
+    with subprocess.Popen(
+        [*GO_ENT, "server", "login", name, "--no-browser"],
+        cwd=shell.project.folder,
+        env=shell.project.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as login:
+        assert login.stderr is not None
+        address = next(word for line in login.stderr for word in line.split() if word.startswith("http://127."))
+        browse(address)
+        login.stderr.read()
+        assert login.wait(60) == 0
+
+
+def test_an_expired_login_costs_no_other_and_says_what_to_do(shell: Shell) -> None:
+    with oauth_server() as server:
+        shell("server", "add", "guarded", server.url, "--auth", "oauth", "--grant", "*", code=None)
+        log_in(shell, "guarded")
+        server.valid.clear()
+        assert "you sent [secret]" in shell("tool", "call", "guarded.whoami")  # it is refreshed by itself
+        server.valid.clear()
+        server.refresh_tokens.clear()
+        said = shell("tool", "call", "guarded.whoami", code=1)
+        assert "its login has expired; go-ent server login guarded logs in" in said
+        assert "-of-test" not in said
+        caught = "try:\n    await tools.guarded.whoami()\nexcept Exception as e:\n    print(e)\n"
+        said = shell("exec", "-c", f"{caught}(await tools.pets.listPets())[0]['name']")
+        assert ("its login has expired" in said, "rex" in said) == (True, True)
+        assert "every.echo" in shell("tool", "search", "echo")
+        assert "Echo: hi" in shell("tool", "call", "every.echo", "message=hi")
+        assert "expired" in shell("server", "refresh", "guarded", code=12)
+        log_in(shell, "guarded")
+        assert "you sent [secret]" in shell("tool", "call", "guarded.whoami")
+    assert shell.most_mb < MOST_MB, shell.took
+
+
+async def test_a_server_beside_all_of_them_keeps_its_size(shell: Shell) -> None:
+    """`go-ent serve` with every bad server at once, for many calls: what it takes is bounded, and does not grow."""
+    folder = shell.project.folder
+    for bad in BAD:
+        path = folder / f"{bad.name}.py"
+        path.write_text(bad.code)
+        shell("server", "add", bad.name, "--no-ask", "--grant", "*", "--", sys.executable, str(path))
+    transport = StdioTransport(GO_ENT[0], [*GO_ENT[1:], "serve"], env=shell.project.environment, cwd=str(folder))
+    calls = [
+        ("tool_search", {"words": "echo"}),
+        ("code_execute", {"code": "await tools.changing.first()\nawait tools.every.echo(message='hi')"}),
+        ("code_execute", {"code": "len(await tools.search('t', namespace='many', limit=50))"}),
+    ]
+    async with Client(transport, timeout=60) as client:
+
+        async def play(times: int) -> int:
+            for _ in range(times):
+                for name, arguments in calls:
+                    done = await client.call_tool(name, arguments)
+                    assert not done.is_error
+            (served,) = (one for one in psutil.Process().children() if "serve" in one.cmdline())
+            return int(served.memory_info().rss) >> 20
+
+        first = await play(5)
+        later = await play(20)
+    print(f"go-ent serve beside all bad servers: {first} MB, after 20 rounds more {later} MB")
+    assert first < MOST_MB
+    assert later < first + 30
 
 
 PICTURE = "await tools.every.get_tiny_image()"

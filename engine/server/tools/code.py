@@ -88,6 +88,6 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         session: Annotated[str | None, Field(description="Keeps variables between calls.")] = None,
         limits: Annotated[dict[str, float] | None, Field(description="{timeout_s: 5}")] = None,
     ) -> ToolResult:
-        """Run code over tools in a sandbox: fresh each time, or in a named session."""
+        """Run code over tools in a sandbox."""
         order = GuestOrder(code=code, language=language, inputs=inputs or {}, session=session, limits=limits)
         return await run_guest(order, composer, engine)

@@ -78,7 +78,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         about: str | None = None,
         params: dict[str, Any] | None = None,
     ) -> ToolResult:
-        """Save code that worked as a tool: checked, its examples run, versioned."""
+        """Save code that worked as a tool. Its examples must pass."""
         caller = current()
         wanted = None if name is None else Wanted(name, about or "", params or {})
         source = await _source(composer, engine, source, from_execution, wanted)

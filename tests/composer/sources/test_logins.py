@@ -127,9 +127,17 @@ class TestLogin:
         await user.login()
         source = user.source()
         await source.live_tools()
+        server.valid.clear()  # before its time: the server says so
+        server.asked.clear()
+        assert await source.call("guarded.whoami", {}, NOBODY) == "you sent [secret]"
+        assert server.asked == ["/mcp", "/tokens/are/here", "/mcp"]
         server.valid.clear()
+        server.refresh_tokens.clear()
+        server.asked.clear()
         with pytest.raises(Unavailable, match="its login has expired; go-ent server login guarded logs in"):
             await source.call("guarded.whoami", {}, NOBODY)
+        assert server.asked.count("/tokens/are/here") == 1
+        assert "/let/me/in" not in server.asked
         await source.close()
 
     async def test_without_a_login_nothing_is_requested(self, user: User, server: OAuthServer) -> None:

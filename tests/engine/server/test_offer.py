@@ -45,6 +45,12 @@ async def served(
         yield client, composer
 
 
+def tokens_of(listed: list[Any]) -> int:
+    """What definitions cost, as clients send them to models."""
+    told = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in listed]
+    return count(json.dumps(told, separators=(",", ":")))
+
+
 async def described(client: Client[Any]) -> str:
     (code,) = [one for one in await client.list_tools() if one.name == "code_execute"]
     return code.description or ""
@@ -57,10 +63,7 @@ class TestProfiles:
         async with served(project, box, allow=()) as (client, composer):
             listed = await client.list_tools()
             assert {one.name for one in listed} == {"tool_search", "code_execute", "tool_compose"}
-            told = [
-                {"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in listed
-            ]
-            assert count(json.dumps(told)) <= 600
+            assert tokens_of(listed) <= 600
             await composer.compose(DOUBLE)
             assert "double" in {one.name for one in await client.list_tools()}
 
@@ -76,9 +79,10 @@ class TestProfiles:
             assert all(name.startswith("engine_") for name in names)
 
     async def test_full_lists_all(self, project: Path, box: Sandbox) -> None:
-        async with served(project, box, "full") as (client, _):
-            names = {one.name for one in await client.list_tools()}
-            assert {"code_execute", "tool_schema", "engine_execute"} <= names
+        async with served(project, box, "full", allow=()) as (client, _):
+            listed = await client.list_tools()
+            assert {"code_execute", "tool_schema", "engine_execute"} <= {one.name for one in listed}
+            assert tokens_of(listed) <= 1900
 
 
 class TestDescriptions:
