@@ -31,7 +31,12 @@ class Help:
     """Help is drawn on a terminal, and plain in a pipe. What draws it is imported when it is asked for."""
 
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
-        self._chosen(console, options, panel)
+        from rich.theme import Theme
+
+        from go_ent.engine.cli.terminal.help_format import STYLES
+
+        with console.use_theme(Theme(STYLES)):
+            self._chosen(console, options, panel)
 
     def render_usage(self, console: Any, options: Any, usage: Any) -> None:
         self._chosen.render_usage(console, options, usage)

@@ -128,7 +128,7 @@ def register(app: App) -> None:
         group, _, name = typed.rpartition(" ")
         panel: dict[str, Any] = {"group": panels.get(name, panels["doctor"])} if not group else {}
         if not module:
-            groups[name] = App(name=name, help=about, **panel)
+            groups[name] = App(name=name, help=about, group_commands=Group("Commands", sort_key=1), **panel)
             groups[group].command(groups[name])
             continue
         file, _, function = module.partition(":")

@@ -39,6 +39,7 @@ from go_ent.sandbox.messages.advice import Advice
 from go_ent.sandbox.worker.languages import Language
 
 STEP = "run"
+MOST_TITLE = 70  # characters of code in an execution's title
 REASON = "it runs in a guest"
 
 
@@ -70,7 +71,7 @@ class GuestOrder(Model):
         if self.tool is not None:
             return f"composed:{self.tool}" + (f" for each {'file' if self.each_files else 'line'}" if self.each else "")
         line = next((line.strip() for line in (self.code or "").splitlines() if line.strip()), "")
-        return f"code: {line[:70]}"
+        return f"code: {line}" if len(line) <= MOST_TITLE else f"code: {line[: MOST_TITLE - 1]}…"
 
 
 def call_order(name: str, arguments: dict[str, Any], *, cut: bool = True) -> GuestOrder:

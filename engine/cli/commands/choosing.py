@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
@@ -11,7 +12,8 @@ from cyclopts import Parameter
 from go_ent.composer.project.files import find_project
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.terminal.completion_values import execution_ids
-from go_ent.engine.cli.terminal.output import say, short
+from go_ent.engine.cli.terminal.output import is_rich, say, short
+from go_ent.engine.cli.terminal.tables import console, fitted
 from go_ent.engine.core.ids import made_at, short_id
 from go_ent.engine.executions.state import TRANSITIONS
 from go_ent.engine.executions.storage import Row
@@ -55,7 +57,11 @@ def meant_or_last(text: str | None, what: str = "", wanted: Wanted | None = None
         raise UsageError(f"no execution {what}: the last, {short_id(newest.id)}, is {newest.status}")
     if found is None:
         raise UsageError("nothing was run here yet: try go-ent exec -c '1 + 1'")
-    say(f"the last execution{f' that {what}' if what else ''}: {short_id(found.id)} ({short(found.title)})", err=True)
+    said = f"the last execution{f' that {what}' if what else ''}: {short_id(found.id)}"
+    title = short(found.title)
+    if is_rich(sys.stderr):
+        title = fitted(title, max(1, console().width - len(said) - len(" ()")))
+    say(f"{said} ({title})", err=True)
     return store, found.id
 
 

@@ -33,6 +33,7 @@ from go_ent.waiting import first_of
 MAX_SLURPED = 256 << 20
 Window = deque[tuple[Item, asyncio.Task[Run]]]
 MOST_PRINTED = 4000  # characters of what a line has printed
+MOST_PATH = 4096  # bytes of a line that may be the name of a file
 
 
 @dataclass(slots=True)
@@ -251,6 +252,8 @@ def _hint(item: Item) -> str:
         return ""
     if item.data.lstrip().startswith((b"{", b"[")):
         return "; jq -c puts each value on one line"
+    if len(item.data) < MOST_PATH and b"\0" not in item.data and os.path.isfile(item.data):
+        return "; it is the name of a file: give files as arguments, as xargs does"
     return '; text needs quotes, like "hello"; jq -R makes them'
 
 

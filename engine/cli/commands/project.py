@@ -152,7 +152,7 @@ def _print(checks: list[Check], *, json_: bool) -> int:
             say(f"{mark:<2}", end="", style=STYLES.get(mark))
             say(f"  {check.name:<{width}}  {hanging(' '.join(check.said.split()), width + 6)}")
             if check.fix and not check.ok:
-                say(f"{'':<{width + 6}}{hanging(f'fix: {check.fix}', width + 6)}", style="yellow")
+                say(f"{'':<{width + 6}}{hanging(f'fix: {check.fix}', width + 6)}")
             elif check.fix:
                 say(f"{'':<{width + 6}}{hanging(check.fix, width + 6)}")
         for line in unknown_variables():

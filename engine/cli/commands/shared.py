@@ -23,7 +23,7 @@ from go_ent.engine.cli.terminal.output import STYLES, is_terminal, say, short, s
 from go_ent.engine.cli.terminal.progress import ProgressLine, tell
 from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.signals import Going, executions, say_interrupted, stopped_by_signals
-from go_ent.engine.cli.terminal.tables import table
+from go_ent.engine.cli.terminal.tables import hanging, table
 from go_ent.engine.core.ids import short_id
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ class Telling:
         step, status = str(event.task_id), str(event.data.get("status", ""))
         if status == "failed":
             self._failed = event.text if short(event.text) == event.text else ""
-        self._line(f"[{step}] {status}{f': {short(event.text)}' if event.text else ''}", status)
+        said = f"[{step}] {status}{f': {short(event.text)}' if event.text else ''}"
+        self._line(hanging(said, 0, err=True) if status == "failed" else said, status)
         if status == "running":
             self._running.append(step)
         elif step in self._running:
@@ -160,7 +161,11 @@ class Telling:
         tell(f"{self._done} step{'' if self._done == 1 else 's'} done" + (f", running {running}" if running else ""))
 
     def _line(self, text: str, status: str = "") -> None:
-        say(f"{chr(10) if self._open else ''}{text}", err=True, style=STYLES.get(status))
+        say(
+            f"{chr(10) if self._open else ''}{text}",
+            err=True,
+            style=STYLES.get(status) if status != "running" else None,
+        )
         self._open = False
 
 

@@ -209,10 +209,7 @@ def run_command(
 
     Example: go-ent tool run errors --log @access.log --least 400
     """
-    if each and slurp:
-        raise UsageError("--each runs once for each value, --slurp once over all: choose one")
-    if not each and (fail_fast or jobs is not None):
-        raise UsageError("--jobs and --fail-fast are about many values: they go with --each")
+    _refuse_contradiction(each=each, slurp=slurp, many=fail_fast or jobs is not None, formatted=output is not None)
     refuse_both(here=here, label=label)
     inputs = None if input is None else read_input(input)
     if not (each or slurp or input == "-" or any(value.endswith("-") for value in values)):
@@ -263,6 +260,15 @@ def run_command(
         return EXIT_CODES[run.status]
 
     return with_guests(work, yes=yes, progress="running", quiet=quiet or json_)
+
+
+def _refuse_contradiction(*, each: bool, slurp: bool, many: bool, formatted: bool) -> None:
+    if each and slurp:
+        raise UsageError("--each runs once for each value, --slurp once over all: choose one")
+    if not each and many:
+        raise UsageError("--jobs and --fail-fast are about many values: they go with --each")
+    if each and formatted:
+        raise UsageError("--output prints one result: with --each there is one JSON value a line")
 
 
 def _arguments(spec: ToolSpec, given: Any, values: Sequence[str]) -> dict[str, Any]:

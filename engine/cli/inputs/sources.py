@@ -52,7 +52,8 @@ class Source(Protocol):
 class Lines:
     """The values of a stream, one a line, with the numbers of their lines, as they arrive. Empty lines are left out.
 
-    JSON that was printed over several lines is one value: it begins with a line that ends within it.
+    JSON that was printed over several lines is one value: it begins with a line that ends within it. The next may begin
+    where it ends, as in files that have no new line at their end.
     """
 
     total: int | None = None
@@ -109,10 +110,13 @@ class Values:
         elif self._lines[0].lstrip().startswith(b"{") and text.startswith(b"{") and _is_whole(text):
             broken = self.end()  # the value was never ended: this one is another
             return [*broken, Item((number, line, ""))]
-        self._lines.append(line)
-        self.held += len(line)
-        self._scan(line)
-        return self.end() if self._depth <= 0 else []
+        end = self._scan(line)
+        self._lines.append(line[:end])
+        self.held += len(line[:end])
+        if end is None:
+            return []
+        # Files that end without a new line, put together by cat: the next value begins where the last has ended.
+        return [*self.end(), *self.add(number, line[end:])]
 
     def end(self) -> list[Item]:
         """What is held, whole or not."""
@@ -122,8 +126,8 @@ class Values:
         self._lines, self.held = [], 0
         return [made]
 
-    def _scan(self, line: bytes) -> None:
-        """How deep in brackets its end is, but for those in texts."""
+    def _scan(self, line: bytes) -> int | None:
+        """Where in the line the value ends, by its brackets, but for those in texts; None if it goes on."""
         at = 0
         while at < len(line):
             byte = line[at]
@@ -138,8 +142,11 @@ class Values:
                 self._depth += 1
             elif byte in CLOSING:
                 self._depth -= 1
+                if self._depth <= 0:
+                    return at + 1
             at += 1
         self._in_text = False  # a text does not go over a line's end
+        return None
 
 
 def _is_whole(text: bytes) -> bool:

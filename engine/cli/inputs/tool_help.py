@@ -9,6 +9,7 @@ from typing import Any
 
 from go_ent.engine.cli.inputs.values import kinds
 from go_ent.engine.cli.terminal.output import plain, say, short
+from go_ent.engine.cli.terminal.tables import hanging
 
 MOST_TYPED = 80  # characters that people would copy; more is in a file
 TAKEN = frozenset(
@@ -23,14 +24,17 @@ def show_tool_help(name: str, description: str, schema: Mapping[str, Any], examp
     required = set(schema.get("required") or ())
     flags = [_flag(one) if one in required else f"[{_flag(one)}]" for one in parameters]
     say(f"Usage: go-ent tool run {name} {' '.join(flags)}".rstrip())
-    say(f"\n{plain(description).strip()}\n")
+    say("")
+    for line in plain(description).strip().splitlines() or [""]:
+        say(hanging(line, 0))
+    say("")
     if parameters:
         say("Parameters:")
         rows = [_row(one, schema, one in required) for one, schema in parameters.items()]
         width = max(len(row[0]) for row in rows)
         kind = max(len(row[1]) for row in rows)
         for flag, of, about in rows:
-            say(f"  {flag:<{width}}  {of:<{kind}}  {about}".rstrip())
+            say(f"  {flag:<{width}}  {of:<{kind}}  {hanging(about, width + kind + 6)}".rstrip())
         say("")
     say("Example:")
     say(f"  {example_of(name, parameters, required, example)}\n")

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
 WIDEST_NAME = 30
+# The library's own have greys and a cyan that nobody can read on a light background.
+STYLES = {
+    "cyclopts.name": "bold",
+    **dict.fromkeys(("cyclopts.choices", "cyclopts.env_var", "cyclopts.default", "cyclopts.border"), "dim"),
+}
 BEFORE = (
     "Before any command: -C DIR (or --project DIR) works in that folder; --quiet, --json; --no-color. Each command has "
     "an example: go-ent COMMAND --help."

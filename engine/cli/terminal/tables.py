@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from go_ent.engine.cli.terminal.output import STYLES, Style, aside, has_colours, is_rich, is_utf8, plain, say, short
 
@@ -14,21 +14,32 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 GAP = 2
-# Rich's own have colours for a dark background alone.
-THEME = {"markdown.code": "bold cyan", "json.key": "bold blue", "json.str": "green", "json.number": "cyan"}
+GUIDE = 4  # cells of a tree's lines
+STEPS_DOWN = ("failed", "error", "interrupted")  # why is told whole
+# Rich's own have colours for a dark background alone. Magenta can be read on both; cyan and yellow on a dark one.
+THEME = {
+    "markdown.code": "magenta",
+    "json.key": "bold blue",
+    "json.str": "green",
+    "json.number": "none",
+    "json.null": "dim",
+    "json.bool_true": "magenta",
+    "json.bool_false": "magenta",
+}
 LEAST = 20  # characters that the last column keeps before others make way for it
 
 
-def console() -> Console:
-    """Stdout for rich: nothing of a text is taken for markup, and a width that was given is kept."""
+def console(stream: TextIO | None = None) -> Console:
+    """Stdout or another stream, for rich: nothing of a text is taken for markup, and a width that was given is kept."""
+    stream = sys.stdout if stream is None else stream
     from rich.console import Console
     from rich.theme import Theme
 
     return Console(
         theme=Theme(THEME),
-        file=sys.stdout,
-        force_terminal=is_rich(sys.stdout),
-        color_system="auto" if has_colours(sys.stdout) else None,
+        file=stream,
+        force_terminal=is_rich(stream),
+        color_system="auto" if has_colours(stream) else None,
         highlight=False,
         markup=False,
         emoji=False,
@@ -96,15 +107,16 @@ def fitted(text: str, width: int) -> str:
     return set_cell_size(text, max(0, width - len(dots))).rstrip() + dots
 
 
-def hanging(text: str, indent: int) -> str:
+def hanging(text: str, indent: int, *, err: bool = False) -> str:
     """Text that begins *indent* cells to the right: on a terminal its further lines do so too, and no word is cut. A
     pipe has one line.
     """
-    if not is_rich(sys.stdout):
+    stream = sys.stderr if err else sys.stdout
+    if not is_rich(stream):
         return text
     import textwrap
 
-    width = max(LEAST, console().width - indent)
+    width = max(LEAST, console(stream).width - indent)
     lines = textwrap.wrap(plain(text), width, break_long_words=False, break_on_hyphens=False)
     return f"\n{' ' * indent}".join(lines)
 
@@ -115,6 +127,7 @@ class Branch:
 
     text: str
     status: str = ""  # the word of it that has a colour
+    detail: str = ""  # what it came to: on a terminal cut to the line, or below it if it is why something failed
     children: list[Branch] = field(default_factory=list)
 
 
@@ -124,27 +137,33 @@ def show_tree(branches: Sequence[Branch]) -> None:
         for branch in branches:
             _indent(branch, 1)
         return
+    from rich.padding import Padding
     from rich.tree import Tree
 
     screen = console()
     with aside():
         for branch in branches:
-            screen.print(_grown(branch, Tree))
+            screen.print(Padding(_grown(branch, Tree, screen.width - GAP), (0, 0, 0, GAP)))
 
 
 def _indent(branch: Branch, depth: int) -> None:
-    say(f"{'  ' * depth}{branch.text}")
+    say(f"{'  ' * depth}{branch.text}{f'  {branch.detail}' if branch.detail else ''}")
     for child in branch.children:
         _indent(child, depth + 1)
 
 
-def _grown(branch: Branch, make: type[Tree]) -> Tree:
+def _grown(branch: Branch, make: type[Tree], width: int) -> Tree:
+    from rich.cells import cell_len
     from rich.text import Text
 
-    text = Text(plain(branch.text))
+    line = plain(branch.text)
+    whole = f"{line}  {plain(branch.detail)}" if branch.detail else line
+    below = branch.status in STEPS_DOWN and cell_len(whole) > width
+    text = Text(line if below else fitted(whole, width) if branch.detail else whole)
     style: Style | None = STYLES.get(branch.status)
     if style is not None:
         text.highlight_words([branch.status], style)
     made = make(text, guide_style="dim")
-    made.children = [_grown(child, make) for child in branch.children]
+    children = [Branch(branch.detail), *branch.children] if below else branch.children
+    made.children = [_grown(child, make, width - GUIDE) for child in children]
     return made

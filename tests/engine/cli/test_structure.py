@@ -125,3 +125,10 @@ def test_a_broken_server_is_told_and_is_an_exit_code(project: Path) -> None:
     said = done.stdout.decode()
     assert (done.returncode, "there is no program no-such-program-at-all" in said) == (1, True), said
     assert said.splitlines()[-1] == "next: install it, or change [servers.shop]"
+
+
+def test_a_groups_commands_are_called_commands() -> None:
+    """Not options, among which the whole program's own stand."""
+    said = go_ent("tool", "--help").stdout.decode()
+    assert "\nCommands:\n  add " in said
+    assert "Options:" not in said

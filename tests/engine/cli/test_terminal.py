@@ -253,7 +253,7 @@ class TestLook:
         assert "\n  load: completed, " in shell.text("status", execution)
         with terminal(shell, "status", execution) as shown:
             assert shown.end() == 0
-        assert any(line.startswith("load: completed") for line in screen(shown.said))
+        assert any(line.startswith("  load: completed") for line in screen(shown.said))
 
     def test_no_colours_for_who_wants_none(self, shell: Shell, execution: str) -> None:
         with terminal(shell, "ps", env={"NO_COLOR": "1"}) as shown:

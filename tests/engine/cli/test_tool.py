@@ -87,6 +87,13 @@ def shell(tmp_path: Path) -> Shell:
 
 
 class TestPipelines:
+    def test_what_each_would_ignore_is_refused(self, filled: Shell) -> None:
+        done = filled("tool", "run", "clean", "--each", "--output", "csv", stdin="1")
+        assert done.returncode == 2
+        assert "--output prints one result" in done.stderr
+        (filled.folder / "a.json").write_text("1")
+        assert "it is the name of a file" in filled("tool", "run", "clean", "--each", stdin="a.json\n").stderr
+
     def test_each_then_slurp(self, filled: Shell) -> None:
         rows = "".join(json.dumps({"name": f" X{n} ", "n": str(n)}) + "\n" for n in range(25))
         cleaned = filled("tool", "run", "clean", "--each", stdin=rows)

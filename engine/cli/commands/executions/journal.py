@@ -91,8 +91,14 @@ class _Words:
             return
         words, said, style = line
         clock = time.strftime("%H:%M:%S", time.localtime(at))
-        text = f"{clock}.{int(at * 1000) % 1000:03}  {words:<10} {short(said)[:MOST_SHOWN]}".rstrip()
-        say(fitted(text, console().width) if is_rich(sys.stdout) else text, style=style)
+        begin = f"{clock}.{int(at * 1000) % 1000:03}  "
+        rest = f"{' ' * max(0, 10 - len(words))} {short(said)[:MOST_SHOWN]}".rstrip()
+        if is_rich(sys.stdout):
+            rest = fitted(rest, max(0, console().width - len(begin) - len(words)))
+        say(begin, end="")
+        say(words, end="" if rest else "\n", style=style)
+        if rest:
+            say(rest)
 
     def _said(self, record: dict[str, Any], at: float) -> Line:
         where = str(record.get("path") or record.get("step") or "")

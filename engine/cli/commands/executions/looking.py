@@ -105,16 +105,15 @@ def _show_steps(state: ExecutionState, nodes: list[TreeNode]) -> list[str]:
 
 
 def _branch(node: TreeNode, depth: int) -> Branch:
-    took_ms = "" if node.ms is None else f", {took(node.ms / 1000)}" if node.ms >= 100 else f", {node.ms:.1f} ms"
+    took_ms = "" if node.ms is None else f", {took(node.ms / 1000)}" if node.ms >= 10 else f", {node.ms:.1f} ms"
     cost = f", {dollars(node.cost_usd)}" if node.cost_usd else ""
     if node.overrun_usd:
         cost += f" ({dollars(node.overrun_usd)} more than was held for it)"
     said = node.detail if node.status != "paused" else ""  # the call that waits is told by itself
     said = said or node.output
-    detail = f"  {short(said)[:300]}" if said else ""
     name = short(node.name if depth == 1 else f"{node.path.rpartition('/')[2]} {node.name}")
     runtime = f" on {short(node.runtime)}" if node.runtime and node.runtime != "command" else ""
-    made = Branch(f"{name}: {short(node.status)}{runtime}{took_ms}{cost}{detail}", short(node.status))
+    made = Branch(f"{name}: {short(node.status)}{runtime}{took_ms}{cost}", short(node.status), short(said)[:300])
     made.children = [_branch(child, depth + 1) for child in node.children[:200]]
     if more := node.more + max(0, len(node.children) - 200):
         made.children.append(Branch(f"… and {more} more calls"))
