@@ -87,12 +87,13 @@ def shell(tmp_path: Path) -> Shell:
 
 
 class TestPipelines:
-    def test_what_each_would_ignore_is_refused(self, filled: Shell) -> None:
-        done = filled("tool", "run", "clean", "--each", "--output", "csv", stdin="1")
+    def test_what_each_would_ignore_is_refused(self, shell: Shell) -> None:
+        (shell.folder / "clean.py").write_text(CLEAN)
+        shell("tool", "add", "clean.py")
+        done = shell("tool", "run", "clean", "--each", "--output", "csv", stdin="1")
         assert done.returncode == 2
         assert "--output prints one result" in done.stderr
-        (filled.folder / "a.json").write_text("1")
-        assert "it is the name of a file" in filled("tool", "run", "clean", "--each", stdin="a.json\n").stderr
+        assert "it is the name of a file" in shell("tool", "run", "clean", "--each", stdin="clean.py\n").stderr
 
     def test_each_then_slurp(self, filled: Shell) -> None:
         rows = "".join(json.dumps({"name": f" X{n} ", "n": str(n)}) + "\n" for n in range(25))
