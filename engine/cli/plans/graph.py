@@ -8,6 +8,7 @@ from html import escape
 
 from go_ent.engine.cli.terminal.output import short
 from go_ent.engine.cli.terminal.tables import Branch, show_tree
+from go_ent.engine.strategies.layout import layers, places
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, EDGE = 200, 44, 60, 16, 20  # of the picture
 MOST_TITLE = 26  # characters in a box
@@ -22,25 +23,9 @@ class Node:
     needs: tuple[int, ...]
 
 
-def levels(nodes: Sequence[Node]) -> list[int]:
-    """How many tasks come before each, at the most, one after the other. The graph has no circles."""
-    found: dict[int, int] = {}
-    for start in range(len(nodes)):
-        todo = [start]
-        while todo:
-            at = todo[-1]
-            missing = [need for need in nodes[at].needs if need not in found]
-            if missing and at not in found:
-                todo += missing
-                continue
-            todo.pop()
-            found[at] = 1 + max((found[need] for need in nodes[at].needs), default=-1)
-    return [found[at] for at in range(len(nodes))]
-
-
 def draw_tree(nodes: Sequence[Node]) -> None:
     """Each task below the one that it waits for the longest; what else it needs is said beside it."""
-    level = levels(nodes)
+    level = layers([node.needs for node in nodes])
     branches: list[Branch] = []
     tops: list[Branch] = []
     for node in nodes:
@@ -68,28 +53,23 @@ def mermaid(nodes: Sequence[Node]) -> str:
 
 def svg(nodes: Sequence[Node]) -> str:
     """The graph as a picture: one column for each level."""
-    level = levels(nodes)
-    places: list[tuple[int, int]] = []
-    used: dict[int, int] = {}
-    for column in level:
-        row = used.get(column, 0)
-        used[column] = row + 1
-        places.append((EDGE + column * (WIDTH + GAP_X), EDGE + row * (HEIGHT + GAP_Y)))
-    width = 2 * EDGE + (max(level, default=0) + 1) * (WIDTH + GAP_X) - GAP_X
-    height = 2 * EDGE + max(used.values(), default=1) * (HEIGHT + GAP_Y) - GAP_Y
+    where = places([node.needs for node in nodes])
+    corners = [(EDGE + column * (WIDTH + GAP_X), EDGE + row * (HEIGHT + GAP_Y)) for column, row in where]
+    width = 2 * EDGE + (max((column for column, _ in where), default=0) + 1) * (WIDTH + GAP_X) - GAP_X
+    height = 2 * EDGE + (max((row for _, row in where), default=0) + 1) * (HEIGHT + GAP_Y) - GAP_Y
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">',
         '<rect width="100%" height="100%" fill="white"/>',
         '<defs><marker id="end" markerWidth="8" markerHeight="8" refX="8" refY="4" orient="auto">'
         '<path d="M0,0 L8,4 L0,8 z" fill="#888"/></marker></defs>',
     ]
-    for node, (x, y) in zip(nodes, places, strict=True):
+    for node, (x, y) in zip(nodes, corners, strict=True):
         for need in node.needs:
-            left, top = places[need][0] + WIDTH, places[need][1] + HEIGHT // 2
+            left, top = corners[need][0] + WIDTH, corners[need][1] + HEIGHT // 2
             end = y + HEIGHT // 2
             bend = f"C{left + GAP_X // 2},{top} {x - GAP_X // 2},{end} {x},{end}"
             parts.append(f'<path d="M{left},{top} {bend}" fill="none" stroke="#888" marker-end="url(#end)"/>')
-    for node, (x, y) in zip(nodes, places, strict=True):
+    for node, (x, y) in zip(nodes, corners, strict=True):
         title = short(node.title)
         title = title if len(title) <= MOST_TITLE else f"{title[: MOST_TITLE - 1]}…"
         parts += [
