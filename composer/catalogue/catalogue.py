@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal
 
-from go_ent.composer.catalogue import stubs
+from go_ent.composer.catalogue import stubs, typescript_stubs
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.schemas import BadSchema, Checker, of_arguments
 from go_ent.composer.catalogue.scope import Scope
@@ -32,6 +32,7 @@ from go_ent.sandbox import ApprovalRequired, Pending, ToolError
 from go_ent.sandbox.host.spans import span
 from go_ent.sandbox.media.marks import as_text
 from go_ent.sandbox.messages.near_names import alike, did_you_mean
+from go_ent.sandbox.worker.languages import Language
 
 log = logging.getLogger("go_ent.composer")
 Detail = Literal["brief", "compact", "stubs", "full"]
@@ -464,33 +465,36 @@ def _within(name: str, namespace: str | None) -> bool:
     return namespace is None or name == namespace or name.startswith(f"{namespace}.")
 
 
-def show(specs: Iterable[ToolSpec], detail: Detail, *, notes: bool = True) -> str:
-    """Tools as text for a model: a line each, typed stubs, or everything there is. One that can't be shown is shown
-    without its schemas. Compact lines may leave out the *notes* on parameters.
+def show(specs: Iterable[ToolSpec], detail: Detail, *, notes: bool = True, language: Language = "python") -> str:
+    """Tools as text for a model: a line each, typed stubs, or everything there is, as Python or as TypeScript. One that
+    can't be shown is shown without its schemas. Compact lines may leave out the *notes* on parameters.
     """
     specs = list(specs)
     try:
-        return _shown(specs, detail, notes=notes)
+        return _shown(specs, detail, language, notes=notes)
     except Exception:  # of which spec, and why, is found out one by one
-        return _shown([_showable(spec, detail) for spec in specs], detail, notes=notes)
+        return _shown([_showable(spec, detail, language) for spec in specs], detail, language, notes=notes)
 
 
-def show_found(specs: Iterable[ToolSpec], detail: Detail, grants: Grants, remedy: str) -> str:
+def show_found(
+    specs: Iterable[ToolSpec], detail: Detail, grants: Grants, remedy: str, language: Language = "python"
+) -> str:
     """Tools that a search found as text: the granted ones as *detail* has it, then the others, marked, a line each.
     *remedy* says how they are granted.
     """
     specs = list(specs)
-    parts = [show(chosen, detail)] if (chosen := [spec for spec in specs if grants.allows(spec.name)]) else []
-    others = show((spec for spec in specs if not grants.allows(spec.name)), "brief")
+    chosen = [spec for spec in specs if grants.allows(spec.name)]
+    parts = [show(chosen, detail, language=language)] if chosen else []
+    others = show((spec for spec in specs if not grants.allows(spec.name)), "brief", language=language)
     if others:
         parts.append("\n".join([f"not granted ({remedy}):", *others.splitlines()]))
     return "\n".join(parts)
 
 
-def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:
+def _showable(spec: ToolSpec, detail: Detail, language: Language) -> ToolSpec:
     problems: dict[str, str] = {}
     with apart(spec.name, problems):
-        _shown([spec], detail)
+        _shown([spec], detail, language)
         return spec
     return replace(
         spec,
@@ -500,12 +504,14 @@ def _showable(spec: ToolSpec, detail: Detail) -> ToolSpec:
     )
 
 
-def _shown(specs: list[ToolSpec], detail: Detail, *, notes: bool = True) -> str:
+def _shown(specs: list[ToolSpec], detail: Detail, language: Language, *, notes: bool = True) -> str:
+    python = language == "python"
     if detail == "brief":
-        return "\n".join(stubs.signature(spec) for spec in specs)
+        signature = stubs.signature if python else typescript_stubs.signature
+        return "\n".join(signature(spec) for spec in specs)
     if detail == "compact":
-        return stubs.compact(specs, notes=notes)
-    text = stubs.stubs(specs)
+        return (stubs.compact if python else typescript_stubs.compact)(specs, notes=notes)
+    text = stubs.stubs(specs) if python else typescript_stubs.stubs(specs)
     if detail == "stubs":
         return text
     import json

@@ -118,7 +118,7 @@ def _compact_line(spec: ToolSpec, bounds: Bounds) -> str:
         default = "" if required else f" = {default_text(schema, parts) or '…'}"
         label = name if plain(name) else repr(clean(name, 40))
         shown.append(f"{label}: {cut(types.show(parts), 200)}{cut(default, 30)}")
-        if bounds.note and (note := _note(schema, bounds.note)):
+        if bounds.note and (note := note_of(schema, bounds.note)):
             notes.append(f"{label}: {note}")
     result = ANY if spec.output_schema is None else types.show(_result(spec, types))
     said = [clean(spec.description, INLINE.text), "Needs approval." if spec.hints.destructive else "", "; ".join(notes)]
@@ -162,7 +162,7 @@ def fields(spec: ToolSpec) -> list[tuple[str, str, str, str]]:
     for name, schema, required in fields_of(arguments_of(spec), MAX_PARAMETERS):
         parts = types.parts(schema, spec.input_schema, camel(name), BRIEF.depth)
         default = "" if required else default_text(schema, parts) or "…"
-        found.append((name, cut(types.show(parts), 60), cut(default, 30), _note(schema, INLINE.text)))
+        found.append((name, cut(types.show(parts), 60), cut(default, 30), note_of(schema, INLINE.text)))
     return found
 
 
@@ -225,10 +225,10 @@ def _docstring(spec: ToolSpec, method: str, notes: list[tuple[str, Any]], types:
     lines = [clean(spec.description, types.bounds.text)]
     if method != spec.name.rpartition(".")[2]:
         lines.append(f"Its full name: {clean(spec.name, 200)}")
-    lines.append(_facts(spec.hints))
+    lines.append(facts(spec.hints))
     lines.append("Result type (learned from results)." if spec.learned and spec.output_schema is not None else "")
     for name, schema in notes if types.bounds.note else []:
-        if note := _note(schema, types.bounds.note):
+        if note := note_of(schema, types.bounds.note):
             lines.append(f"{clean(name, MAX_KEY)}: {note}")
     lines.append("(Shortened: parts of its schema are not shown.)" if types.cut else "")
     # With no backslash and no two double quotes in a row, nothing in the text can end the docstring.
@@ -240,7 +240,7 @@ def _docstring(spec: ToolSpec, method: str, notes: list[tuple[str, Any]], types:
     return "\n        ".join(['        """' + safe[0], *safe[1:], '"""'])
 
 
-def _facts(hints: Hints) -> str:
+def facts(hints: Hints) -> str:
     """What the source says of the tool, as one short line."""
     said = {
         "read-only": hints.read_only,
@@ -251,7 +251,7 @@ def _facts(hints: Hints) -> str:
     return f"{line[0].upper()}{line[1:]}." if line else ""
 
 
-def _note(schema: object, most: int) -> str:
+def note_of(schema: object, most: int) -> str:
     """A parameter's description, with what its type can't say."""
     if not isinstance(schema, Mapping):
         return ""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from go_ent.composer.catalogue import stubs
+from go_ent.composer.catalogue.catalogue import show
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.errors import ComposerError, NotGranted
 from go_ent.sandbox.host.tools import CallFailed
+from go_ent.sandbox.worker.languages import SPOKEN, Language
 
 if TYPE_CHECKING:
     from go_ent.composer.codemode.guest_tools import GuestTools
@@ -52,44 +53,59 @@ class Question:
             raise CallFailed(kind, str(error)) from None
         except TypeError:
             raise CallFailed(
-                "InvalidArguments", "search takes words, namespace and limit; describe takes a name"
+                "InvalidArguments",
+                "search takes words, namespace, limit, language; describe takes name, language",
             ) from None
 
-    async def _found(self, words: Any = "", namespace: Any = None, limit: Any = 10) -> list[dict[str, str]]:
+    async def _found(
+        self, words: Any = "", namespace: Any = None, limit: Any = 10, language: Any = "python"
+    ) -> list[dict[str, str]]:
+        spoken = _language(language)
         is_number = isinstance(limit, int) and not isinstance(limit, bool)
         if not isinstance(words, str) or not isinstance(namespace, str | None) or not is_number or limit < 1:
             raise CallFailed("InvalidArguments", "words and namespace are texts, and limit is a number of 1 or more")
         catalogue, grants = self._tools.catalogue, self._tools.scope.grants
         await catalogue.look(grants)
         found = catalogue.search_known(words[:MOST_WORDS], grants, namespace=namespace, limit=min(limit, MOST_FOUND))
-        return [_row(spec) for spec in found]
+        return [_row(spec, spoken) for spec in found]
 
-    async def _described(self, name: Any = "") -> str:
+    async def _described(self, name: Any = "", language: Any = "python") -> str:
+        spoken = _language(language)
         if not isinstance(name, str):
             raise CallFailed("InvalidArguments", "the name of a tool is a text")
         catalogue, scope = self._tools.catalogue, self._tools.scope
         name = name.removeprefix("tools.")
         if name in scope.own:
-            return _shown([await catalogue.find(name)])
+            return _shown([await catalogue.find(name)], spoken)
         if "." not in name and scope.grants.may_reach(name) and catalogue.namespace_problem(name) is not None:
-            return await self._space(name, scope.grants)
-        return _shown([await catalogue.get(name, scope.grants)])
+            return await self._space(name, scope.grants, spoken)
+        return _shown([await catalogue.get(name, scope.grants)], spoken)
 
-    async def _space(self, name: str, grants: Grants) -> str:
+    async def _space(self, name: str, grants: Grants, language: Language) -> str:
+        mark = "#" if language == "python" else "//"
         await self._tools.catalogue.look(grants)
         found = self._tools.catalogue.search_known("", grants, namespace=name, limit=MOST_FOUND)
         if not found:
-            return f"# {name} has no tools that are granted, or can't be reached"
-        lines = [stubs.signature(spec) for spec in found[:MOST_SHOWN]]
+            return f"{mark} {name} has no tools that are granted, or can't be reached"
         more = len(found) - MOST_SHOWN
-        rest = [f"# and {more} more: await tools.search(words, namespace={name!r})"] if more > 0 else []
-        return "\n".join([f"# {WORDS.format(origin=found[0].origin)}", *lines, *rest])
+        given = f"words, namespace={name!r}" if language == "python" else f'{{ namespace: "{name}" }}'
+        rest = [f"{mark} and {more} more: await tools.search({given})"] if more > 0 else []
+        head = f"{mark} {WORDS.format(origin=found[0].origin)}"
+        return "\n".join([head, show(found[:MOST_SHOWN], "brief", language=language), *rest])
 
 
-def _row(spec: ToolSpec) -> dict[str, str]:
-    line, _, about = stubs.compact([spec]).partition("  # ")
+def _language(given: object) -> Language:
+    """The language that an answer is in: code may be wrong about it."""
+    if not isinstance(given, str) or given not in SPOKEN:
+        raise CallFailed("InvalidArguments", "the language is python, javascript or typescript")
+    return SPOKEN[given]
+
+
+def _row(spec: ToolSpec, language: Language) -> dict[str, str]:
+    line, _, about = show([spec], "compact", language=language).partition("  # " if language == "python" else "  // ")
     return {"name": spec.name, "signature": line, "description": about, "described_by": spec.origin}
 
 
-def _shown(specs: list[ToolSpec]) -> str:
-    return f"# {WORDS.format(origin=specs[0].origin)}\n{stubs.stubs(specs)}"
+def _shown(specs: list[ToolSpec], language: Language) -> str:
+    mark = "#" if language == "python" else "//"
+    return f"{mark} {WORDS.format(origin=specs[0].origin)}\n{show(specs, 'stubs', language=language)}"

@@ -15,6 +15,7 @@ from go_ent.composer.errors import BadName, ConfigError
 from go_ent.composer.project.layers import Layers
 from go_ent.composer.project.problems import problem, problems, unknown
 from go_ent.engine.core.models import BudgetLimit, CostMost, Model, ModelName, Name, StrategyName, Threshold
+from go_ent.sandbox.worker.languages import Language
 
 MOST_TOKENS = 1_000_000_000
 USUAL_USD = 1.0  # held for a call that says nothing of its cost
@@ -268,7 +269,7 @@ Profile = Literal["code", "engine", "full"]
 
 
 class ServeConfig(Model):
-    """The MCP server: `[serve]`. All settings but the first three are for `go-ent serve --http`."""
+    """The MCP server: `[serve]`. All settings but the first four are for `go-ent serve --http`."""
 
     profile: Profile = Field(
         default="full", description="the tools that clients find listed: code, engine or full; others can be called"
@@ -278,6 +279,10 @@ class ServeConfig(Model):
     )
     listed: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=30, description="how many composed tools to list by name; search finds the others"
+    )
+    language: Language = Field(
+        default="python",
+        description="what code_execute runs unless a call says other, and what tools are described in",
     )
     clients: dict[ClientName, ClientConfig] = Field(
         default_factory=dict, max_length=1000, description="HTTP clients and their tokens"

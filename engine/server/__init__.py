@@ -45,7 +45,8 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     offer_summaries(engine, composer)
     config = engine.config.serve
     profile = profile or config.profile
-    said = INSTRUCTIONS if profile == "code" else INSTRUCTIONS + OF_THE_ENGINE
+    said = IN_PYTHON if config.language == "python" else IN_JAVASCRIPT
+    said += INSTRUCTIONS if profile == "code" else INSTRUCTIONS + OF_THE_ENGINE
     server: FastMCP = FastMCP("go-ent", instructions=said, version=version("go-ent"))
     keep_no_state(server)
     server.add_middleware(Working())
@@ -65,8 +66,11 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     return server
 
 
-INSTRUCTIONS = (
+IN_PYTHON = (
     "Write Python with code_execute instead of calling tools one by one: all of the standard library, no network. "
-    "tool_search finds tools; tool_compose saves code that worked as a tool."
 )
+IN_JAVASCRIPT = (
+    "Write TypeScript with code_execute instead of calling tools one by one: ES2024, no network, no packages. "
+)
+INSTRUCTIONS = "tool_search finds tools; tool_compose saves code that worked as a tool."
 OF_THE_ENGINE = " engine_execute has another agent, a command or a graph of both do work, within the project's budget."

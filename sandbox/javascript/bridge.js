@@ -120,8 +120,8 @@ const toolsUnder = (prefix) => {
 
 // What `tools` itself answers, where no tool that is granted has the name.
 const OWN = {
-  search(given) { const named = isNamed(given[0]) ? given[0] : { words: given[0] }; return callTool("<search>", [{ words: "", namespace: null, limit: 10, ...named }]); },
-  describe(given) { return callTool("<describe>", [isNamed(given[0]) ? given[0] : { name: typeof given[0] === "function" ? textSlice(given[0][Symbol.toStringTag], 6) : given[0] }]); },
+  search(given) { const named = isNamed(given[0]) ? given[0] : { words: given[0], ...(isNamed(given[1]) ? given[1] : {}) }; return callTool("<search>", [{ words: "", namespace: null, limit: 10, language: "typescript", ...named }]); },
+  describe(given) { return callTool("<describe>", [{ language: "typescript", ...(isNamed(given[0]) ? given[0] : { ...(isNamed(given[1]) ? given[1] : {}), name: typeof given[0] === "function" ? textSlice(given[0][Symbol.toStringTag], 6) : given[0] }) }]); },
   call(given) {
     if (typeof given[0] !== "string") throw new TypeError("tools.call takes the full name of a tool, then its arguments");
     const rest = [];

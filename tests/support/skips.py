@@ -11,6 +11,8 @@ import pytest
 # The test's file, and how the reason begins.
 MAY_SKIP = (
     ("tests/test_peers.py", "pydantic-monty"),  # `make bench` installs it
+    ("tests/e2e/test_real_typescript.py", "there is no node"),
+    ("tests/e2e/test_real_typescript.py", "TypeScript's compiler is not there"),
     ("tests/faults/", "no mounts of one's own"),
     ("tests/security/test_http.py", "only root"),
     ("tests/security/test_image_cache.py", "only root"),

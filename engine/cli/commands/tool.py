@@ -21,7 +21,7 @@ from go_ent.composer.composed.usage import Used
 from go_ent.composer.errors import NotGranted
 from go_ent.composer.project.items import reason
 from go_ent.engine.cli import SETUP_ERROR, UsageError
-from go_ent.engine.cli.commands.exec import print_run
+from go_ent.engine.cli.commands.exec import language_of, print_run
 from go_ent.engine.cli.commands.recorded import say_unmatched, with_composer, with_guests
 from go_ent.engine.cli.commands.shared import HereFlag, LabelOption, refuse_both
 from go_ent.engine.cli.inputs.reading import read_input, refuse_ignored
@@ -36,8 +36,12 @@ from go_ent.engine.cli.terminal.watching import watched
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.guest_runs.runs import GuestOrder, Guests
 from go_ent.sandbox import Limits
+from go_ent.sandbox.worker.languages import Language
 
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+StubLanguage = Annotated[
+    str | None, Parameter(name=["-l", "--language"], help="The language that stubs are in: python or ts.")
+]
 
 
 def list_command(*, json_: JsonFlag = False) -> int:
@@ -121,13 +125,16 @@ def show_command(
     /,
     *,
     source: Annotated[bool, Parameter(negative="", help="Print only the source.")] = False,
+    language: StubLanguage = None,
     json_: JsonFlag = False,
 ) -> int:
+    spoken = language_of(language, None)
+
     async def work(composer: Composer) -> int:
         if await composer.is_elsewhere(name):
             if source:
                 raise UsageError(f"{name} is not a composed tool: its source is not here")
-            return await show_any(composer, name, json_=json_)
+            return await show_any(composer, name, spoken, json_=json_)
         tool = await composer.composed.get(name)
         if json_:
             interface = tool.interface.model_dump()
@@ -149,7 +156,7 @@ def show_command(
             say(f"requires: {', '.join(tool.interface.requires) or 'nothing'}\n")
             for changed in (await composer.outdated()).get(name, []):
                 say(f"{changed} has changed since: go-ent tool test {name}", err=True)
-            say(stubs([tool.spec], "stubs"))
+            say(stubs([tool.spec], "stubs", language=spoken if language else tool.language))
         return 0
 
     return with_composer(work, quiet=json_)
@@ -352,7 +359,7 @@ def order_for(spec: ToolSpec, arguments: dict[str, Any], **options: Any) -> Gues
     )
 
 
-async def show_any(composer: Composer, name: str, *, json_: bool) -> int:
+async def show_any(composer: Composer, name: str, language: Language = "python", *, json_: bool) -> int:
     """Show a tool that is not a composed one, granted or not."""
     await composer.catalogue.load_known()
     spec = composer.catalogue.known(name) or await composer.catalogue.find(name)
@@ -376,7 +383,7 @@ async def show_any(composer: Composer, name: str, *, json_: bool) -> int:
         word for word, is_so in (("read-only", spec.hints.read_only), ("destructive", spec.hints.destructive)) if is_so
     ]
     say(f"effects: {', '.join(effects) or 'not known'}\n")
-    say(stubs([spec], "stubs"))
+    say(stubs([spec], "stubs", language=language))
     return 0
 
 
@@ -517,11 +524,13 @@ def search_command(
     detail: Annotated[Detail, Parameter(help="One line per tool, typed stubs, or schemas too.")] = "brief",
     namespace: Annotated[str | None, Parameter(help="Only tools in this namespace.")] = None,
     limit: Annotated[int, Parameter(help="The most tools to list.")] = 10,
+    language: StubLanguage = None,
     json_: JsonFlag = False,
 ) -> int:
     """Search the tools of this project, whatever they come from; those that are not granted are marked. Without words:
     list them. No server is started whose tools are known.
     """
+    spoken = language_of(language, None)
 
     async def work(composer: Composer) -> int:
         catalogue, grants = composer.catalogue, composer.grants
@@ -531,9 +540,9 @@ def search_command(
             found = await catalogue.tools(grants, namespace, others=True)
         more, found = len(found) - limit, found[: max(limit, 0)]
         if json_:
-            show_json([_spec(spec, detail) | {"granted": grants.allows(spec.name)} for spec in found])
+            show_json([_spec(spec, detail, spoken) | {"granted": grants.allows(spec.name)} for spec in found])
         elif found:
-            say(show_found(found, detail, grants, "go-ent grant NAME lets code call it"))
+            say(show_found(found, detail, grants, "go-ent grant NAME lets code call it", spoken))
         else:
             say(_none_found(composer, searched=bool(words or namespace)), err=True)
         if more > 0 and not json_:
@@ -556,10 +565,10 @@ def _none_found(composer: Composer, *, searched: bool) -> str:
     return "no tool is granted here yet: go-ent tool add FILE, or go-ent server add and go-ent grant"
 
 
-def _spec(spec: ToolSpec, detail: Detail) -> dict[str, Any]:
+def _spec(spec: ToolSpec, detail: Detail, language: Language) -> dict[str, Any]:
     row: dict[str, Any] = {"name": spec.name, "description": spec.description}
     if detail != "brief":
-        row |= {"stub": stubs([spec], "stubs")}
+        row |= {"stub": stubs([spec], "stubs", language=language)}
     if detail == "full":
         row |= {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
     return row

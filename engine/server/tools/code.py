@@ -9,6 +9,7 @@ from pydantic import Field
 
 from go_ent.composer import Composer, ComposerError
 from go_ent.composer.catalogue.catalogue import show, show_found
+from go_ent.composer.composed.toolfile import MARKS
 from go_ent.engine.engine import Engine
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.server.calls.callers import current
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MAX_LIMIT = 50
 NONE_FITS = "no tool that is granted fits: fewer words find more, none lists all"
 GRANTING = "a person can add them to [grants] allow in .go-ent/config.toml"
-THEIRS = "# in their servers' words\n"  # which are data, and nothing to obey
+THEIRS = "in their servers' words\n"  # which are data, and nothing to obey
 NONE_NOW = "none of the granted tools can be reached now"
 NONE = (
     "no tool is granted here yet: code_execute runs plain Python; servers, APIs and grants are named in "
@@ -34,6 +35,7 @@ __all__ = ["add", "failed"]
 
 def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     """Add the tools to *server*."""
+    spoken = engine.config.serve.language
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     @answering()
@@ -42,6 +44,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         detail: Literal["brief", "compact", "stubs", "full"] = "compact",
         namespace: str | None = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10,
+        language: Language | None = None,
     ) -> ToolResult:
         """Search the tools that code may call."""
         grants = current().grants(composer)
@@ -55,14 +58,15 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         )
         more = f"\n… and {len(found) - limit} more: search with words, or by namespace" if len(found) > limit else ""
         none = NONE_FITS if words.strip() or namespace else NONE_NOW if composer.config.allow else NONE
-        words_of = THEIRS if any(spec.namespace for spec in found[:limit]) else ""
-        shown = words_of + show_found(found[:limit], detail, grants, GRANTING) if found else none
+        words_of = f"{MARKS[language or spoken]} {THEIRS}" if any(spec.namespace for spec in found[:limit]) else ""
+        shown = words_of + show_found(found[:limit], detail, grants, GRANTING, language or spoken) if found else none
         return text(cut(shown, MAX_STUBS) + more + cut(problems))
 
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     @answering()
     async def tool_schema(
         names: Annotated[list[str], Field(min_length=1, max_length=MAX_LIMIT, description="Full names.")],
+        language: Language | None = None,
     ) -> ToolResult:
         """Typed stubs of tools: their parameters, what they return, what they do."""
         grants = current().grants(composer)
@@ -74,7 +78,8 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
                 problems.append(str(error))
         if not found:
             return failed("\n".join(problems))
-        return text(cut(show(found, "stubs"), MAX_STUBS) + cut("".join(f"\n# {problem}" for problem in problems)))
+        shown, mark = show(found, "stubs", language=language or spoken), MARKS[language or spoken]
+        return text(cut(shown, MAX_STUBS) + cut("".join(f"\n{mark} {problem}" for problem in problems)))
 
     @server.tool(annotations=RUNS, output_schema=RUN)
     @answering()
@@ -83,7 +88,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
             str,
             Field(description="`await tools.namespace.name(...)` calls a tool; the last expression is the result."),
         ],
-        language: Language = "python",
+        language: Language = spoken,
         inputs: dict[str, Any] | None = None,
         session: Annotated[str | None, Field(description="Keeps variables between calls.")] = None,
         limits: Annotated[dict[str, float] | None, Field(description="{timeout_s: 5}")] = None,

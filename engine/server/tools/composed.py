@@ -34,13 +34,14 @@ from go_ent.engine.server.calls.results import (
     said,
     shape,
 )
+from go_ent.sandbox.worker.languages import Language
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
 FORMAT = (
     '`# /// tool`, `# name = "N"`, `# ///`, optionally `# /// examples` of JSON {inputs, result, calls}, then the '
-    "typed function N with a docstring."
+    "typed function N with a docstring. In TypeScript: `// ///`, and one exported function with a `/** */` comment."
 )
 SAVED = shape("name", "version", name=STRING, version=INTEGER, created=BOOLEAN, examples=INTEGER)
 LISTED = rows(
@@ -54,7 +55,9 @@ LISTED = rows(
     broken=STRING,
     changed={"type": "array", "items": STRING},
 )
-SOURCE = shape("name", "source", name=STRING, version=INTEGER, scope=STRING, origin=STRING, source=STRING)
+SOURCE = shape(
+    "name", "source", name=STRING, version=INTEGER, scope=STRING, language=STRING, origin=STRING, source=STRING
+)
 TESTED = shape(
     "name", "examples", name=STRING, examples=rows("number", "ok", number=INTEGER, ok=BOOLEAN, problem=STRING)
 )
@@ -77,6 +80,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         name: str | None = None,
         about: str | None = None,
         params: dict[str, Any] | None = None,
+        language: Language | None = None,
     ) -> ToolResult:
         """Save code that worked as a tool. Its examples must pass."""
         caller = current()
@@ -84,9 +88,9 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         source = await _source(composer, engine, source, from_execution, wanted)
         if caller.allow is not None:
             _granted(
-                composer, toolfile.read(source).name
+                composer, toolfile.read(source, language=language).name
             )  # whoever may not call a tool does not change what others call
-        saved = await composer.compose(source, scope=caller.scope or "project")
+        saved = await composer.compose(source, scope=caller.scope or "project", language=language)
         what = "saved as" if saved.created else "unchanged, still"
         words = (
             f"{saved.name}: {what} version {saved.version}; {saved.examples} "
@@ -118,10 +122,11 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         _granted(composer, name)
         if await composer.is_elsewhere(name):
             spec = await composer.catalogue.get(name, current().grants(composer))
-            stub = cut(show([spec], "stubs"), MAX_STUBS)
+            stub = cut(show([spec], "stubs", language=engine.config.serve.language), MAX_STUBS)
             return said(stub, name=spec.name, origin=spec.origin, source=stub)
         tool = await composer.composed.get(name)
-        return said(tool.file.source, name=tool.name, version=tool.version, scope=tool.scope, source=tool.file.source)
+        about = {"name": tool.name, "version": tool.version, "scope": tool.scope, "language": tool.language}
+        return said(tool.file.source, **about, source=tool.file.source)
 
     _add_keeping(server, composer)
 

@@ -49,6 +49,7 @@ class Offer(OnLists):
 
     def __init__(self, composer: Composer, config: ServeConfig, profile: Profile) -> None:
         self._composer, self._profile = composer, profile
+        self._language = config.language
         self._room = int(config.inline_tokens * CHARACTERS)
         self.composed: NamedTools | None = None
         # By the catalogue's version, the tools' names, and which of them are only named.
@@ -102,7 +103,7 @@ class Offer(OnLists):
         told = [spec for spec in specs if spec.name not in covered]
         named = [clean(spec.name, 130) for spec in specs if spec.name in covered]
         if 20 * len(specs) <= self._room:  # else they can't fit
-            text = show(told, "compact", notes=not covered)
+            text = show(told, "compact", notes=not covered, language=self._language)
             text += f"{chr(10) if told else ''}{ALSO}{', '.join(named)}" if named else ""
             if len(text) <= self._room:
                 return SAID + text

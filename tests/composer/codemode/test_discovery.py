@@ -7,6 +7,7 @@ from typing import Any
 from go_ent.composer import Catalogue, CodeMode, FunctionSource, Grants
 from go_ent.composer.codemode.codemode import CodeRun
 from go_ent.sandbox import Sandbox
+from go_ent.sandbox.worker.languages import Language
 from tests.composer.conftest import Open, tool
 
 
@@ -29,11 +30,13 @@ def search(q: str) -> str:
     return f"found {q}"
 
 
-async def run(box: Sandbox, code: str, *functions: Any, allow: tuple[str, ...] = ()) -> CodeRun:
+async def run(
+    box: Sandbox, code: str, *functions: Any, allow: tuple[str, ...] = (), language: Language = "python"
+) -> CodeRun:
     shop = FunctionSource([get_order, list_orders, drop_orders], "shop")
     catalogue = Catalogue([shop, FunctionSource(functions) if functions else FunctionSource([get_order], "search")])
     granted = allow or ("shop.get_order", "shop.list_orders")
-    return await CodeMode(catalogue, box, grants=Grants(granted, top_level=True)).execute(code)
+    return await CodeMode(catalogue, box, grants=Grants(granted, top_level=True)).execute(code, language=language)
 
 
 class TestSearch:
@@ -147,3 +150,16 @@ class TestComposed:
         async with open_composer() as composer:
             saved = await composer.compose(tool("first", body, examples=f'{{"result": "a.b", "calls": [{call}]}}'))
             assert saved.examples == 1
+
+
+async def test_javascript_is_answered_in_typescript_unless_it_asks_for_python(shared_box: Sandbox) -> None:
+    code = """const [row, ...none] = await tools.search("orders of a customer", { limit: 1 });
+const one = await tools.describe("shop.get_order");
+[row.signature, none.length, one.includes("get_order(args: { order_id: string }): Promise<{ [key: string]: string }>;"),
+ (await tools.describe("shop.get_order", { language: "python" })).includes("async def get_order(self, order_id"),
+ (await tools.describe("shop")).startsWith("// in the words of")]"""
+    done = await run(shared_box, code, language="javascript")
+    assert done.result == ["shop.list_orders({ customer: string; limit?: number }): string[]", 0, True, True, True]
+    bad = await run(shared_box, "await tools.describe({ name: 'shop', language: 'cobol' })", language="javascript")
+    assert bad.error is not None
+    assert "the language is python, javascript or typescript" in bad.error.message

@@ -91,6 +91,35 @@ class TestDescriptions:
             said = await described(client)
             assert "desk.order(order_id: str, deep: bool = False) -> dict[str, int]  # Get one order" in said
 
+    async def test_they_follow_the_language_of_the_server(self, project: Path, box: Sandbox) -> None:
+        async with served(project, box, language="typescript") as (client, _):
+            said = await described(client)
+            assert (
+                "desk.order({ order_id: string; deep?: boolean }): { [key: string]: number }  // Get one order" in said
+            )
+            code = {"code": "const made: any = await tools.desk.order({ order_id: 'abc' });\nmade.total"}
+            answer = await client.call_tool("code_execute", code)
+            assert answer.structured_content is not None
+            assert answer.structured_content["result"] == 3
+            schema = await client.call_tool("tool_schema", {"names": ["desk.order"]})
+            assert schema.structured_content is not None
+            assert "declare const tools: {\n  desk: {" in schema.structured_content["text"]
+            asked = {"words": "order", "language": "python", "detail": "stubs"}
+            found = await client.call_tool("tool_search", asked)
+            assert found.structured_content is not None
+            assert "class desk(Protocol)" in found.structured_content["text"]
+
+    async def test_a_tool_is_saved_in_the_language_that_is_said(self, project: Path, box: Sandbox) -> None:
+        source = '// /// tool\n// name = "thrice"\n// ///\n/** Three times n.\n * @param {number} n\n'
+        source += " * @returns {number} */\nexport const thrice = (n) => 3 * n;\n"
+        async with served(project, box) as (client, composer):
+            await client.call_tool("tool_compose", {"source": source, "language": "javascript"})
+            assert (await composer.composed.get("thrice")).language == "javascript"
+            assert "thrice" in {one.name for one in await client.list_tools()}
+            answer = await client.call_tool("thrice", {"n": 5})
+            assert answer.structured_content is not None
+            assert answer.structured_content["result"] == 15
+
     async def test_the_code_that_they_suggest_runs(self, project: Path, box: Sandbox) -> None:
         async with served(project, box) as (client, _):
             code = "(await tools.desk.order(order_id='abc'))['total']"
