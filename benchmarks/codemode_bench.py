@@ -202,7 +202,8 @@ All that is read and written, every turn's input added up.
 {tokens_table(all_found)}
 
 Direct calls take fewer tokens than code mode at: {", ".join(wins) or "none of them"}. Code mode is at its best at *{least.scenario.name}*: \
-{least.tokens(BASE) / least.tokens("code mode"):.0f} times fewer.
+{least.tokens(BASE) / least.tokens("code mode"):.0f} times fewer. Where answers are read whole, `expose = "direct"` lists a tool by its name:
+[some tools called directly](../guides/code-mode.md#some-tools-called-directly).
 
 ## With a prompt cache
 

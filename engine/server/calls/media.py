@@ -21,6 +21,7 @@ MAX_SHOWN = 3 << 20  # bytes of one: models take 5 MB of base64 at most
 MAX_SHOWN_TOTAL = 6 << 20
 MOST_LINKED = 20
 MAX_NAME = 100
+SVG = "image/svg+xml"
 LISTING = "go-ent://executions/{execution_id}/files"
 URI = f"{LISTING}/{{name*}}"
 
@@ -60,6 +61,7 @@ def link(execution_id: str, media: Media) -> ResourceLink:
         name=shown_name(media.name),
         mime_type=media.mime_type,
         size=len(media.data),
+        description="a drawing" if media.mime_type == SVG else None,
     )
 
 

@@ -20,6 +20,7 @@ from go_ent.composer.codemode.codemode import CodeRun
 from go_ent.composer.errors import WrongStore
 from go_ent.engine.core.errors import NotAllowed
 from go_ent.engine.core.explain import explain
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.core.models import TaskResult
 from go_ent.engine.core.outcomes import OUTCOMES
 from go_ent.engine.executions.state import ExecutionState, Request
@@ -236,6 +237,8 @@ def of_run(run: CodeRun) -> ToolResult:
         made["usage"] = {"wall_ms": round(run.usage.wall_ms, 1), "tool_calls": run.usage.tool_calls}
     if run.files:
         made["files"] = media.listed(run)
+        if any(one.kind == "file" for one in run.media) and not current().name:  # nothing that a client shows by itself
+            made.setdefault("hint", f"go-ent output {short_id(run.id)} --out DIR saves the files")
     answer = ToolResult(content=_words(made), structured_content=made, is_error=OUTCOMES[run.status].is_error)
     if run.files:
         answer.content += media.blocks(run)

@@ -129,6 +129,8 @@ def test_files_are_resources(project: Path, box: Sandbox) -> None:
         assert (svg.mime_type, base64.b64decode(svg.blob)) == ("image/svg+xml", SVG)
         assert (table.mime_type, table.text) == ("text/csv", "a,b")
         assert (other.mime_type, base64.b64decode(other.blob)) == ("application/octet-stream", b"\0")
+        assert [link.description for link in links] == ["a drawing", None, None]
+        assert told["hint"] == f"go-ent output {told['execution_id'][-8:]} --out DIR saves the files"
         assert links[0].uri == f"go-ent://executions/{told['execution_id']}/files/out/my%20chart.svg"
 
     serve(project, box, work)
