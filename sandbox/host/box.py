@@ -478,7 +478,7 @@ class Sandbox(Examiner):
                 landing = _begin(tape, start, job)
                 if landing is not None:
                     return landing, None
-            flight = Flight(worker, job, loop, tools, tape)
+            flight = Flight(worker, job, loop, tools, tape, pool.release if session is None else None)
             with self._lock:
                 self._flights[run_id] = flight
                 too_late = self._closed or queued.interrupted
@@ -500,12 +500,13 @@ class Sandbox(Examiner):
         finally:
             if flight is not None:
                 flight.broker.close()
-            if landing is None:
-                worker.stuck = True  # cancelled: what it does now is nobody's
-            if session is not None:
-                session.give(worker, pool, landing)
-            else:
-                pool.release(worker)
+            if flight is None or not flight.freed:
+                if landing is None:
+                    worker.stuck = True  # cancelled: what it does now is nobody's
+                if session is not None:
+                    session.give(worker, pool, landing)
+                else:
+                    pool.release(worker)
 
 
 def _begin(tape: Tape, start: Start, job: Job) -> Landing | None:

@@ -8,6 +8,7 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -78,8 +79,19 @@ class Flight:
     """
 
     def __init__(
-        self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, tools: Granted, tape: Tape | None
+        self,
+        worker: WorkerProcess,
+        job: Job,
+        loop: asyncio.AbstractEventLoop,
+        tools: Granted,
+        tape: Tape | None,
+        free: Callable[[WorkerProcess], None] | None = None,
     ) -> None:
+        """*free* gets the worker as soon as the run is over, before whoever waits for the run is woken: so the worker
+        has its next run while this one's outcome is read. Without it the worker is the caller's to give back.
+        """
+        self._free = free
+        self.freed = False
         self.worker = worker
         self.job = job
         self.loop = loop
@@ -176,7 +188,12 @@ class Flight:
                 self.loop.call_soon_threadsafe(self._deliver, landing)
 
     def _deliver(self, landing: Landing) -> None:
+        """On the loop. Nobody waits any more if the task was cancelled: then its own clean-up frees the worker."""
         if not self.landed.done():
+            if self._free is not None:
+                self.broker.close()  # from here on the worker may be another run's
+                self.freed = True
+                self._free(self.worker)
             self.landed.set_result(landing)
 
     def cpu_used(self) -> float:

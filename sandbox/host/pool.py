@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from go_ent.sandbox.errors import SandboxClosed
+from go_ent.sandbox.host.background import runs_here
 from go_ent.sandbox.host.process import WorkerProcess
 from go_ent.sandbox.host.sharing import CALLER, Shares
 from go_ent.sandbox.host.watchdog import Deadline, watchdog
@@ -199,6 +200,10 @@ class Pool:
     def _hand_over(
         self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[WorkerProcess], worker: WorkerProcess
     ) -> bool:
+        if runs_here(loop):
+            future.set_result(worker)  # `_next` gives no place that was given up
+            return True
+
         def give() -> None:
             if future.done():
                 self.release(worker)
