@@ -136,12 +136,13 @@ async function later(value) { await null; return { ...value, at: new Date(0).toI
 try { null.x } catch (error) { total += error.message.length; }
 const values = await Promise.all([later({ n }), later({ text })]);
 ({ values, total, norm: new Point(3, 4).norm(), sorted: [3, 1, 2].sort((a, b) => a - b) })`;
-const requestFor = (source) => stringify({ source, code: null, stdout: 100, call_bytes: 1e6, call_values: 1e4, result_bytes: 1e6, file_bytes: 1e6, entry: null, examine: null, cut: false, fresh: true, session: false, seed: "1000000000000000001", inputs: { n: 1 }, files: {}, tools: ["a.b"], language: "javascript" });
+// As the host writes them, with limits of as many digits: what a run allocates, and so where, depends on that.
+const requestFor = (source, inputs = {}, tools = []) => stringify({ source, code: null, stdout: 262144, call_bytes: 4194304, call_values: 20971, result_bytes: 1048576, file_bytes: 16777216, entry: null, examine: null, cut: false, language: "javascript", fresh: true, session: false, seed: "1000000000000000001", marked: false, inputs, files: {}, tools });
 
 const start = (text) => {
   answer = result = lingering = undefined;
   main = undefined;
-  if (!text) { answer = `${requestFor("1+2")}\n${requestFor(TOUCH)}`; return; }
+  if (!text) { answer = `${requestFor("1+2")}\n${requestFor(TOUCH, { n: 1 }, ["a.b"])}`; return; }
   let request;
   try { request = parse(text); } catch (error) { answer = `{"status":"error","error":{"kind":"InputError","message":${stringify(`the inputs can't be read: ${error.message}`)}}}\0\0`; return; }
   try {
