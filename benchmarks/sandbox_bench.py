@@ -368,7 +368,8 @@ Why a bound is missed, where it is:
 
 - *Paced, beside monty*: the time is the sum of the two columns of CPU time, and nothing waits for anything else. Monty's worker is
   a small program in Rust, with less to bring back into the caches than a CPython in WebAssembly and one around it.
-- *Runs a second, beside monty*: worker and host together set the bound, and the host's part is Python in one thread. With
+- *Runs a second, beside monty*: worker and host together set the bound, and the host's part is Python in one thread. Both have as
+  many workers as cores here; with twice as many, either gets about half as many runs again. With
   130 pages to reset instead of 310, a worker takes about a fifth less for `1+1`, and each program of forty lines
   takes the page faults that the others spare it now.
 - *Forty lines*: the guest compiles a new source (about as long as it then runs), and runs it about twice as slowly as the host's

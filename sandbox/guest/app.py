@@ -62,13 +62,13 @@ def _import_packages() -> None:
 
 
 # First what every run uses: its objects then lie close together, and a run writes to fewer pages of the snapshot.
-from guest import census, databases, everyday, facades, files, locks, loop, runner, supplements  # noqa: E402
+from guest import census, databases, everyday, facades, files, loop, runner, supplements  # noqa: E402
 
 _import_stdlib()
 _import_packages()
 files.install()
 databases.install()
-locks.install()
+loop.install_locks()
 loop.install()
 supplements.install()
 facades.install()

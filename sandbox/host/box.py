@@ -32,6 +32,7 @@ from go_ent.sandbox.host.request import (
     encode_source,
     is_large,
     made_for_runs,
+    way_of,
 )
 from go_ent.sandbox.host.run import Run
 from go_ent.sandbox.host.session import Session
@@ -255,7 +256,7 @@ class Sandbox(Examiner):
         machine builds its image, which takes seconds. A *tape* records the run, or replays a recorded one and continues
         it.
         """
-        way = Way(entry, None, cut_result, check_language(language))
+        way = way_of(entry, cut_result, language)
         with span("run", depth=depth, entry=entry or "") as told:
             run = await self._run(
                 code, inputs, files, limits, run_id, self.tools if tools is None else tools, None, way, depth, tape
@@ -478,7 +479,8 @@ class Sandbox(Examiner):
                 landing = _begin(tape, start, job)
                 if landing is not None:
                     return landing, None
-            flight = Flight(worker, job, loop, tools, tape, pool.release if session is None else None)
+            flight = Flight(worker, job, loop, tools, tape)
+            flight.free = pool.release if session is None else None
             with self._lock:
                 self._flights[run_id] = flight
                 too_late = self._closed or queued.interrupted

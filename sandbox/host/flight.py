@@ -79,18 +79,11 @@ class Flight:
     """
 
     def __init__(
-        self,
-        worker: WorkerProcess,
-        job: Job,
-        loop: asyncio.AbstractEventLoop,
-        tools: Granted,
-        tape: Tape | None,
-        free: Callable[[WorkerProcess], None] | None = None,
+        self, worker: WorkerProcess, job: Job, loop: asyncio.AbstractEventLoop, tools: Granted, tape: Tape | None
     ) -> None:
-        """*free* gets the worker as soon as the run is over, before whoever waits for the run is woken: so the worker
-        has its next run while this one's outcome is read. Without it the worker is the caller's to give back.
-        """
-        self._free = free
+        # Gets the worker as soon as the run is over, before whoever waits for the run is woken: so the worker has its
+        # next run while this one's outcome is read. Without it the worker is for whoever made the flight to give back.
+        self.free: Callable[[WorkerProcess], None] | None = None
         self.freed = False
         self.worker = worker
         self.job = job
@@ -190,10 +183,10 @@ class Flight:
     def _deliver(self, landing: Landing) -> None:
         """On the loop. Nobody waits any more if the task was cancelled: then its own clean-up frees the worker."""
         if not self.landed.done():
-            if self._free is not None:
+            if self.free is not None:
                 self.broker.close()  # from here on the worker may be another run's
                 self.freed = True
-                self._free(self.worker)
+                self.free(self.worker)
             self.landed.set_result(landing)
 
     def cpu_used(self) -> float:

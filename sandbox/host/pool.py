@@ -133,7 +133,7 @@ class Pool:
         """The most recently used one that has its next guest ready, else any."""
         for worker in self._idle[::-1]:
             try:
-                worker.poll()  # it may have become ready, or died
+                worker.catch_up()  # it may have become ready, or died
             except Exception:
                 log.warning("a worker can't be read", exc_info=True)
                 self._give_up(worker)

@@ -57,6 +57,8 @@ class WorkerProcess:
         self._read_apart = False  # a thread reads what it says: the socket is closed when that has left
         self.output = os.memfd_create("go-ent-output", os.MFD_CLOEXEC)
         self.sock, theirs = socket.socketpair()
+        self._readable = select.poll()
+        self._readable.register(self.sock, select.POLLIN)
         try:
             zygote.fork(theirs, self.output)
         except BaseException:
@@ -143,6 +145,11 @@ class WorkerProcess:
         if ears is not None and self.alive:
             ears.unlisten(self.sock.fileno())
 
+    def catch_up(self) -> None:
+        """Act on what it said while nobody listened, and notice if it is gone."""
+        if self.frames or self._readable.poll(0):
+            self.poll()
+
     def poll(self, most: int = POLL_READS) -> None:
         """Read and act on what has arrived, and notice if the worker is gone. Never for long: a worker may be
         broken.
@@ -182,10 +189,11 @@ class WorkerProcess:
         """Act on what was read, and on what is left of earlier; None: nothing new was. An empty read means that the
         worker is gone; one that sends what is not our language is ended.
         """
-        before, flight = time.thread_time_ns(), self.flight
+        flight = self.flight
+        before = 0 if flight is None else time.thread_time_ns()
         if not self._act_on_frames(flight, data) or data == b"":
             self.lose()
-        elif flight is not None:
+        elif flight is not None and not flight.over:
             flight.charge(time.thread_time_ns() - before)
 
     def _act_on_frames(self, flight: Flight | None, data: bytes | None) -> bool:

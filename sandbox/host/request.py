@@ -31,6 +31,12 @@ def made_for_runs(language: str, kind: str) -> str:
     return kind if language == "python" else f"{language} {kind}"
 
 
+@lru_cache(64)
+def way_of(entry: str | None, cut: bool, language: str) -> Way:
+    """How a source is run that is not only looked at; LimitError as `check_language`."""
+    return Way(entry, None, cut, check_language(language))
+
+
 def check_language(language: str) -> Language:
     """*language*, if there is such a one; LimitError otherwise."""
     for known in LANGUAGES:
@@ -153,6 +159,8 @@ def _files(files: Mapping[str, bytes] | None, limits: Limits) -> bytes:
 
 def is_large(inputs: Mapping[str, Any] | None, files: Mapping[str, Any] | None) -> bool:
     """Whether `encode_request` is for a thread, as far as that is seen at a glance."""
+    if not inputs and not files:
+        return False
     values = [*(inputs or {}).values(), *(files or {}).values()] if isinstance(inputs, Mapping | None) else ()
     return any(isinstance(value, Sized) and len(value) > LARGE for value in values)
 

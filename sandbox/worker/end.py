@@ -9,7 +9,7 @@ class Stop(BaseException):
     """Internal: raised by a host function to end the guest. It becomes a trap, which guest code can't catch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class End:
     """With an answer, stopped by the host (`reason`), or by a trap."""
 

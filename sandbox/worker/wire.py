@@ -41,6 +41,7 @@ MAX_WAIT_S = 1e6
 MESSAGE_SLACK = 1 << 16
 
 
+@lru_cache(64)
 def message_room(call_bytes: int | None) -> int:
     """The bytes that a message may have: one call as long as it may be, or many short ones."""
     return MAX_FRAME if call_bytes is None else min(call_bytes + MESSAGE_SLACK, MAX_FRAME)
@@ -50,6 +51,7 @@ ANSWER_HEAD = 1 << 18  # how a run went
 ANSWER_INDEX = 4 << 20  # the names of its files
 
 
+@lru_cache(64)
 def answer_room(result_bytes: int | None, file_bytes: int | None) -> int:
     """The bytes that an answer may have: how the run went, its result, and its files in base64."""
     if result_bytes is None or file_bytes is None:

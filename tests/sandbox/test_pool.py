@@ -149,7 +149,7 @@ class Broken(WorkerProcess):
         self.alive, self.ready, self.stuck, self.idle_since, self.flight = True, True, False, 0.0, None
         self.breaks = breaks
 
-    def poll(self, most: int = 0) -> None:
+    def catch_up(self) -> None:
         if self.breaks:
             raise OSError("can't be read")
 
@@ -335,3 +335,47 @@ class _Uncompiled(Image):
 
 def _none() -> Image:
     raise ImageError("no image")
+
+
+async def test_a_worker_has_its_next_run_before_the_outcome_of_the_last_is_read() -> None:
+    events: list[str] = []
+    async with Sandbox(workers=1) as box:
+        await box.run("1")
+        (pool,) = box._pools.values()
+        release = pool.release
+
+        def noted(worker: WorkerProcess) -> None:
+            release(worker)
+            events.append("released")
+
+        pool.release = noted  # type: ignore[method-assign]
+
+        async def one(name: str) -> None:
+            await box.run(f"'{name}'", run_id=name)
+            events.append(f"{name} ended")
+
+        await asyncio.gather(one("a"), one("b"))
+    assert events == ["released", "a ended", "released", "b ended"]
+
+
+async def test_a_task_that_is_cancelled_when_its_worker_is_free_already_leaves_the_worker_alone() -> None:
+    async with Sandbox(workers=1) as box:
+        await box.run("1")
+        (pool,) = box._pools.values()
+        before, release, loop = workers(box), pool.release, asyncio.get_running_loop()
+
+        def cancelling(worker: WorkerProcess) -> None:
+            pool.release = release  # type: ignore[method-assign]
+            release(worker)
+            loop.call_soon(task.cancel)  # comes before the task hears that its run is over
+
+        pool.release = cancelling  # type: ignore[method-assign]
+        task = asyncio.create_task(box.run("'a'"))
+        await asyncio.sleep(0)
+        other = await box.run("'b'")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert other.result == "b"
+        assert (await box.run("'c'")).result == "c"
+        assert workers(box) == before
+        assert box.running == []

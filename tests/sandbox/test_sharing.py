@@ -27,7 +27,7 @@ class Place(WorkerProcess):
     def __init__(self) -> None:
         self.alive, self.ready, self.stuck, self.idle_since, self.flight = True, True, False, 0.0, None
 
-    def poll(self, most: int = 0) -> None: ...
+    def catch_up(self) -> None: ...
 
     def place(self, rank: int) -> bool:
         return True
