@@ -35,7 +35,6 @@ from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution import RunOfStep, WorkSteps, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
-from go_ent.engine.executions.history import Grouping, Totals
 from go_ent.engine.executions.interrupting import interrupt_there
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
@@ -52,6 +51,7 @@ from go_ent.engine.guest_runs.runs import Guests, guest_order, run_of
 from go_ent.engine.processes.trees import TAG
 from go_ent.engine.prompts import Prompt, Prompts, roles
 from go_ent.engine.prompts.templating import Templates
+from go_ent.engine.records import Records
 from go_ent.engine.resumption import Resumption, released_unless_begun
 from go_ent.engine.runners.base.runner import Availability, Runner
 from go_ent.engine.runners.base.surroundings import Surroundings
@@ -117,6 +117,7 @@ class Engine:
         self.prices = Prices(self.config.prices)
         kept = open_storages(project, self.config.fleet, trusted=self.trusted) if storages is None else storages
         self.store, self._for_composer = ExecutionStore(kept.executions), kept.for_composer
+        self.records = Records(self.store)
         self.elsewhere = kept.elsewhere
         limits = {name: one.budget for name, one in self.config.serve.clients.items() if one.budget is not None}
         self._budget = Budget(
@@ -432,11 +433,11 @@ class Engine:
             raise Untrusted(f"execution {state.id}, which somebody else has begun,", str(self.project))
 
     async def decide(
-        self, execution_id: str, call: str | None = None, *, approved: bool, digest: str | None = None
+        self, execution_id: str, call: str | None = None, *, approved: bool, digest: str | None = None, why: str = ""
     ) -> ExecutionState:
         """Approve or reject one waiting call of an execution, or all of them; then `resume` it.
 
-        With a *digest* the decision is about a call with those very arguments, and about no other.
+        With a *digest* the decision is about a call with those very arguments, and about no other. *why* is kept.
         """
 
         def check(state: ExecutionState) -> None:
@@ -445,7 +446,7 @@ class Engine:
                 raise ExecutionConflict(f"call {call} of execution {state.id} has changed: nothing was decided")
 
         execution_id = await self._find(execution_id)
-        return await asyncio.to_thread(self.store.decide, execution_id, call, approved, check)
+        return await asyncio.to_thread(self.store.decide, execution_id, call, approved, check, why)
 
     async def checkpoint(self, execution_id: str, label: str, value: Any = None) -> ExecutionState:
         """Add a checkpoint to an execution, here or in the process that runs it."""
@@ -548,10 +549,6 @@ class Engine:
     async def budget(self) -> BudgetReport:
         """What was spent, what is reserved, and what the limits are."""
         return await self._budget.report()
-
-    async def totals(self, by: Grouping, *, since: float | None = None) -> dict[str, Totals]:
-        """What the executions that are still there came to, since a time; by tool, the calls of guests count too."""
-        return await asyncio.to_thread(self.store.index.totals, by, since=since)
 
     async def runtimes(self) -> dict[str, Availability]:
         """Every runtime, and whether it can be used here."""

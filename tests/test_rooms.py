@@ -59,7 +59,7 @@ engine/server/tools     : engine adapters context core executions guest_runs pro
 engine/server/http      : engine adapters budget core executions server/calls server/tools
 engine/server           : engine adapters core guest_runs server/calls server/http server/tools
 engine/console          : engine adapters core executions guest_runs server/calls server/http
-engine/console/pages    : console budget core executions guest_runs settings setup strategies tokens
+engine/console/pages    : engine budget console core executions guest_runs settings setup strategies tokens
 engine/cli/terminal     : core storage
 engine/cli              : cli/terminal core
 engine/cli/inputs       : cli cli/terminal

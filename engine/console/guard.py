@@ -31,7 +31,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-embedder-policy": "require-corp",
-    "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=(), serial=(), bluetooth=(), payment=()",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=(), serial=(), payment=()",
     "cache-control": "no-store",
 }
 OWN = ("same-origin", "none")  # what browsers call a request of this site's pages, and one that a person typed

@@ -16,7 +16,7 @@ Stamp = Callable[["Viewer", str], Awaitable[str]]
 Badge = Callable[["Viewer"], Awaitable[int]]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Page:
     """One page, or several that belong together, below *path*.
 

@@ -6,6 +6,7 @@ around what stands beside it.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import unicodedata
@@ -107,6 +108,16 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 def visible(text: object) -> str:
     """Text with what can't be seen made visible: `␀`, `⟨202E⟩`. Tabs and line ends stay."""
     return _UNSEEN.sub(_shown, str(text).replace("\r\n", "\n"))
+
+
+def has_unseen(text: str) -> bool:
+    """Whether there is something in a text that can't be seen."""
+    return _UNSEEN.search(text) is not None
+
+
+def json_text(text: str) -> str:
+    """JSON with what can't be seen as its escapes: it is the same value."""
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _shown(match: re.Match[str]) -> str:

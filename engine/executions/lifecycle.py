@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from go_ent.composer.project.trust import seal
 from go_ent.engine.core.concurrency import to_the_end
@@ -29,6 +30,7 @@ log = logging.getLogger("go_ent.engine")
 # The execution that what runs here belongs to.
 UNDER_WAY: ContextVar[str | None] = ContextVar("UNDER_WAY", default=None)
 MAX_PRINTED = 1 << 20
+MAX_TRACEBACK = 8 << 10
 PATIENCE_S = 2.0  # that old executions have to be removed, when a process ends
 
 
@@ -188,9 +190,21 @@ def _sealed(state: ExecutionState) -> ExecutionState:
     return state.model_copy(update={"seal": seal(sealed_text(state))})
 
 
+def _used(run: Run) -> dict[str, Any]:
+    """What a run used, and where it failed: for people who look at it later."""
+    used = run.usage
+    told: dict[str, Any] = {"cpu_ms": round(used.cpu_ms, 1), "wall_ms": round(used.wall_ms, 1)}
+    told |= {"memory_bytes": used.memory_peak_bytes, "stdout_bytes": used.stdout_bytes}
+    if run.error is not None and run.error.line is not None:
+        told |= {"line": run.error.line, "traceback": (run.error.traceback or "")[:MAX_TRACEBACK]}
+    return told
+
+
 def _record(held: OwnedExecution, ending: Ending) -> None:
     if ending.run is not None and ending.run.stdout and ending.step is not None:
         held.append("printed", {"step": ending.step.task_id, "text": ending.run.stdout[:MAX_PRINTED]})
+    if ending.run is not None and ending.step is not None:
+        held.append("used", {"step": ending.step.task_id, **_used(ending.run)})
     if ending.step is not None:
         held.finish_step(ending.step.task_id, ending.step)
     held.move(ending.status, result=ending.result, error=ending.error, final=ending.final)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypedDict, Unpack
@@ -51,6 +51,10 @@ class Filters(TypedDict, total=False):
     since: float | None  # the times at which they were made
     before: float | None
     client: str | None
+    text: str | None  # in their title, in any case
+    tool: str | None  # that they ran, or that their code called
+    runtime: str | None  # of any of their tries
+    below: str | None  # the ids before this one: where a page ends, the next goes on
 
 
 class Attachments(Protocol):
@@ -192,6 +196,9 @@ class ExecutionIndex(Protocol):
 
     def counts(self) -> dict[str, int]:
         """How many executions there are of each status."""
+
+    def calls(self, ids: Sequence[str]) -> dict[str, int]:
+        """How many calls the guests of executions have made, as far as they were counted."""
 
     def totals(self, by: Grouping, *, since: float | None = None) -> dict[str, Totals]:
         """What executions came to, of each runtime, model, role, strategy, tool or day (in UTC); what has none is

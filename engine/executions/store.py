@@ -22,6 +22,7 @@ from go_ent.sandbox.messages.near_names import did_you_mean, near
 MOST_TITLE = 40  # characters
 MOST_COMPARED = 200  # ids, the newest, that one may have meant
 LISTS = Advice("list_executions")
+MAX_COMMENT = 1000  # characters
 PATIENCE_S = 10.0  # that another process has to answer
 ALIVE: tuple[ExecutionStatus, ...] = ("running", "pending")  # what these say is true only of an execution with an owner
 MOST_ALIVE = 1000  # rows that say so and are looked at, for some have no owner any more
@@ -168,10 +169,11 @@ class ExecutionStore:
         path: str | None,
         approved: bool,
         check: Callable[[ExecutionState], None] = lambda _: None,
+        comment: str = "",
     ) -> ExecutionState:
         """Approve or reject a call that waits for it, or all that do. `resume` then goes on.
 
-        *check* raises if this user may not go on with the execution.
+        *check* raises if this user may not go on with the execution. A *comment* is on record, for people.
         """
         with self.hold(execution_id) as held:
             state = held.state
@@ -194,7 +196,8 @@ class ExecutionStore:
                 if approved:
                     check_request(one, request, named=path is not None)
                 seal = decision_seal(execution_id, one, request, approved)
-                held.append("decided", {"path": one, "approved": approved, "seal": seal})
+                said = {"comment": comment[:MAX_COMMENT]} if comment else {}
+                held.append("decided", {"path": one, "approved": approved, "seal": seal, **said})
             held.commit()
             held.write()
             self.index.put(held.state)

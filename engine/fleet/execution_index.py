@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Unpack
 
@@ -14,7 +14,7 @@ from go_ent.engine.executions.storage import Filters, IndexCheck, Row
 from go_ent.engine.executions.totals import records_from
 from go_ent.engine.fleet.database import Database
 from go_ent.engine.fleet.writer import Entry, Statement, Writer
-from go_ent.engine.storage.index_schema import MOST_ROWS, STORED, find_query, first_id
+from go_ent.engine.storage.index_schema import MOST_ROWS, STORED, find_query, first_id, like
 from go_ent.engine.storage.index_totals import SUMS, storable
 
 KEPT = tuple(name for name in STORED.split(", ") if name != "size")
@@ -37,6 +37,11 @@ TERMS = {
     "client": "e.client <> '' and e.client = %s",
     "since": "e.id >= %s",
     "before": "e.id < %s",
+    "below": "e.id < %s",
+    "text": "e.title ilike %s escape '!'",
+    "tool": "%s in (select t.tool from $.tries t where t.execution = e.id union "
+    "select c.tool from $.tool_calls c where c.execution = e.id)",
+    "runtime": "%s in (select t.runtime from $.tries t where t.execution = e.id)",
 }
 
 
@@ -101,13 +106,23 @@ class PostgresIndex:
         given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
         if given.get("client") == "":
             del given["client"]
-        values = [first_id(value) if name in ("since", "before") else value for name, value in given.items()]
+        values = [self._value(name, value) for name, value in given.items()]
         terms = " and ".join(TERMS[name] for name in given)
         query = (
             f"select {FOUND} from $.executions e join $.slots s using (id) "  # noqa: S608
             f"{'where ' + terms if terms else ''} order by e.id desc limit %s"
         )
         return self.read(self._ask(query, (*values, min(max(0, limit), MOST_ROWS))))
+
+    @staticmethod
+    def _value(name: str, value: Any) -> Any:
+        if name in ("since", "before"):
+            return first_id(value)
+        return like(value) if name == "text" else value.replace("\0", "") if isinstance(value, str) else value
+
+    def calls(self, ids: Sequence[str]) -> dict[str, int]:
+        query = "select execution, sum(calls)::bigint from $.tool_calls where execution = any(%s) group by 1"
+        return {str(one): int(count) for one, count in self._ask(query, (list(ids),))}
 
     @staticmethod
     def read(found: Iterable[tuple[Any, ...]]) -> list[Row]:

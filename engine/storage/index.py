@@ -207,6 +207,11 @@ class Index:
             )
         )
 
+    def calls(self, ids: Sequence[str]) -> dict[str, int]:
+        """How many calls the guests of executions have made, as far as they were counted."""
+        query = f"SELECT execution, sum(calls) FROM tool_calls WHERE execution IN ({marks_for(ids)}) GROUP BY 1"  # noqa: S608
+        return dict(self._ask(lambda database: database.execute(query, tuple(ids)).fetchall()))
+
     def oldest(self) -> Iterator[Row]:
         """All executions, the oldest first, read a part at a time."""
         query = f"SELECT {COLUMNS} FROM executions WHERE id > ? ORDER BY id LIMIT 2000"  # noqa: S608
@@ -451,6 +456,11 @@ def _names(folder: Path) -> list[str]:
         return sorted(name for name in os.listdir(folder) if ID.fullmatch(name))
     except OSError:
         return []
+
+
+def marks_for(values: Sequence[str]) -> str:
+    """So many question marks."""
+    return ", ".join("?" * len(values))
 
 
 def _begin(database: sqlite3.Connection, *, whole: bool, by: str = "") -> None:

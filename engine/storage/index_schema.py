@@ -56,6 +56,18 @@ WHERE excluded.seq >= seq
 """  # noqa: E501, S608
 
 
+# Executions that ran a tool, or called it; and those with a try on a runtime. A value is given once.
+OF_TOOL = (
+    "(SELECT ?) IN (SELECT tool FROM tries WHERE execution = id UNION SELECT tool FROM tool_calls WHERE execution = id)"
+)
+OF_RUNTIME = "(SELECT ?) IN (SELECT runtime FROM tries WHERE execution = id)"
+
+
+def like(text: str) -> str:
+    """A pattern that fits what has *text* in it."""
+    return "%" + text.translate({ord(char): f"!{char}" for char in "%_!"}).replace("\0", "") + "%"
+
+
 def find_query(text: str) -> tuple[str, tuple[Any, ...]]:
     """The ids that begin with *text*, or whose short form does; a longer text may be the end of one."""
     short, after = (text, f"{text}g") if len(text) <= SHORT else (text[-SHORT:], f"{text[-SHORT:]}0")
@@ -75,6 +87,10 @@ def rows_query(
     since: float | None = None,
     before: float | None = None,
     client: str | None = None,
+    text: str | None = None,
+    tool: str | None = None,
+    runtime: str | None = None,
+    below: str | None = None,
 ) -> tuple[str, tuple[Any, ...]]:
     """Ids sort by the time they were made, so a time is a range of them."""
     wanted: list[tuple[str, Any]] = [("status = ?", status), ("kind = ?", kind), ("parent = ?", parent)]
@@ -83,6 +99,10 @@ def rows_query(
     wanted += [
         ("id >= ?", None if since is None else first_id(since)),
         ("id < ?", None if before is None else first_id(before)),
+        ("id < ?", below),
+        ("title LIKE ? ESCAPE '!'", None if text is None else like(text)),
+        (OF_TOOL, tool),
+        (OF_RUNTIME, runtime),
     ]
     given = [(term, value) for term, value in wanted if value is not None]
     where = f" WHERE {' AND '.join(term for term, _ in given)}" if given else ""

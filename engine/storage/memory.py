@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Unpack
@@ -106,7 +106,9 @@ class MemoryIndex:
         return {name for name, count in counts.items() if count > 1}
 
     def rows(self, limit: int = 50, **filters: Unpack[Filters]) -> list[Row]:
-        since, before = filters.pop("since", None), filters.pop("before", None)
+        since, before, below = filters.pop("since", None), filters.pop("before", None), filters.pop("below", None)
+        text, tool = filters.pop("text", None), filters.pop("tool", None)
+        runtime = filters.pop("runtime", None)
         wanted = {
             name: value for name, value in filters.items() if value is not None and (name, value) != ("client", "")
         }
@@ -116,8 +118,20 @@ class MemoryIndex:
             if all(getattr(row, name) == value for name, value in wanted.items())
             and (since is None or row.id >= first_id(since))
             and (before is None or row.id < first_id(before))
+            and (below is None or row.id < below)
+            and (text is None or text.lower() in row.title.lower())
+            and (tool is None or tool in self._tools(row.id))
+            and (runtime is None or any(one.runtime == runtime for one in self._came_to.get(row.id, ([], {}))[0]))
         ]
         return sorted(found, key=lambda row: row.id, reverse=True)[: max(0, limit)]
+
+    def _tools(self, execution_id: str) -> set[str | None]:
+        records, calls = self._came_to.get(execution_id, ([], {}))
+        return {one.tool for one in records} | set(calls)
+
+    def calls(self, ids: Sequence[str]) -> dict[str, int]:
+        known = {one: self._came_to[one][1] for one in ids if one in self._came_to}
+        return {one: sum(made.calls for made in calls.values()) for one, calls in known.items() if calls}
 
     def counts(self) -> dict[str, int]:
         return Counter(row.status for _, row in list(self._rows.values()))

@@ -13,6 +13,6 @@ def all_pages() -> list[Page]:
     found = []
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         page = getattr(importlib.import_module(module.name), "PAGE", None)
-        if isinstance(page, Page):
+        if isinstance(page, Page) and page not in found:  # several modules may add to one
             found.append(page)
     return found

@@ -61,7 +61,7 @@ async def budget(visit: Visit) -> Response:
         return await visit.html("budget.html", windows=windows, outlooks=_outlooks(windows, now), report=None, by=None)
     by: Grouping = next((one for one in get_args(Grouping) if one == visit.query("by")), "runtime")
     period = visit.query("time") if visit.query("time") in TIMES else "30d"
-    totals = await visit.engine.totals(by, since=now - TIMES[period])
+    totals = await visit.engine.records.totals(by, since=now - TIMES[period])
     windows = {"Today": report.day, "This month": report.month}
     return await visit.html(
         "budget.html",

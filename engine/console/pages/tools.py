@@ -322,7 +322,7 @@ async def _calls(visit: Visit, name: str, span: float) -> int | None:
     """How often a tool was called in executions that are still there; of a client, that is not told."""
     if visit.caller.name:
         return None
-    totals = await visit.engine.totals("tool", since=time.time() - span)
+    totals = await visit.engine.records.totals("tool", since=time.time() - span)
     return totals[name].count if name in totals else 0
 
 

@@ -295,6 +295,14 @@ class TestFinding:
             ({"since": between}, [third, second]),
             ({"before": between}, [first]),
             ({"status": "completed", "kind": "task"}, [first]),
+            ({"text": "FIRS"}, [first]),
+            ({"text": "%"}, []),
+            ({"text": "f_rst"}, []),
+            ({"tool": "t.a"}, [second, first]),
+            ({"tool": "t.b"}, []),
+            ({"runtime": "none"}, []),
+            ({"below": third}, [second, first]),
+            ({"below": first}, []),
         ):
             assert [row.id for row in other.rows(**filters)] == wanted, filters
         assert (other.rows()[2].title, other.rows()[2].resumable, other.rows()[1].resumable) == ("first", False, True)

@@ -186,7 +186,13 @@ def _asked(record: dict[str, Any], where: str) -> Line:
 
 
 def _decided(record: dict[str, Any], where: str) -> Line:
-    return "approved" if record.get("approved") else "rejected", where, "yellow"
+    said = f"{where}: {record['comment']}" if record.get("comment") else where
+    return "approved" if record.get("approved") else "rejected", said, "yellow"
+
+
+def _used(record: dict[str, Any], where: str) -> Line:
+    cpu, memory = (float(record.get(name) or 0) for name in ("cpu_ms", "memory_bytes"))
+    return "used", f"{where}, {took(cpu / 1000)} of CPU, {memory / 1e6:,.0f} MB", "dim"
 
 
 def _checkpoint(record: dict[str, Any], where: str) -> Line:
@@ -204,5 +210,6 @@ WORDS: dict[str, Callable[[dict[str, Any], str], Line]] = {
     "progress": _printed,
     "asked": _asked,
     "decided": _decided,
+    "used": _used,
     "checkpoint": _checkpoint,
 }

@@ -198,27 +198,44 @@ async def _resume(
     return EXIT_CODES[run.status]
 
 
-def approve_command(execution: Id, call: Call = None, /, *, resume: ResumeFlag = False, json_: JsonFlag = False) -> int:
+def approve_command(
+    execution: Id,
+    call: Call = None,
+    /,
+    *,
+    resume: ResumeFlag = False,
+    comment: CommentOption = "",
+    json_: JsonFlag = False,
+) -> int:
     """Approve calls that wait for it. The execution goes on with resume."""
-    return _decide(execution, call, approved=True, resume=resume, json_=json_)
+    return _decide(execution, call, approved=True, resume=resume, comment=comment, json_=json_)
 
 
-def reject_command(execution: Id, call: Call = None, /, *, resume: ResumeFlag = False, json_: JsonFlag = False) -> int:
+def reject_command(
+    execution: Id,
+    call: Call = None,
+    /,
+    *,
+    resume: ResumeFlag = False,
+    comment: CommentOption = "",
+    json_: JsonFlag = False,
+) -> int:
     """Reject calls that wait for approval: they fail, and the code may catch that. The execution goes on with
     resume.
     """
-    return _decide(execution, call, approved=False, resume=resume, json_=json_)
+    return _decide(execution, call, approved=False, resume=resume, comment=comment, json_=json_)
 
 
+CommentOption = Annotated[str, Parameter(help="Why, in your words; it is kept on record.", allow_leading_hyphen=True)]
 ResumeFlag = Annotated[bool, Parameter(negative="", help="Resume at once if no other call waits.")]
 
 
-def _decide(typed: str, call: str | None, *, approved: bool, resume: bool, json_: bool) -> int:
+def _decide(typed: str, call: str | None, *, approved: bool, resume: bool, comment: str, json_: bool) -> int:
     execution = meant(typed)
 
     async def work(engine: Engine) -> int:
         before = await engine.status(execution)
-        state = await engine.decide(execution, call, approved=approved)
+        state = await engine.decide(execution, call, approved=approved, why=comment)
         if resume and not state.requests:
             return await _resume(engine, state.id, {}, yes=False, json_=json_)
         decided = [path for path in before.requests if path not in state.requests]
