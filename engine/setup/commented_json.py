@@ -8,38 +8,41 @@ from __future__ import annotations
 
 import re
 
-from go_ent.engine.setup.json_edit import COMMENT, Json, NotEditable, Spot, blanked, dumped, object_at, read
+from go_ent.engine.setup.json_edit import (
+    COMMENT,
+    Json,
+    NotEditable,
+    Spot,
+    blanked,
+    dumped,
+    lead_of,
+    place_of,
+    read,
+    with_entry,
+    without_entry,
+)
 
 EMPTY_LINE = re.compile(r"\r?\n[ \t]*(?=\r?\n|\Z)")
 
 
 def put_commented(text: str, path: tuple[str, str], value: Json) -> str:
     """The text with `path[1]` in the object `path[0]` set to *value*."""
-    strict = blanked(text)
-    outer = object_at(strict, 0)
-    section = outer.find(path[0])
-    if section is None:
-        made = _added(text, outer, path[0], {path[1]: value})
+    place = place_of(blanked(text), path, value)
+    entry = place.entry
+    if entry is None:
+        made = _added(text, place.holder, place.key, place.value)
+    elif _comments(text[entry.start : entry.end]):
+        raise NotEditable("it has comments within the entry, which would be lost")
     else:
-        inner = object_at(strict, section.start)
-        entry = inner.find(path[1])
-        if entry is None:
-            made = _added(text, inner, path[1], value)
-        elif _comments(text[entry.start : entry.end]):
-            raise NotEditable("it has comments within the entry, which would be lost")
-        else:
-            made = text[: entry.start] + dumped(value, text, entry.key_start) + text[entry.end :]
-    wanted = dict(read(text)[0])
-    wanted[path[0]] = {**wanted.get(path[0], {}), path[1]: value}
-    return _checked(made, wanted, _comments(text))
+        made = text[: entry.start] + dumped(value, text, entry.key_start) + text[entry.end :]
+    return _checked(made, with_entry(read(text)[0], path, value), _comments(text))
 
 
 def drop_commented(text: str, path: tuple[str, str]) -> str:
     """The text without `path[1]` in the object `path[0]`; comments within the entry go with it."""
-    section = object_at(blanked(text), 0).find(path[0])
-    inner = None if section is None else object_at(blanked(text), section.start)
-    entry = None if inner is None else inner.find(path[1])
-    if inner is None or entry is None:
+    place = place_of(blanked(text), path, {})
+    inner, entry = place.holder, place.entry
+    if entry is None:
         return text
     at = inner.members.index(entry)
     after = inner.members[at + 1].key_start if at + 1 < len(inner.members) else inner.end - 1
@@ -54,10 +57,8 @@ def drop_commented(text: str, path: tuple[str, str]) -> str:
     line -= made[line - 1 : line] == "\r"
     if line >= 0 and (empty := EMPTY_LINE.match(made, line)):
         made = made[:line] + made[empty.end() :]
-    wanted = dict(read(text)[0])
-    wanted[path[0]] = {key: one for key, one in wanted[path[0]].items() if key != path[1]}
     kept = _comments(text[: entry.start]) + _comments(text[entry.end :])
-    return _checked(made, wanted, kept)
+    return _checked(made, without_entry(read(text)[0], path), kept)
 
 
 def _added(text: str, spot: Spot, key: str, value: Json) -> str:
@@ -65,7 +66,7 @@ def _added(text: str, spot: Spot, key: str, value: Json) -> str:
     close = spot.end - 1
     newline = "\r\n" if "\r\n" in text else "\n"
     first = spot.members[0].key_start if spot.members else None
-    lead = _lead(text, close) + "  " if first is None else _lead(text, first)
+    lead = lead_of(text, close) + "  " if first is None else lead_of(text, first)
     head = text[:close].rstrip(" \t\r\n")
     ends = ""
     if spot.members:
@@ -78,14 +79,7 @@ def _added(text: str, spot: Spot, key: str, value: Json) -> str:
     indented = newline.join(
         lead + line.strip() if number == 0 else line for number, line in enumerate(member.split(newline))
     )
-    return f"{head}{newline}{indented}{ends}{newline}{_lead(text, close)}{text[close:]}"
-
-
-def _lead(text: str, at: int) -> str:
-    """The white space that the line of *at* begins with."""
-    line = text.rfind("\n", 0, at) + 1
-    found = re.compile(r"[ \t]*").match(text, line, at)
-    return found[0] if found else ""
+    return f"{head}{newline}{indented}{ends}{newline}{lead_of(text, close)}{text[close:]}"
 
 
 def _comma(text: str, start: int, end: int) -> int | None:

@@ -46,6 +46,39 @@ class Spot:
         return found[0] if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an entry is, or is to be: *holder* is the object that gets *value* as *key*; *entry* is what it has there.
+
+    Where the section is missing, the holder is the outermost object, and the value a section with the entry in it.
+    """
+
+    holder: Spot
+    key: str
+    value: Json
+    entry: Member | None
+
+
+def place_of(text: str, path: tuple[str, str], value: Json) -> Place:
+    """The place of `path[1]` in the object `path[0]`, in a text that is JSON."""
+    outer = object_at(text, 0)
+    section = outer.find(path[0])
+    if section is None:
+        return Place(outer, path[0], {path[1]: value}, None)
+    inner = object_at(text, section.start)
+    return Place(inner, path[1], value, inner.find(path[1]))
+
+
+def with_entry(found: Json, path: tuple[str, str], value: Json) -> Json:
+    """What a text must hold once the entry is in it."""
+    return {**found, path[0]: {**found.get(path[0], {}), path[1]: value}}
+
+
+def without_entry(found: Json, path: tuple[str, str]) -> Json:
+    """What a text must hold once the entry is gone."""
+    return {**found, path[0]: {key: value for key, value in found[path[0]].items() if key != path[1]}}
+
+
 def read(text: str) -> tuple[Json, bool]:
     """What is in a text, and whether it has what only JSON with comments may: comments, or commas before a closing
     bracket.
@@ -65,40 +98,31 @@ def read(text: str) -> tuple[Json, bool]:
 def put(text: str, path: tuple[str, str], value: Json) -> str:
     """The text with `path[1]` in the object `path[0]` set to *value*."""
     head, body = _split(text)
-    outer = object_at(body, 0)
-    section = outer.find(path[0])
-    if section is None:
-        made = _add(body, outer, path[0], {path[1]: value})
+    place = place_of(body, path, value)
+    holder, entry = place.holder, place.entry
+    if entry is None:
+        made = _add(body, holder, place.key, place.value)
     else:
-        inner = object_at(body, section.start)
-        entry = inner.find(path[1])
-        if entry is None:
-            made = _add(body, inner, path[1], value)
-        else:
-            flat = "\n" not in body[entry.start : entry.end] and "\n" not in body[inner.start : inner.end]
-            made = body[: entry.start] + dumped(value, body, entry.key_start, flat=flat) + body[entry.end :]
-    wanted = dict(read(body)[0])
-    wanted[path[0]] = {**wanted.get(path[0], {}), path[1]: value}
-    return head + _checked(made, wanted)
+        flat = "\n" not in body[entry.start : entry.end] and "\n" not in body[holder.start : holder.end]
+        made = body[: entry.start] + dumped(value, body, entry.key_start, flat=flat) + body[entry.end :]
+    return head + _checked(made, with_entry(read(body)[0], path, value))
 
 
 def drop(text: str, path: tuple[str, str]) -> str:
     """The text without `path[1]` in the object `path[0]`; the object stays, if empty."""
     head, body = _split(text)
-    section = object_at(body, 0).find(path[0])
-    inner = None if section is None else object_at(body, section.start)
-    if inner is None or inner.find(path[1]) is None:
+    place = place_of(body, path, {})
+    if place.entry is None:
         return text
-    at = next(index for index, member in enumerate(inner.members) if member.key == path[1])
+    inner = place.holder
+    at = inner.members.index(place.entry)
     if at + 1 < len(inner.members):
         cut = inner.members[at].key_start, inner.members[at + 1].key_start
     elif at:
         cut = inner.members[at - 1].end, inner.members[at].end
     else:
         cut = inner.start + 1, inner.end - 1
-    wanted = dict(read(body)[0])
-    wanted[path[0]] = {key: value for key, value in wanted[path[0]].items() if key != path[1]}
-    return head + _checked(body[: cut[0]] + body[cut[1] :], wanted)
+    return head + _checked(body[: cut[0]] + body[cut[1] :], without_entry(read(body)[0], path))
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -183,12 +207,12 @@ def _add(text: str, spot: Spot, key: str, value: Json) -> str:
     if spot.members:
         last = spot.members[-1]
         # Below the first, which is where a reader looks for its indentation.
-        lead = _lead(text, spot.members[0].key_start)
+        lead = lead_of(text, spot.members[0].key_start)
         return (
             f"{text[: last.end]},{newline}{lead}{name}: "
             f"{dumped(value, text, spot.members[0].key_start)}{text[last.end :]}"
         )
-    outer = _lead(text, spot.start)
+    outer = lead_of(text, spot.start)
     made = json.dumps({key: value}, indent=unit, ensure_ascii=False).replace("\n", newline + outer)
     return text[: spot.start] + made + text[spot.end :]
 
@@ -198,10 +222,10 @@ def dumped(value: Json, text: str, at: int, *, flat: bool = False) -> str:
     if flat:
         return json.dumps(value, ensure_ascii=False)
     made = json.dumps(value, indent=_unit(text), ensure_ascii=False)
-    return made.replace("\n", _newline(text) + _lead(text, at))
+    return made.replace("\n", _newline(text) + lead_of(text, at))
 
 
-def _lead(text: str, at: int) -> str:
+def lead_of(text: str, at: int) -> str:
     """The white space that the line of *at* begins with."""
     line = text.rfind("\n", 0, at) + 1
     found = re.compile(r"[ \t]*").match(text, line, at)

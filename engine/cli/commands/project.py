@@ -179,4 +179,6 @@ def _next(checks: list[Check]) -> str:
         return first[0].fix or f"mend {first[0].name}"
     if not (find_project(".") / STATE).is_dir():
         return "go-ent init makes this folder a project"
+    if any(check.name == "servers" and check.ok for check in checks):
+        return "go-ent doctor --deep asks the servers too; all else is well"
     return "all is well: go-ent exec -c '1 + 1', or go-ent serve"

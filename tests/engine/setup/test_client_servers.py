@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from go_ent.composer.project.trust import is_trusted
+from go_ent.sandbox.images.cache import cache_folder
 from tests.engine.cli.test_signals import Terminal
 from tests.engine.setup.test_install import Desk
 from tests.support.shell import Done, go_ent
@@ -75,7 +76,8 @@ def test_nothing_is_written_without_a_word(desk: Desk) -> None:
 @pytest.mark.more
 def test_init_asks_two_questions_on_a_terminal(desk: Desk) -> None:
     claude(desk, {"github": {"command": "npx", "env": {"TOKEN": "hunter2"}}})
-    terminal = Terminal(desk.project, "init", env=desk.environment)
+    env = {**desk.environment, "GO_ENT_CACHE": str(cache_folder())}  # another home has no image
+    terminal = Terminal(desk.project, "init", env=env)
     try:
         terminal.until(b"connect which agent programs?")
         terminal.type(b"claude nothing\n")

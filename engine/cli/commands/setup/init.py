@@ -21,10 +21,10 @@ from go_ent.engine.setup.init_project import FIRST, TOOLS, begin_files, begin_to
 from go_ent.sandbox import SandboxError
 
 ABOUT = {
-    "config.toml": "every setting with its default, commented out",
+    "config.toml": "every setting, commented out",
     "config.schema.json": "for editors",
     ".gitignore": "what is not to be committed",
-    f"{FIRST}.py": "a first composed tool, and its examples",
+    f"{FIRST}.py": "a first tool, with examples",
 }
 
 
@@ -55,8 +55,9 @@ def init_command(
         found = {"made": begun.made, "kept": begun.kept, "failed": begun.failed, "notes": begun.notes}
         show_json({"project": str(begun.project), **found, "next": commands})
         return code
+    width = max(map(len, begun.made), default=0)
     for name in begun.made:
-        say(f"  made  {name.ljust(40)}  {ABOUT.get(Path(name).name, '')}".rstrip())
+        say(f"  made  {name.ljust(width)}  {ABOUT.get(Path(name).name, '')}".rstrip())
     for name in begun.kept:
         say(f"  kept  {name}")
     for name, why in begun.failed.items():
