@@ -14,6 +14,7 @@ from go_ent.composer.composer import Composer
 from go_ent.composer.tool_access import Tools
 from go_ent.sandbox import Limits, Run
 from go_ent.sandbox.host.background import BackgroundLoop
+from go_ent.sandbox.worker.languages import Language
 
 
 class BlockingComposer:
@@ -45,9 +46,9 @@ class BlockingComposer:
         """Run code over the granted tools; *options* are those of `CodeMode.execute`, such as `session`."""
         return self._loop.call(self.composer.code.execute(code, inputs, grants=grants, limits=limits, **options))
 
-    def compose(self, source: str | bytes, *, scope: StoreScope = "project") -> Saved:
+    def compose(self, source: str | bytes, *, scope: StoreScope = "project", language: Language | None = None) -> Saved:
         """Save a composed tool: checked, its examples run, versioned."""
-        return self._loop.call(self.composer.compose(source, scope=scope))
+        return self._loop.call(self.composer.compose(source, scope=scope, language=language))
 
     def run(self, tool: str, inputs: Mapping[str, Any] | None = None, **options: Any) -> Run:
         """Run a composed tool; whatever it does ends as a `Run` with a status."""

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol
 
 from go_ent.composer.blocking import BlockingComposer
 from go_ent.composer.codemode.codemode import CodeRun
+from go_ent.sandbox.worker.languages import SPOKEN
 
 SESSION = "notebook"
 
@@ -46,11 +47,13 @@ class CellMagic:
         self._options = _Options("%%go_ent", add_help=False, allow_abbrev=False)
         self._options.add_argument("--in", dest="names", default="", metavar="NAME,…")
         self._options.add_argument("--out", default=None, metavar="NAME")
+        self._options.add_argument("-l", "--language", choices=SPOKEN, default="python")
         self._options.add_argument("--reset", action="store_true")
 
     def __call__(self, line: str, cell: str) -> CodeRun:
-        """Run *cell*. `--in` names variables of the notebook that it gets, `--out` the one that gets its value, and
-        `--reset` forgets what earlier cells left. `ValueError` for anything else in *line*.
+        """Run *cell*, in Python or what `-l` says; each language has a session of its own. `--in` names variables of
+        the notebook that it gets, `--out` the one that gets its value, and `--reset` forgets what earlier cells left.
+        `ValueError` for anything else in *line*.
         """
         options = self._options.parse_args(shlex.split(line))
         names = [name.strip() for name in options.names.split(",") if name.strip()]
@@ -58,10 +61,12 @@ class CellMagic:
         if missing:
             raise ValueError(f"%%go_ent: the notebook has no variable {missing[0]}")
         composer = self._opened()
+        language = SPOKEN[options.language]
+        session = SESSION if language == "python" else f"{SESSION} {language}"
         if options.reset:
-            composer.composer.code.end_session(SESSION)
+            composer.composer.code.end_session(session)
         inputs = {name: self._shell.user_ns[name] for name in names}
-        run = composer.execute(cell, inputs, session=SESSION, cut=False)
+        run = composer.execute(cell, inputs, session=session, cut=False, language=language)
         if options.out is not None and run.ok:
             self._shell.user_ns[options.out] = run.result
         return run

@@ -65,7 +65,7 @@ const finish = () => {
 const compiles = (source) => { try { new AsyncFunction(source); return true; } catch { return false; } };
 // Modules are not there, but what they say can be: an import is a `require`, an export only the declaration.
 const withoutModules = (source) => {
-  let changed = textReplace(source, /^([ \t]*)import\s+(?:type\s+)?((?:[\w$]+\s*,?\s*)?(?:\*\s*as\s+[\w$]+|\{[^}]*\})?)\s*from\s*(["'][^"'\n]+["'])/gm, (whole, space, names, from) => {
+  let changed = textReplace(source, /(?<=^|;)([ \t]*)import\s+(?:type\s+)?((?:[\w$]+\s*,?\s*)?(?:\*\s*as\s+[\w$]+|\{[^}]*\})?)\s*from\s*(["'][^"'\n]+["'])/gm, (whole, space, names, from) => {
     const found = regexpExec(/^([\w$]+)?\s*,?\s*(?:\*\s*as\s+([\w$]+)|(\{[^}]*\}))?\s*$/, names);
     const parts = [];
     if (found[1]) push(parts, `${found[1]} = __import(${from}, 1)`);
@@ -73,11 +73,11 @@ const withoutModules = (source) => {
     if (found[3]) push(parts, `${textReplace(textReplace(found[3], /\btype\s+(?=[\w$])/g, ""), /\bas\b/g, ":")} = __import(${from})`);
     return `${space}var ${arrayJoin(parts, ", ")}`;
   });
-  changed = textReplace(changed, /^([ \t]*)import\s*(["'][^"'\n]+["'])/gm, (whole, space, from) => `${space}__import(${from})`);
-  changed = textReplace(changed, /^([ \t]*)export\s+default\s+(?=(?:async\s+)?function\b\s*\*?\s*[\w$]|class\s+[\w$])/gm, "$1");
-  changed = textReplace(changed, /^([ \t]*)export\s+default\s+/gm, "$1module.exports.default = ");
-  changed = textReplace(changed, /^([ \t]*)export\s+(?=(?:async\s+)?function\b|class\b|const\b|let\b|var\b)/gm, "$1");
-  return textReplace(changed, /^([ \t]*)export\s*\{[^}]*\};?/gm, "$1;");
+  changed = textReplace(changed, /(?<=^|;)([ \t]*)import\s*(["'][^"'\n]+["'])/gm, (whole, space, from) => `${space}__import(${from})`);
+  changed = textReplace(changed, /(?<=^|;)([ \t]*)export\s+default\s+(?=(?:async\s+)?function\b\s*\*?\s*[\w$]|class\s+[\w$])/gm, "$1");
+  changed = textReplace(changed, /(?<=^|;)([ \t]*)export\s+default\s+/gm, "$1module.exports.default = ");
+  changed = textReplace(changed, /(?<=^|;)([ \t]*)export\s+(?=(?:async\s+)?function\b|class\b|const\b|let\b|var\b)/gm, "$1");
+  return textReplace(changed, /(?<=^|;)([ \t]*)export\s*\{[^}]*\};?/gm, "$1;");
 };
 const importModule = (name, whole) => { const found = require(name); return whole && found && typeof found === "object" && hasOwn(found, "default") ? found.default : found; };
 const loadModule = async (name) => { const found = require(name); return typeof found === "object" ? { default: found, ...found } : { default: found }; };
@@ -107,7 +107,7 @@ const begin = (source) => {
   let promise = evaluate(source);
   if (!isArray(promise)) return promise;
   const first = promise[0];
-  if (regexpExec(/^[ \t]*(?:import|export)\b/m, source)) {
+  if (regexpExec(/(?:^|;)[ \t]*(?:import|export)\b/m, source)) {
     const changed = withoutModules(source);
     if (changed !== source) {
       source = changed;

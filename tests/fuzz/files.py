@@ -80,7 +80,20 @@ def top(text: str) -> dict[str, int]:
 '''
 
 
-@target(TOOL, b'# /// tool\n# name = "x"\n# ///\n', b"def f(): pass", refuses=(ComposeRefused, BadName))
+SCRIPT = b"""// /// tool
+// name = "top"
+// version = 2
+// language = "javascript"
+// ///
+// /// examples
+// {"inputs": {"text": "a"}, "result": 1}
+// ///
+/** Top. @param {string} text @returns {number} */
+export const top = (text) => text.length;
+"""
+
+
+@target(TOOL, SCRIPT, b'# /// tool\n# name = "x"\n# ///\n', b"def f(): pass", refuses=(ComposeRefused, BadName))
 def tool_file(data: bytes) -> None:
     """A composed tool's file: its name is one that a path can hold, and its version can be changed."""
     found = toolfile.read(data)

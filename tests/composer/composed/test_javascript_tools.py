@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -12,8 +13,9 @@ import pytest
 
 from go_ent.composer import ComposeRefused
 from go_ent.composer.composed import toolfile
-from go_ent.composer.composed.interface import Inspector, Interface
+from go_ent.composer.composed.interface import LIMITS, Inspector, Interface
 from go_ent.composer.composed.memory_store import MemoryToolStore
+from go_ent.composer.composed.shipped import shipped_tools
 from go_ent.composer.composed.skeleton import from_code, skeleton
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.worker.languages import Language
@@ -442,3 +444,22 @@ def test_what_was_looked_at_is_kept_by_content(shared_box: Sandbox, tmp_path: Pa
     (kept,) = tmp_path.iterdir()
     assert json.loads(kept.read_text())["description"] == "Twice n."
     assert asyncio.run(Inspector(shared_box, tmp_path).interface(toolfile.read(TWICE))) == first
+
+
+@pytest.mark.more
+def test_a_file_that_is_spoiled_is_refused_or_read_and_never_breaks_its_guest(shared_box: Sandbox) -> None:
+    """What reads types meets any text: it answers, or says what is wrong, within its limits."""
+    random = Random(7)
+    pieces = "{ } ( ) < > [ ] ` ${ => | & ? : / */ /** ' @ \\".split(" ")
+    sources = [path.read_text("utf-8") for path in shipped_tools().values() if path.suffix != ".py"]
+    sources.append(f"{TYPES}\n/** T. */\nexport function t(x: Tree<Json>): Shape {{ return x as any; }}\n")
+    ends = set()
+    for _ in range(150):
+        text = random.choice(sources)
+        for _ in range(random.randrange(1, 4)):
+            at = random.randrange(len(text))
+            text = text[:at] + random.choice([*pieces, ""]) + text[at + random.randrange(0, 12) :]
+        run = asyncio.run(shared_box.interface(text, "t", limits=LIMITS, language="typescript"))
+        ends.add(run.status)
+        assert run.status in ("completed", "error"), (run.status, text)
+    assert ends == {"completed", "error"}

@@ -177,3 +177,20 @@ def test_tools_are_tested_as_they_are_edited(project: Path) -> None:
         assert child.stdout.readline().startswith('FAILED words example 1: ["be", "to"] was expected')
         child.send_signal(signal.SIGINT)
         assert child.wait(20) == 130
+
+
+def test_a_tool_in_typescript_from_its_draft_to_its_example(project: Path, editor: Path) -> None:
+    assert go_ent("tool", "new", "double", "-l", "ts", cwd=project).returncode == 0
+    assert Drafts(project).path("double").name == "double.ts"
+    done = edit(project, editor, "least: number = 2", "least: number = 1")
+    assert b"example 1" in done.stderr  # it is kept as a draft
+    done = edit(project, editor, 'result": ["be", "to"]', 'result": ["be", "not", "or", "to"]')
+    assert b"double: version 1, 2 examples passed" in done.stdout, done.stderr
+    recorded = go_ent("tool", "record", "double", "text=x", cwd=project).stdout
+    assert recorded == b'{"inputs": {"text": "x"}, "result": ["x"]}\n'
+    assert b'+// {"inputs": {"text": "x"}, "result": ["x"]}' in go_ent("tool", "diff", "double", cwd=project).stdout
+    listed = json.loads(go_ent("tool", "list", "--json", cwd=project).stdout)
+    assert [(row["name"], row["language"], row["version"]) for row in listed] == [("double", "typescript", 2)]
+    assert b"double(args: { text: string; least?: number })" in go_ent("tool", "show", "double", cwd=project).stdout
+    exported = go_ent("tool", "export", cwd=project).stdout
+    assert json.loads(exported)["tools"][0]["language"] == "typescript"

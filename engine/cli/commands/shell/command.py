@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from go_ent.composer import Composer, ComposerError
 from go_ent.composer.project.files import STATE, find_project
 from go_ent.engine.cli import UsageError
+from go_ent.engine.cli.commands.exec import language_of
 from go_ent.engine.cli.commands.recorded import guests_for, say_unmatched
 from go_ent.engine.cli.commands.shell.display import show_run
 from go_ent.engine.cli.commands.shell.magics import Leave, is_magic, run_magic
@@ -26,16 +27,21 @@ from go_ent.engine.cli.terminal.progress import QuietFlag, image_ready
 from go_ent.engine.cli.terminal.signals import on_signals
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.storages import Storages, open_storages
+from go_ent.sandbox.worker.languages import Language
 
 MOST_LINE = 1 << 20
 
 
 def shell_command(
     *,
+    language: Annotated[
+        str | None, Parameter(name=["-l", "--language"], help="What you type: python, js or ts.")
+    ] = None,
     yes: Annotated[bool, Parameter(negative="", help="Approve calls that need approval.")] = False,
     quiet: QuietFlag = False,
 ) -> int:
-    """Type Python over this project's tools; each piece runs in the sandbox, and names stay for the next.
+    """Type Python, JavaScript or TypeScript over this project's tools; each piece runs in the sandbox, and names stay
+    for the next.
 
     Tab completes tools and their parameters, ?tool shows one, %save NAME makes a composed tool of what you ran, and
     %help lists the rest. Ctrl-C interrupts a run; the shell goes on.
@@ -45,18 +51,19 @@ def shell_command(
     Example: echo 'await tools.count_words(text="a b a")' | go-ent shell
     """
     at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    spoken = language_of(language, None)
     project = find_project(".")
     if not (project / STATE).is_dir():
         raise UsageError("this folder is no project, so there are no tools to type over: go-ent init makes it one")
     kept = open_storages(project)
     image_ready(project, quiet=quiet, kinds=("plain",), images=kept.images)
     try:
-        return asyncio.run(_main(kept, at_terminal=at_terminal, yes=yes, quiet=quiet))
+        return asyncio.run(_main(kept, spoken, at_terminal=at_terminal, yes=yes, quiet=quiet))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-async def _main(kept: Storages, *, at_terminal: bool, yes: bool, quiet: bool) -> int:
+async def _main(kept: Storages, language: Language, *, at_terminal: bool, yes: bool, quiet: bool) -> int:
     composer = await asyncio.to_thread(lambda: Composer.open(".", **kept.for_composer))
     person = Person() if at_terminal else None
     if person is not None:
@@ -64,11 +71,11 @@ async def _main(kept: Storages, *, at_terminal: bool, yes: bool, quiet: bool) ->
     async with composer, guests_for(composer, kept) as guests:
         await composer.catalogue.load_known()
         approver = approve_all if yes else person.approve if person is not None else None
-        loop = _Loop(ShellSession(composer, guests, approver), person)
+        loop = _Loop(ShellSession(composer, guests, approver, language), person)
         if not quiet:
             await say_unmatched(composer)
         if not at_terminal:
-            return await loop.run(_piped())
+            return await loop.run(_piped(language))
         if not quiet:
             _greet(composer)
         return await loop.run(_typed(loop.shell))
@@ -94,8 +101,8 @@ async def _typed(shell: ShellSession) -> AsyncIterator[str]:
             return
 
 
-async def _piped() -> AsyncIterator[str]:
-    found = pieces(_lines())
+async def _piped(language: Language) -> AsyncIterator[str]:
+    found = pieces(_lines(), language)
     while True:
         piece = await in_background(lambda: next(found, None))
         if piece is None:

@@ -7,11 +7,11 @@ import os
 import re
 import shlex
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from go_ent.composer import ComposeRefused
-from go_ent.composer.catalogue import stubs
-from go_ent.composer.catalogue.catalogue import show_found
+from go_ent.composer.catalogue.catalogue import show, show_found
 from go_ent.composer.composed.drafts import Drafts
 from go_ent.composer.composed.toolfile import check_name
 from go_ent.composer.project.files import write_new
@@ -73,7 +73,7 @@ async def _describe(shell: ShellSession, name: str) -> None:
     below = [one for one in catalogue.known_names(grants) if one.startswith(f"{name}.")]
     if catalogue.known(name) is None and below:
         return await _tools(shell, [], namespace=name)
-    say(stubs.stub(await catalogue.get(name, grants)).rstrip())
+    say(show([await catalogue.get(name, grants)], "stubs", language=shell.language).rstrip())
     return None
 
 
@@ -94,7 +94,7 @@ async def _tools(shell: ShellSession, words: list[str], namespace: str | None = 
     if not found:
         say("no tool fits" if words else "no tool is granted here yet: go-ent tool new, or go-ent server add", err=True)
         return
-    say(show_found(found[:MOST_LISTED], "brief", grants, "go-ent grant NAME lets code call it"))
+    say(show_found(found[:MOST_LISTED], "brief", grants, "go-ent grant NAME lets code call it", shell.language))
     if len(found) > MOST_LISTED:
         say(f"and {len(found) - MOST_LISTED} more: %tools WORDS finds some", err=True)
 
@@ -108,14 +108,15 @@ async def _save(shell: ShellSession, words: list[str]) -> None:
     try:
         saved = await shell.composer.compose(source)
     except ComposeRefused as error:
-        path = Drafts(shell.composer.project).write(name, source)
+        path = Drafts(shell.composer.project).write(name, source, shell.language)
         for problem in error.problems:
             say(f"  - {problem}", err=True)
         raise UsageError(f"{name} was not saved, and kept as a draft, {path}: go-ent tool edit {name}") from None
     count = saved.examples
     say(f"{name}: version {saved.version}, {count or 'no'} example{'' if count == 1 else 's'}{' passed' * bool(count)}")
-    called = stubs.signature(shell.composer.composed.found[name].spec).partition(" -> ")[0]
-    say(f"call it: await tools.{called}")
+    called = show([replace(shell.composer.composed.found[name].spec, description="")], "brief", language=shell.language)
+    ends = ") -> " if shell.language == "python" else "): "
+    say(f"call it: await tools.{called.rpartition(ends)[0]})")
     if cells[-1].result is None:
         say("note: it returns nothing; end the last piece with the value to return, and save again", err=True)
     say(f"change it: go-ent tool edit {name}")

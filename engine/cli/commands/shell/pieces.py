@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from go_ent.engine.cli.commands.shell.script_pieces import ScriptPiece
+from go_ent.sandbox.worker.languages import Language
+
 QUOTES = ("'''", '"""', "'", '"')
 CLAUSES = re.compile(r"(?:elif|else|except|finally)\b")
 OPENS, CLOSES = "([{", ")]}"
@@ -67,31 +70,35 @@ class Piece:
             self._quote = ""  # not closed on its line: an error that the sandbox tells
         return "".join(code)
 
+    @staticmethod
+    def belongs(line: str) -> bool:
+        """Whether a line can belong to the block above it."""
+        return not line.strip() or line[0] in " \t#" or CLAUSES.match(line) is not None
 
-def is_open(text: str) -> bool:
+
+def is_open(text: str, language: Language = "python") -> bool:
     """Whether somebody who typed *text* and Enter has more to type."""
-    piece = Piece()
+    piece = _piece(language)
     for line in text.split("\n"):
         piece.add(line)
-    return piece.inside or (piece.is_block and bool(piece.lines[-1].strip()))
+    return piece.inside or (language == "python" and piece.is_block and bool(piece.lines[-1].strip()))
 
 
-def pieces(lines: Iterable[str]) -> Iterator[str]:
+def pieces(lines: Iterable[str], language: Language = "python") -> Iterator[str]:
     """The lines of a pipe as pieces, each as soon as it is whole."""
-    piece = Piece()
+    piece = _piece(language)
     for line in lines:
-        if piece.lines and not piece.inside and not piece.expects and not _belongs(line):
+        if piece.lines and not piece.inside and not piece.expects and not piece.belongs(line):
             yield "\n".join(piece.lines)
-            piece = Piece()
+            piece = _piece(language)
         if piece.lines or line.strip():
             piece.add(line)
         if piece.lines and not piece.inside and not piece.is_block:
             yield "\n".join(piece.lines)
-            piece = Piece()
+            piece = _piece(language)
     if piece.lines:
         yield "\n".join(piece.lines)
 
 
-def _belongs(line: str) -> bool:
-    """Whether a line can belong to the block above it."""
-    return not line.strip() or line[0] in " \t#" or CLAUSES.match(line) is not None
+def _piece(language: Language) -> Piece | ScriptPiece:
+    return Piece() if language == "python" else ScriptPiece()

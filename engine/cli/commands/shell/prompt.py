@@ -17,6 +17,7 @@ from go_ent.engine.cli.commands.shell.completion import offers
 from go_ent.engine.cli.commands.shell.magics import is_magic
 from go_ent.engine.cli.commands.shell.pieces import is_open
 from go_ent.engine.cli.commands.shell.session import ShellSession
+from go_ent.sandbox.worker.languages import Language
 
 INDENT = "    "
 
@@ -31,7 +32,7 @@ class Prompt:
             complete_while_typing=False,
             history=InMemoryHistory() if history is None else FileHistory(history),
             auto_suggest=AutoSuggestFromHistory(),
-            key_bindings=_keys(),
+            key_bindings=_keys(shell.language),
             multiline=True,
             prompt_continuation=lambda width, *_: "." * (width - 1) + " ",
         )
@@ -50,7 +51,7 @@ class _Tools(Completer):
             yield Completion(offer.text, -offer.replaces, display_meta=offer.about)
 
 
-def _keys() -> KeyBindings:
+def _keys(language: Language) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter", filter=~has_selection & ~has_completions)
@@ -58,12 +59,13 @@ def _keys() -> KeyBindings:
         """Run what is whole; else another line, indented as far as the last one."""
         buffer = event.current_buffer
         text = buffer.text
-        if not buffer.document.text_after_cursor.strip() and (is_magic(text) or not is_open(text)):
+        if not buffer.document.text_after_cursor.strip() and (is_magic(text) or not is_open(text, language)):
             buffer.validate_and_handle()
             return
         line = buffer.document.current_line_before_cursor
         lead = line[: len(line) - len(line.lstrip())]
-        buffer.insert_text("\n" + lead + (INDENT if line.rstrip().endswith(":") else ""))
+        begins = line.rstrip().endswith(":" if language == "python" else "{")
+        buffer.insert_text("\n" + lead + (INDENT if begins else ""))
 
     @keys.add("tab", filter=~has_completions)
     def _tab(event: KeyPressEvent) -> None:

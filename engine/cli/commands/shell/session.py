@@ -22,10 +22,14 @@ from go_ent.engine.cli.commands.tool_files import constants_of
 from go_ent.engine.executions.past_runs import calls_of
 from go_ent.engine.guest_runs.runs import STEP, GuestOrder, Guests
 from go_ent.sandbox import Limits, Run, Status
+from go_ent.sandbox.worker.languages import Language
 
 NAME = "shell"
 KEEPS = frozenset(("completed", "error", "refused"))  # statuses after which the guest is still there
 LISTING = "import os\n{name: os.path.getsize(name) for name in sorted(os.listdir('.'))}"
+SCRIPT_LISTING = (
+    'Object.fromEntries(require("fs").readdirSync(".").sort().map((name) => [name, require("fs").statSync(name).size]))'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class ShellSession:
     composer: Composer
     guests: Guests
     approver: Approver | None
+    language: Language = "python"
     cells: list[Cell] = field(default_factory=list)
     number: int = 1  # of the next piece
     limits: dict[str, Any] = field(default_factory=dict)  # narrower than the project's
@@ -54,7 +59,7 @@ class ShellSession:
 
     async def run(self, code: str) -> Run:
         """Run a piece; the guest keeps its names and files for the next, unless the run was ended from outside."""
-        order = GuestOrder(code=code, session=NAME, cut=False, limits=self.limits or None)
+        order = GuestOrder(code=code, language=self.language, session=NAME, cut=False, limits=self.limits or None)
         run = await self.guests.run(order, approver=self.approver)
         if run.status in KEEPS:
             calls = await asyncio.to_thread(calls_of, self.guests.lifecycle.store, run.id, STEP) if run.calls else []
@@ -80,7 +85,9 @@ class ShellSession:
             ) -> Any:
                 return recordings.answer(name, arguments)
 
-            run = await self.composer.code.execute(cell.code, session=NAME, cut=True, answer=answer)
+            run = await self.composer.code.execute(
+                cell.code, session=NAME, cut=True, answer=answer, language=self.language
+            )
             if run.status != cell.status:
                 self.composer.code.end_session(NAME)
                 return f"[{cell.number}] ended with {run.status} now"
@@ -100,7 +107,8 @@ class ShellSession:
 
     async def files(self) -> dict[str, int]:
         """The files in the guest, and their sizes."""
-        run = await self.composer.code.execute(LISTING, session=NAME, cut=False)
+        listing = LISTING if self.language == "python" else SCRIPT_LISTING
+        run = await self.composer.code.execute(listing, session=NAME, cut=False, language=self.language)
         found = run.result if isinstance(run.result, dict) else {}
         return {name: size for name, size in found.items() if isinstance(size, int)}
 
@@ -130,11 +138,11 @@ class ShellSession:
         known = cells[-1].kept and all(cell.calls is not None for cell in cells)
         code = "\n".join(cell.code for cell in cells)
         await self.composer.catalogue.load_known()
-        past = PastRun(code, {}, cells[-1].result, known, calls)
+        past = PastRun(code, {}, cells[-1].result, known, calls, self.language)
         try:
             return await self.composer.tool_of(past, name, about, constants=constants_of(parameters))
         except StoreError:  # too simple for parameters to be found in it
-            file = toolfile.read(await from_code(code, name, about, self.composer.box), name)
+            file = toolfile.read(await from_code(code, name, about, self.composer.box, self.language), name)
             answers = recorded(calls, self.composer.catalogue) if known else None
             if answers is None:
                 return file.source

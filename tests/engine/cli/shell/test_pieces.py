@@ -86,3 +86,53 @@ for x in y:
 
 def test_a_long_text_takes_one_pass() -> None:
     assert len(list(pieces(["for x in y:", *["    f(x)"] * 20_000]))) == 1
+
+
+class TestScripts:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "function f() {",
+            "const x = [1,",
+            "const x =",
+            "const f = () =>",
+            "a &&",
+            "`one",
+            "`one ${f({",
+            "/* why",
+            "f('a', /[(]/, (",
+            "if (a) {\n  b();\n} else {",
+        ],
+    )
+    def test_more_is_to_come(self, text: str) -> None:
+        assert is_open(text, "typescript")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "x",
+            "x++",
+            "'{('",
+            '"{(" // (',
+            "/[{(]/.test(x)",
+            "a / b / (c)",
+            "`${`{`}` + '`'",
+            "for (const x of y) { f(x); }",
+            "/* ( */ x",
+            ")))",
+        ],
+    )
+    def test_it_is_whole(self, text: str) -> None:
+        assert not is_open(text, "javascript")
+
+    def test_a_pipe_is_taken_apart_by_statements(self) -> None:
+        lines = ["const a = {", "  b: 1,", "};", "if (a) {", "  f();", "}", "else g();", "a", "  .b", "%files", "x"]
+        found = list(pieces(iter(lines), "typescript"))
+        assert found == [
+            "const a = {\n  b: 1,\n};",
+            "if (a) {\n  f();\n}\nelse g();",
+            "a\n  .b",
+            "%files",
+            "x",
+        ]

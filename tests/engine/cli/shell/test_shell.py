@@ -162,3 +162,12 @@ def test_on_a_terminal_ctrl_c_ends_the_run_and_not_the_shell(made: Path) -> None
         assert terminal.end() == 0
     finally:
         terminal.close()
+
+
+def test_typescript_is_typed_and_saved(made: Path) -> None:
+    lines = "let n: number = 4;", "const twice = await tools.double({ n });", "twice + 1", "%save nine n", "?double"
+    done = go_ent("shell", "-l", "ts", stdin="\n".join(lines).encode(), cwd=made)
+    assert done.returncode == 0, done.stderr
+    assert b"9\nnine: version 1, 1 example passed\ncall it: await tools.nine({ n: number })\n" in done.stdout
+    assert b"double(args: { n: number }): Promise<number>;" in done.stdout
+    assert (made / ".go-ent" / "composed-tools" / "nine.ts").exists()
