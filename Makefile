@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 FLEET := $(VENV)/.installed-fleet
+BROWSER := $(VENV)/.installed-browser
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 PINNED := $(PIP) --require-hashes --requirement
 PYTEST := $(BIN)/python -m pytest -q
@@ -13,7 +14,7 @@ PYTHONS ?= 3.11 3.12 3.13
 # Without bytecode every process compiles all it imports: half of the suite's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo docs site test test-more test-all test-long test-real test-fleet test-pythons coverage fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick bench-fleet demo-fleet image clean
+.PHONY: help demo docs site test test-more test-all test-long test-real test-browser test-fleet test-pythons coverage fuzz soak lint audit lock bench bench-baseline bench-check bench-peers bench-quick bench-fleet demo-fleet image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +29,10 @@ $(STAMP): pyproject.toml requirements.txt
 $(FLEET): $(STAMP) tests/engine/fleet/requirements.txt
 	@$(PINNED) tests/engine/fleet/requirements.txt
 	@touch $(FLEET)
+
+$(BROWSER): $(STAMP) tests/browser/requirements.txt
+	@$(PINNED) tests/browser/requirements.txt
+	@touch $(BROWSER)
 
 image: $(STAMP)  ## build the guest image, if it is not there
 	@$(BIN)/go-ent image build >/dev/null
@@ -54,6 +59,9 @@ test-long: image  ## the long tests: soak, clean installs, package images
 
 test-fleet: image $(FLEET)  ## all tests of the fleet: contracts, kills, a stopped worker, interrupts from elsewhere
 	$(PYTEST) --timeout 600 tests/engine/fleet tests/engine/storage/test_contract.py tests/engine/budget/test_ledger.py
+
+test-browser: image $(BROWSER)  ## the console in a real Chromium, which apt-get install chromium brings; SCREENSHOTS=DIR keeps pictures
+	$(BIN)/python -m pytest -q -m real --timeout 300 tests/browser
 
 test-real: image  ## with the real Claude Code, opencode, inspector and conformance suite (npm), and a stand-in model on loopback
 	$(BIN)/python -m pytest -q -m real --timeout 600 tests/e2e

@@ -1,8 +1,8 @@
 """`make lock`: pin every package that set-up installs, with the digests of its files.
 
 What tests and benchmarks are set up from are `requirements.txt` (with the `dev` extra), and what the `bench`, `fuzz`,
-`test-fleet` and `site` extras add to it, each beside what needs it. No file names an address: packages come from
-wherever pip is told to look.
+`test-fleet`, `test-browser` and `site` extras add to it, each beside what needs it. No file names an address: packages
+come from wherever pip is told to look.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ MORE = {
     "bench": ROOT / "benchmarks" / "requirements.txt",
     "fuzz": ROOT / "tests" / "fuzz" / "requirements.txt",
     "test-fleet": ROOT / "tests" / "engine" / "fleet" / "requirements.txt",
+    "test-browser": ROOT / "tests" / "browser" / "requirements.txt",
     "site": ROOT / "docs" / "requirements.txt",
 }
 BUILD = "setuptools>=77\n"  # what makes the editable install: without isolation, so that it is pinned, too

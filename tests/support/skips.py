@@ -13,6 +13,7 @@ MAY_SKIP = (
     ("tests/test_peers.py", "pydantic-monty"),  # `make bench` installs it
     ("tests/e2e/test_real_typescript.py", "there is no node"),
     ("tests/e2e/test_real_typescript.py", "TypeScript's compiler is not there"),
+    ("tests/browser/", "there is no Chromium"),
     ("tests/faults/", "no mounts of one's own"),
     ("tests/security/test_http.py", "only root"),
     ("tests/security/test_image_cache.py", "only root"),

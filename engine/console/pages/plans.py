@@ -91,7 +91,7 @@ def picture_of(plan: Plan, state: ExecutionState | None, *, critical: bool) -> P
                 EDGE + column * (WIDTH + GAP_X),
                 EDGE + row * (HEIGHT + GAP_Y),
                 _state(task.id, state),
-                result.runtime or "" if result is not None else task.runtime or "",
+                _runtime(task, result.runtime if result is not None else task.runtime),
                 result.duration_ms / 1000 if result is not None else None,
                 result.cost_usd if result is not None else None,
                 number in path,
@@ -107,6 +107,11 @@ def picture_of(plan: Plan, state: ExecutionState | None, *, critical: bool) -> P
     return Picture(
         boxes, edges, 2 * EDGE + columns * (WIDTH + GAP_X) - GAP_X, 2 * EDGE + rows * (HEIGHT + GAP_Y) - GAP_Y
     )
+
+
+def _runtime(task: PlanTask, name: str | None) -> str:
+    """What runs a task, as people say it."""
+    return "sandbox" if task.tool or task.code else "command" if task.command else name or ""
 
 
 def _edge(plan: Plan, boxes: list[Box], need: int, number: int, critical: bool) -> Edge:

@@ -1,0 +1,163 @@
+"""A real project with real runs, its console as a process of its own, and a real Chromium that looks at it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WHERE = "there is no Chromium here: apt-get install chromium, or put one on the PATH"
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>"
+PLAN = """
+[[task]]
+id = "rows"
+code = "[{'n': n, 'square': n * n} for n in range(20)]"
+
+[[task]]
+id = "words"
+tool = "count_words"
+inputs = { text = "to be or not to be" }
+
+[[task]]
+id = "sum"
+code = "sum(row['square'] for row in rows)"
+inputs = { rows = "${rows.output}" }
+
+[[task]]
+id = "fails"
+code = "1 / 0"
+depends_on = ["words"]
+"""
+
+
+@dataclass
+class Site:
+    """A console that runs, and the project it is of."""
+
+    project: Path
+    address: str  # opens one session, once
+    origin: str
+    process: subprocess.Popen[str]
+    errors: list[str] = field(default_factory=list)  # what pages complained of in the browser's console
+    strangers: list[str] = field(default_factory=list)  # requests to anywhere else
+
+    def go_ent(self, *arguments: str, check: bool = True) -> str:
+        """A command in the project."""
+        return command(self.project, *arguments, check=check)
+
+    def watch(self, page: Any) -> Any:
+        """Note what a page complains of, and what it asks of others."""
+        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("dialog", lambda dialog: (self.errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda request: (
+                None if request.url.startswith((self.origin, "data:")) else self.strangers.append(request.url)
+            ),
+        )
+        return page
+
+
+def command(project: Path, *arguments: str, check: bool = True) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "go_ent", *arguments],
+        cwd=project,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which something of everything has happened."""
+    folder = tmp_path_factory.mktemp("browser") / "shop"
+    folder.mkdir()
+    command(folder, "init")
+    (folder / "plan.toml").write_text(PLAN)
+    command(folder, "run", "--plan", "plan.toml", check=False)
+    command(folder, "exec", "-c", "print('hello')\n[{'name': 'a', 'n': 1}, {'name': 'b', 'n': 2}]")
+    command(folder, "exec", "-c", "'# Title\\n\\n- one\\n- two\\n'")
+    command(folder, "exec", "-c", "x = 1\nx / 0", check=False)
+    command(folder, "exec", "-c", f"print({HOSTILE!r})\n{{{HOSTILE!r}: [{HOSTILE!r}]}}  # {HOSTILE}")
+    command(folder, "exec", "-c", f"raise ValueError({HOSTILE!r})", check=False)
+    command(folder, "tool", "run", "count_words", HOSTILE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    found = next((program for name in PROGRAMS if (program := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(WHERE)
+    playwright = pytest.importorskip("playwright.sync_api", reason="there is no Chromium driver: make test-browser")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=found,
+            args=["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP evil.test 127.0.0.1"],
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(project: Path) -> Iterator[Site]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "go_ent", "console", "--no-open"],
+        cwd=project,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"NO_COLOR": "1"},
+    )
+    assert process.stderr is not None
+    address = ""
+    for line in process.stderr:
+        if found := re.search(r"http://\S+", line):
+            address = found[0]
+            break
+    assert address, "the console has not said where it is"
+    yield Site(project, address, address.partition("/console")[0], process)
+    process.terminate()
+    process.wait(30)
+    process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def signed_in(site: Site, chromium: Any) -> Any:
+    """The cookies of a session that was opened by the printed address, as a person does."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(site.address)
+    assert "token=" not in page.url
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def page(site: Site, chromium: Any, signed_in: Any) -> Iterator[Any]:
+    """A page of somebody who is signed in; afterwards nothing was complained of, and nobody else was asked."""
+    context = chromium.new_context(storage_state=signed_in, viewport={"width": 1440, "height": 900})
+    context.grant_permissions(["clipboard-write"])
+    made = site.watch(context.new_page())
+    yield made
+    pwned = made.evaluate("window.pwned")
+    context.close()
+    errors, site.errors = site.errors, []
+    strangers, site.strangers = site.strangers, []
+    assert (errors, strangers, pwned) == ([], [], None)
