@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastmcp import Client
 
 from go_ent.composer import Composer
@@ -12,6 +15,7 @@ from go_ent.composer.config import Config
 from go_ent.composer.sources.functions import FunctionSource
 from go_ent.engine import Engine
 from go_ent.engine.server import make_server
+from go_ent.engine.server.calls.record_tables import as_table, as_text
 from go_ent.sandbox import Sandbox
 from tests.security.corpus import attack
 
@@ -39,3 +43,17 @@ async def test_a_description_stays_on_its_line(project: Path, box: Sandbox) -> N
         assert line.startswith("up.bad(q: str)")
         assert line.isprintable()
         assert "in their servers' words" in await _described(client)
+
+
+@attack("upstream", "a cell whose lines would be records of a table, or whose characters act on a terminal")
+@pytest.mark.parametrize("text", ["x\n9", "| a |\n|---|", "x\u2028y", '"\n"', "a\tb", "=1+1", "\n"])
+def test_a_hostile_cell_stays_one_cell(text: str) -> None:
+    for rows in ([{"a": text, "b": "other"}] * 3, [{text: 1, "b": "x"}] * 3, [{"a": text}] * 3):
+        table = as_table(rows)
+        assert table is not None
+        lines = list(csv.reader(io.StringIO(table, newline="")))
+        assert (len(lines), {len(line) for line in lines}) == (4, {len(rows[0])})
+        assert lines[0] == list(rows[0])
+    for bad in ("\x1b[2J", "a\rb", "a\x00"):
+        assert as_table([{"a": bad}] * 3) is None
+        assert bad not in as_text([{"a": bad}] * 3)

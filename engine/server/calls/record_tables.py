@@ -5,15 +5,16 @@ Only the text changes: structured content stays as it is.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
 from typing import Any
 
 from pydantic_core import to_json
 
 LEAST_RECORDS = 3
 MOST_COLUMNS = 50
+SPECIAL = re.compile(r'[,"\n\t\u0085\u2028\u2029]')  # a line in a text must not be taken for a record
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")  # which JSON escapes
 WORDS = frozenset({"", "true", "false", "null"})  # texts that would be read as something else
 
 
@@ -40,6 +41,8 @@ def as_table(value: Any) -> str | None:
     cells = [row.values() for row in value]
     if not all(cell is None or isinstance(cell, str | int | float) for row in cells for cell in row):
         return None
+    if any(isinstance(text, str) and CONTROL.search(text) for row in (columns, *cells) for text in row):
+        return None
     head = ",".join(map(_cell, columns))
     return "\n".join([head, *(",".join(map(_cell, row)) for row in cells)])
 
@@ -49,11 +52,9 @@ def _cell(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         return json.dumps(value)
-    if value in WORDS or value != value.strip() or _is_number(value):
+    if value in WORDS or SPECIAL.search(value) or value != value.strip() or _is_number(value):
         return '"' + value.replace('"', '""') + '"'
-    written = io.StringIO()
-    csv.writer(written, lineterminator="").writerow([value])
-    return written.getvalue()
+    return value
 
 
 def _is_number(text: str) -> bool:

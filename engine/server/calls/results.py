@@ -8,10 +8,10 @@ import functools
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, ParamSpec
+from typing import Annotated, Any, Literal, ParamSpec
 
 from fastmcp.tools.base import ToolResult
-from pydantic import ValidationError
+from pydantic import ValidationError, WithJsonSchema
 from pydantic_core import to_json
 
 from go_ent.composer import ComposeRefused
@@ -30,6 +30,7 @@ from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.record_tables import as_table
 from go_ent.sandbox.errors import AdvisedError
 from go_ent.sandbox.messages.advice import Advice, joined
+from go_ent.sandbox.worker.languages import Language
 
 log = logging.getLogger("go_ent.engine.server")
 P = ParamSpec("P")
@@ -54,6 +55,8 @@ RUNS = {
 STRING: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}
 INTEGER: dict[str, Any] = {"type": "integer"}
+# A language that is not the usual one. Which there are, code_execute says once: each word is paid for in every turn.
+OtherLanguage = Annotated[Language | None, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})]
 
 
 def shape(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:

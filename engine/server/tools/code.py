@@ -14,7 +14,18 @@ from go_ent.engine.engine import Engine
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.long_calls import run_guest
-from go_ent.engine.server.calls.results import MAX_STUBS, READ_ONLY, RUN, RUNS, TEXT, answering, cut, failed, text
+from go_ent.engine.server.calls.results import (
+    MAX_STUBS,
+    READ_ONLY,
+    RUN,
+    RUNS,
+    TEXT,
+    OtherLanguage,
+    answering,
+    cut,
+    failed,
+    text,
+)
 from go_ent.sandbox.worker.languages import Language
 
 if TYPE_CHECKING:
@@ -40,11 +51,11 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @server.tool(annotations=READ_ONLY, output_schema=TEXT)
     @answering()
     async def tool_search(
-        words: Annotated[str, Field(description="All, if empty.")] = "",
+        words: str = "",
         detail: Literal["brief", "compact", "stubs", "full"] = "compact",
         namespace: str | None = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10,
-        language: Language | None = None,
+        language: OtherLanguage = None,
     ) -> ToolResult:
         """Search the tools that code may call."""
         grants = current().grants(composer)
@@ -66,7 +77,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     @answering()
     async def tool_schema(
         names: Annotated[list[str], Field(min_length=1, max_length=MAX_LIMIT, description="Full names.")],
-        language: Language | None = None,
+        language: OtherLanguage = None,
     ) -> ToolResult:
         """Typed stubs of tools: their parameters, what they return, what they do."""
         grants = current().grants(composer)
@@ -90,7 +101,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         ],
         language: Language = spoken,
         inputs: dict[str, Any] | None = None,
-        session: Annotated[str | None, Field(description="Keeps variables between calls.")] = None,
+        session: Annotated[str | None, Field(description="Keeps variables.")] = None,
         limits: Annotated[dict[str, float] | None, Field(description="{timeout_s: 5}")] = None,
     ) -> ToolResult:
         """Run code over tools in a sandbox."""

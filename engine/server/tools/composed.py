@@ -28,20 +28,20 @@ from go_ent.engine.server.calls.results import (
     RUN,
     RUNS,
     STRING,
+    OtherLanguage,
     answering,
     cut,
     rows,
     said,
     shape,
 )
-from go_ent.sandbox.worker.languages import Language
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
 FORMAT = (
-    '`# /// tool`, `# name = "N"`, `# ///`, optionally `# /// examples` of JSON {inputs, result, calls}, then the '
-    "typed function N with a docstring. In TypeScript: `// ///`, and one exported function with a `/** */` comment."
+    '`# /// tool`, `# name = "N"`, `# ///`, optional `# /// examples` of JSON {inputs, result, calls}, then the typed '
+    "function N with docstring. TypeScript: `// ///`, an exported function."
 )
 SAVED = shape("name", "version", name=STRING, version=INTEGER, created=BOOLEAN, examples=INTEGER)
 LISTED = rows(
@@ -80,9 +80,9 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         name: str | None = None,
         about: str | None = None,
         params: dict[str, Any] | None = None,
-        language: Language | None = None,
+        language: OtherLanguage = None,
     ) -> ToolResult:
-        """Save code that worked as a tool. Its examples must pass."""
+        """Save code that worked as a tool."""
         caller = current()
         wanted = None if name is None else Wanted(name, about or "", params or {})
         source = await _source(composer, engine, source, from_execution, wanted)
