@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from benchmarks.measure import Row, median
 from go_ent.sandbox import Limits, Sandbox
@@ -22,6 +23,7 @@ from go_ent.sandbox.images import ensure_image
 from go_ent.sandbox.worker.machine import THREAD_STACK_BYTES, Guest, Machine
 from go_ent.sandbox.worker.snapshot import PAGE, Unsupported
 
+T = TypeVar("T")
 PACE_S = 0.02
 CALLS = 300
 CALLING = f"for i in range({CALLS}): await tools.plain(n=i)"
@@ -107,27 +109,54 @@ def least_us(action: Callable[[], object], times: int, rounds: int = 15) -> floa
     return min(found)
 
 
+class Alone:
+    """A guest in this process, with nothing around it. Raises `Unsupported` where guests are not reset."""
+
+    def __init__(self, language: str = "python") -> None:
+        self.guest: Guest = Machine(str(ensure_image(language=language).artefact("plain"))).guest()
+        self.guest.take_snapshot()
+        assert self.guest.snapshot is not None
+        self.snapshot, self.port = self.guest.snapshot, Echo()
+        self.snapshot.open()
+        self.snapshot.warm_up()
+
+    def once(self, text: bytes, *, unmoved: bool) -> None:
+        assert self.guest.run(text, self.port, memory_bytes=None).answer is not None
+        self.snapshot.restore(unmoved=unmoved)
+
+    def times(self) -> tuple[float, float, int]:
+        """The smallest run of its image, its reset, and the pages of that."""
+        request = self.guest._requests[0]
+        self.once(request, unmoved=False)
+        both = least_us(lambda: self.once(request, unmoved=True), 100)
+        reset = least_us(lambda: self.snapshot.restore(unmoved=True), 100)
+        return both - reset, reset, sum(end - start for start, end in self.snapshot._hot) // PAGE
+
+
 def of_guest() -> tuple[float, float, int, float]:
-    """A guest in this process: its run, its reset and the pages of that; its side of a call. Raises `Unsupported`."""
-    guest: Guest = Machine(str(ensure_image().artefact("plain"))).guest()
-    guest.take_snapshot()
-    snapshot = guest.snapshot
-    assert snapshot is not None
-    snapshot.open()
-    snapshot.warm_up()
-    request, port = guest._requests[0], Echo()
+    """A guest's run, its reset and the pages of that; its side of a call. Raises `Unsupported`."""
+    alone = Alone()
+    run, reset, pages = alone.times()
+    calling = json.dumps({**json.loads(alone.guest._requests[1]), "source": CALLING}).encode()
+    echo = least_us(lambda: alone.port.exchange(b'-1\n[[[1,"plain",[],{"n":1}]],[]]'), 1000)
+    calls = least_us(lambda: alone.once(calling, unmoved=False), 1) / CALLS - echo
+    return run, reset, pages, calls
 
-    def once(text: bytes, *, unmoved: bool) -> None:
-        assert guest.run(text, port, memory_bytes=None).answer is not None
-        snapshot.restore(unmoved=unmoved)
 
-    once(request, unmoved=False)
-    both = least_us(lambda: once(request, unmoved=True), 100)
-    reset = least_us(lambda: snapshot.restore(unmoved=True), 100)
-    calling = json.dumps({**json.loads(guest._requests[1]), "source": CALLING}).encode()
-    echo = least_us(lambda: port.exchange(b'-1\n[[[1,"plain",[],{"n":1}]],[]]'), 1000)
-    calls = least_us(lambda: once(calling, unmoved=False), 1) / CALLS - echo
-    return both - reset, reset, sum(end - start for start, end in snapshot._hot) // PAGE, calls
+def in_a_guest_s_thread(look: Callable[[], T]) -> T | None:
+    """What *look* finds, in a thread with a stack for a guest; None where guests are not reset."""
+    found: list[T] = []
+
+    def inside() -> None:
+        with contextlib.suppress(Unsupported):
+            found.append(look())
+
+    before = threading.stack_size(THREAD_STACK_BYTES)
+    thread = threading.Thread(target=inside)
+    thread.start()
+    threading.stack_size(before)
+    thread.join()
+    return found[0] if found else None
 
 
 def of_broker(loop: asyncio.AbstractEventLoop, box: Sandbox) -> float:
@@ -173,20 +202,10 @@ async def find(rounds: int = 9) -> Parts | None:
         after_a_pause = await spent(box, paced, 10, rounds)
         calls = await spent(box, lambda: run(CALLING), 1, rounds)
         broker = of_broker(asyncio.get_running_loop(), box)
-    found: list[tuple[float, float, int, float]] = []
-    before = threading.stack_size(THREAD_STACK_BYTES)
-
-    def look() -> None:
-        with contextlib.suppress(Unsupported):
-            found.append(of_guest())
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    threading.stack_size(before)
-    await asyncio.to_thread(thread.join)
-    if not found:
+    found = await asyncio.to_thread(in_a_guest_s_thread, of_guest)
+    if found is None:
         return None
-    guest, reset, pages, guest_call = found[0]
+    guest, reset, pages, guest_call = found
     call = Spent((calls.worker - in_a_row.worker) / CALLS, (calls.host - in_a_row.host) / CALLS)
     return Parts(guest, reset, pages, guest_call, broker, in_a_row, after_a_pause, call)
 
