@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fleet_workers_bench import measure_workers
 from go_ent.composer import Composer, FunctionSource
 from go_ent.composer.project.trust import share_keys
 from go_ent.engine import Engine, Plan
@@ -107,8 +108,8 @@ async def wait_ms(engine: Engine, pause_s: float, times: int) -> float:
 
 
 async def writes_each(engine: Engine, database: Database, tasks: int) -> float:
-    """Transactions that write, for each 1-second task with two calls."""
-    code = "import asyncio\nfor k in range(2):\n    await tools.look(n=k)\n    await asyncio.sleep(0.5)\n1"
+    """Transactions that write, for each 1-second task: two calls, which take half a second each."""
+    code = "for k in range(2):\n    await tools.look(n=k)\n1"
     plan = Plan.model_validate({"task": [{"id": f"t{n}", "code": code} for n in range(tasks)]})
     before = writes(database)
     result = await engine.execute(plan, concurrency=16)
@@ -138,6 +139,7 @@ def measure(root: Path, tell: Callable[[str, str], None]) -> None:
 
         async def look(n: int) -> int:
             """Looks something up."""
+            await asyncio.sleep(0.5)
             return n
 
         composer = Composer(folders[0], sources=[FunctionSource({"look": look})], trusted=True, workers=4)
@@ -159,6 +161,7 @@ def measure(root: Path, tell: Callable[[str, str], None]) -> None:
         with running(worker):
             asyncio.run(go())
         asyncio.run(composer.close())
+        measure_workers(server, root, lambda: writes(database), tell)
     finally:
         share_keys()
         database.close()

@@ -13,8 +13,10 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from go_ent.engine.fleet.database import Address
@@ -71,9 +73,25 @@ def url_of(address: Address) -> str:
     return url.render_as_string(hide_password=False)
 
 
+# Workers are told of work by the very transaction that puts it into a queue.
+TRIGGER = """
+create or replace function {schema}.go_ent_work() returns trigger language plpgsql as
+  $$ begin perform pg_notify('{channel}', ''); return null; end $$;
+create or replace trigger go_ent_work after insert or update of status on {schema}.workflow_status
+  for each row when (new.status = 'ENQUEUED') execute function {schema}.go_ent_work();
+"""
+
+
+def channel(address: Address) -> str:
+    """What is notified when there is work."""
+    return f"{address.namespace}_work"
+
+
 def migrate(address: Address) -> None:
     """Make DBOS's tables, or bring them up to date."""
     DBOS.migrate(url_of(address), schema=schema_of(address))
+    with psycopg.connect(address.session_url, autocommit=True) as connection:
+        connection.execute(TRIGGER.format(schema=schema_of(address), channel=channel(address)).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +139,23 @@ class Queues:
             for one in found
         }
 
-    def cancel(self, workflow: str) -> None:
-        """What has not begun does not begin any more."""
-        self._client.cancel_workflow(workflow)
+    def cancel(self, workflow: str) -> bool:
+        """What has not begun does not begin any more; False if it has begun."""
+        found = self._client.list_workflows(workflow_ids=[workflow], status=["PENDING"], load_input=False)
+        if not found:
+            self._client.cancel_workflow(workflow)
+        return not found
+
+    def forget(self, older_than_s: float) -> int:
+        """Remove the workflows that have ended and were begun so long ago, a thousand at most: how many. What they did
+        is on record.
+        """
+        before = (datetime.now(UTC) - timedelta(seconds=older_than_s)).isoformat()
+        what: dict[str, Any] = {"status": list(ENDED), "end_time": before, "limit": 1000}
+        found = self._client.list_workflows(**what, load_input=False, load_output=False)
+        if found:
+            self._client.delete_workflows([one.workflow_id for one in found])
+        return len(found)
 
     def waiting(self) -> list[tuple[str, str, str, str]]:
         """What waits or runs: queue, status, version and the executor, of at most 10,000."""

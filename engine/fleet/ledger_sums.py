@@ -43,10 +43,9 @@ class Sums:
     known: dict[Account, tuple[float, int]] = field(default_factory=dict)
 
     def read(self, wanted: Mapping[Account, float]) -> None:
-        """Look up accounts; a cost that is not known counts as so many dollars."""
+        """Look up accounts, within a pipeline; a cost that is not known counts as so many dollars."""
         accounts = [one for one in wanted if one not in self.known]
-        with self.connection.pipeline():
-            cursors = [self._ask(number, one, wanted[one]) for number, one in enumerate(accounts)]
+        cursors = [self._ask(number, one, wanted[one]) for number, one in enumerate(accounts)]
         for cursor in cursors:
             ((number, usd, tokens),) = cursor.fetchall()
             self.known[accounts[number]] = float(usd), int(tokens)

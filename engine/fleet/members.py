@@ -79,9 +79,10 @@ class Members:
         query = (
             "select coalesce(sum((info->>'slots')::int), 0)::int from $.members where kind = 'worker' "  # noqa: S608
             "and not draining and jsonb_typeof(info->'slots') = 'number' "
-            f"and (%s::text is null or info->'labels' ? %s::text) and id in (select id from ({self.alive_query}) a)"
+            "and (%s::text is null or info->'labels' ? %s::text or host = %s) "
+            f"and id in (select id from ({self.alive_query}) a)"
         )
-        return int(self._database.ask(query, (label, label))[0][0])
+        return int(self._database.ask(query, (label, label, label))[0][0])
 
     def bury(self) -> list[Seen]:
         """Look, and see to it that those who have died are dead: it takes two looks, so far apart. All members as they

@@ -147,12 +147,12 @@ class PostgresLedger:
         def hold(connection: Connection) -> None:
             nonlocal tried
             keys = [one.call.key for one in batch]
-            with connection.transaction():
+            # Two round trips: up to what is read, and the rest with the commit. Others wait for the lock meanwhile.
+            with connection.pipeline(), connection.transaction():
                 connection.execute(ALONE.encode(), (f"{self._database.address.namespace} ledger",))
                 sums = Sums(self._database, connection)
-                with connection.pipeline():
-                    found = connection.execute(self._database.query(USED).encode(), {"keys": keys})
-                    sums.read({account_of(one.call, limit): one.unknown_usd for one in batch for limit in one.limits})
+                found = connection.execute(self._database.query(USED).encode(), {"keys": keys})
+                sums.read({account_of(one.call, limit): one.unknown_usd for one in batch for limit in one.limits})
                 taken = {key: row for key, *row in found.fetchall()}
                 held = []
                 for one in batch:
@@ -177,9 +177,8 @@ class PostgresLedger:
             rows.append((call.key, call.execution_id, call.task_id, *figures))
             added.add(one.at, call.client, amount.usd, amount.tokens)
         if rows:
-            with connection.pipeline():
-                connection.cursor().executemany(self._database.query(HOLD).encode(), rows)
-                added.write(self._database, connection, self._shard)
+            connection.cursor().executemany(self._database.query(HOLD).encode(), rows)
+            added.write(self._database, connection, self._shard)
 
     def settle(
         self,
@@ -204,22 +203,20 @@ class PostgresLedger:
         batch = sorted(batch, key=lambda one: one.call.key)  # the same order for all who lock rows
 
         def count(connection: Connection) -> None:
-            with connection.transaction():
+            with connection.pipeline(), connection.transaction():
                 keys = [one.call.key for one in batch]
                 lock = "select 1 from $.holds where key = any(%s) order by key for update"
-                with connection.pipeline():
-                    connection.execute(self._database.query(lock).encode(), (keys,))
-                    cursor = connection.execute(self._database.query(BEFORE).encode(), {"keys": keys})
+                connection.execute(self._database.query(lock).encode(), (keys,))
+                cursor = connection.execute(self._database.query(BEFORE).encode(), {"keys": keys})
                 before: dict[str, Account] = {}
                 for key, *row in cursor.fetchall():
                     before[key] = tuple(row)
                 added = Added()
                 rows = [self._counted(one, before, added) for one in batch]
-                with connection.pipeline():
-                    connection.cursor().executemany(self._database.query(SPEND).encode(), rows)
-                    gone = "delete from $.holds where key = any(%s)"
-                    connection.execute(self._database.query(gone).encode(), (keys,))
-                    added.write(self._database, connection, self._shard)
+                connection.cursor().executemany(self._database.query(SPEND).encode(), rows)
+                gone = "delete from $.holds where key = any(%s)"
+                connection.execute(self._database.query(gone).encode(), (keys,))
+                added.write(self._database, connection, self._shard)
                 sums = Sums(self._database, connection)
                 sums.read({account_of(one.call, limit): one.unknown_usd for one in batch for limit in one.limits})
                 for one in batch:

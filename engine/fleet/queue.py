@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -18,13 +20,15 @@ from go_ent.composer.project.trust import has_shared_key, is_sealed, seal
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
 from go_ent.engine.executions.resume_checks import own_version
 from go_ent.engine.fleet.database import Database
-from go_ent.engine.fleet.dbos_adapter import Order, Outcome, Queues
+from go_ent.engine.fleet.dbos_adapter import Order, Outcome, Queues, channel
 
 log = logging.getLogger("go_ent.engine.fleet")
 # Kinds of work. Plans have a queue apart from what they wait for: steps, chunks of lines, and runs of guests.
 EXECUTION, STEP, LINES, GUEST = "execution", "step", "lines", "guest"
+QUEUES_S = 30.0  # between two looks at which there are, where nothing rings
+MOST_QUEUES, MOST_NAMES = 500, 50
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 QUICK_S, SLOW_S = 0.02, 0.25  # between two looks at what is waited for
-NOTIFY_S = 0.005  # for so long one notification will do
 
 
 def queue_name(kind: str, label: str | None) -> str:
@@ -50,14 +54,59 @@ def _text(order: Mapping[str, Any]) -> str:
     return json.dumps(json.loads(to_json(order)), sort_keys=True, separators=(",", ":"))
 
 
+class NeedingQueues:
+    """Queues of work that needs environment variables: a worker takes from those whose names it all has.
+
+    Of one process. Thread-safe; the methods block.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+        self._looked, self._found = float("-inf"), list[tuple[str, str, str | None, tuple[str, ...]]]()
+
+    def queue_for(self, kind: str, label: str | None, names: Sequence[str]) -> str:
+        """The queue of a kind of work with that label that needs those names; workers know it from now on."""
+        needed = sorted({name for name in names if VARIABLE.fullmatch(name)})[:MOST_NAMES]
+        queue = f"{kind}:{label or ''}:{'+'.join(needed)}"[:900]
+        if queue not in self._known:
+            add = "insert into $.needs values (%s, %s, %s, %s) on conflict do nothing"
+            self._database.tell(add, (queue, kind, label, list(needed)))
+            self._known.add(queue)
+        return queue
+
+    def listed(self) -> list[tuple[str, str, str | None, tuple[str, ...]]]:
+        """Queue, kind, label and names of those there are."""
+        rows = self._database.ask(
+            "select queue, kind, label, names from $.needs order by queue limit %s", (MOST_QUEUES,)
+        )
+        return [(queue, kind, label, tuple(names)) for queue, kind, label, names in rows]
+
+    def look_again(self) -> None:
+        """There may be new ones."""
+        self._looked = float("-inf")
+
+    def for_worker(self, kind: str, labels: Sequence[str | None]) -> list[str]:
+        """Those of a kind that a worker with such labels, and this process's environment, can take from."""
+        with self._lock:
+            if time.monotonic() - self._looked > QUEUES_S:
+                self._found, self._looked = self.listed(), time.monotonic()
+        return [
+            queue
+            for queue, of, label, names in self._found
+            if of == kind and label in labels and all(os.environ.get(name) for name in names)
+        ]
+
+
 class WorkQueue:
     """Of one process. *put* blocks; `outcome` belongs to one event loop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.needing = NeedingQueues(database)
         self._queues: Queues | None = None
         self._opening = threading.Lock()
-        self._notified = 0.0
         self._waits: dict[str, asyncio.Future[Outcome]] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -68,19 +117,16 @@ class WorkQueue:
                 self._queues = Queues(self._database.address)
             return self._queues
 
-    def put(self, kind: str, workflow: str, order: Mapping[str, Any], label: str | None = None) -> None:
-        """Have a worker do it: one with that label, if there is one."""
+    def put(
+        self, kind: str, workflow: str, order: Mapping[str, Any], label: str | None = None, needs: Sequence[str] = ()
+    ) -> None:
+        """Have a worker do it: one with that label, if there is one, and with those environment variables."""
         if not has_shared_key():
             raise BadTask("a fleet's workers believe only who has its key: set key_env in [fleet]")
-        self.queues.put(queue_name(kind, label), kind, workflow, sealed(order), own_version())
-        self.notify()
-
-    def notify(self) -> None:
-        """Wake up workers. What is lost, they notice within a second."""
-        now = time.monotonic()
-        if now - self._notified > NOTIFY_S:
-            self._notified = now
-            self._database.tell("select pg_notify(%s, '')", (channel(self._database),))
+        queue = queue_name(kind, label)
+        if needs:
+            queue = self.needing.queue_for(queue_name(kind, None), label, needs)
+        self.queues.put(queue, kind, workflow, sealed(order), own_version())
 
     async def outcome(self, workflow: str) -> Outcome:
         """How a workflow ends. One look serves all that are waited for."""
@@ -114,11 +160,6 @@ class WorkQueue:
             await asyncio.to_thread(self._queues.close)
 
 
-def channel(database: Database) -> str:
-    """What is notified when there is work."""
-    return f"{database.address.namespace}_work"
-
-
 class Bell:
     """Rings when there may be work: a thread that listens. Behind a pooler that can't, it is looked every second."""
 
@@ -133,16 +174,18 @@ class Bell:
     def ring(self) -> None:
         self._rung.set()
 
-    def wait(self, seconds: float) -> None:
-        self._rung.wait(seconds)
+    def wait(self, seconds: float) -> bool:
+        """Until it rings, or so long; whether it has."""
+        rung = self._rung.wait(seconds)
         self._rung.clear()
+        return rung
 
     def _listen(self) -> None:
         while not self._over.is_set():
             try:
                 if self._session is None:
                     self._session = self._database.connect()
-                    self._session.execute(f"listen {channel(self._database)}".encode())
+                    self._session.execute(f"listen {channel(self._database.address)}".encode())
                 for _ in self._session.notifies(timeout=1.0, stop_after=1):
                     self._rung.set()
             except psycopg.Error:

@@ -30,6 +30,7 @@ MOST_BYTES = 512 << 10  # of the inputs of a chunk, if one line is not more
 LINGER_S = 0.02  # that a line may wait for others
 AGAIN_S = 5.0  # between two looks at how many workers there are
 MOST_AT_ONCE = 4000
+ASK_AGAIN_S, ASKED_TIMES = 0.05, 200
 
 
 class Line(NamedTuple):
@@ -42,14 +43,20 @@ class Line(NamedTuple):
     done: asyncio.Future[Run]
 
 
+class Where(NamedTuple):
+    """Who may run lines: workers with a label, and with those environment variables; how many slots they have."""
+
+    label: str | None
+    needs: tuple[str, ...]
+    slots: int
+
+
 class RemoteLines:
     """`LinesElsewhere` of one execution, which this process holds."""
 
-    def __init__(
-        self, storage: PostgresStorage, queue: WorkQueue, held: OwnedExecution, label: str | None, slots: int
-    ) -> None:
-        self._storage, self._queue, self._held, self._label = storage, queue, held, label
-        self._slots, self._looked = slots, time.monotonic()
+    def __init__(self, storage: PostgresStorage, queue: WorkQueue, held: OwnedExecution, where: Where) -> None:
+        self._storage, self._queue, self._held, self._where = storage, queue, held, where
+        self._slots, self._looked = where.slots, time.monotonic()
         self._state = untouched(held.state)
         self._waiting: list[Line] = []
         self._size = FIRST
@@ -108,7 +115,7 @@ class RemoteLines:
         runs: dict[int, Run] = {}
         problem = "interrupted"
         try:
-            await asyncio.to_thread(self._queue.put, LINES, slot, order, self._label)
+            await asyncio.to_thread(self._queue.put, LINES, slot, order, self._where.label, self._where.needs)
             if self._stopped:
                 self._ask(slot)
             outcome = await self._queue.outcome(slot)
@@ -144,7 +151,7 @@ class RemoteLines:
     async def _look(self) -> None:
         if time.monotonic() - self._looked > AGAIN_S:
             self._looked = time.monotonic()
-            slots = await asyncio.to_thread(self._storage.members.slots, self._label)
+            slots = await asyncio.to_thread(self._storage.members.slots, self._where.label)
             self._slots = max(1, slots)
 
     def stop(self) -> None:
@@ -158,10 +165,7 @@ class RemoteLines:
 
         async def ask() -> None:
             with contextlib.suppress(Exception):
-                try:
-                    await asyncio.to_thread(self._storage.ask_to_interrupt, slot)
-                except ExecutionNotFound:
-                    await asyncio.to_thread(self._queue.queues.cancel, slot)
+                await ask_part(self._storage, self._queue, slot)
 
         task = asyncio.ensure_future(ask())
         self._asking.add(task)
@@ -173,6 +177,20 @@ class RemoteLines:
             self.stop()
         while self._chunks:
             await asyncio.wait(list(self._chunks.values()))
+
+
+async def ask_part(storage: PostgresStorage, queue: WorkQueue, slot: str) -> None:
+    """Have a step or a chunk stop: who runs it is asked, and one that was not begun never is. One that was begun just
+    now is on record soon.
+    """
+    for _ in range(ASKED_TIMES):
+        try:
+            return await asyncio.to_thread(storage.ask_to_interrupt, slot)
+        except ExecutionNotFound:
+            if await asyncio.to_thread(queue.queues.cancel, slot):
+                return None
+        await asyncio.sleep(ASK_AGAIN_S)
+    return None
 
 
 def _settle(line: Line, run: Run) -> None:

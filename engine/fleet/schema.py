@@ -78,6 +78,8 @@ TABLES = (
     """create table $.image_pieces (digest text not null references $.images on delete cascade, number integer not null,
       data bytea not null, primary key (digest, number))""",
     "alter table $.image_pieces alter column data set storage external",
+    # Queues of work that needs environment variables, by their names.
+    """create table $.needs (queue text primary key, kind text not null, label text, names text[] not null)""",
     "create table $.about (version integer not null)",
 )
 

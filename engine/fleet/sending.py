@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.queue import EXECUTION, GUEST, WorkQueue
-from go_ent.engine.fleet.remote_lines import RemoteLines, copy_chunk
+from go_ent.engine.fleet.remote_lines import RemoteLines, Where, copy_chunk
 from go_ent.waiting import ended
 
 FOLLOW_S = 0.25
@@ -41,12 +41,12 @@ class Sender:
         label: str | None,
         on_event: OnEvent,
         *,
-        guest: bool = False,
+        needs: Sequence[str] | None = None,
     ) -> str:
         """Have a worker run a new execution, which is on record when this returns: its id."""
         held = await lifecycle.begin(state, synced=True)
         await asyncio.to_thread(held.release)
-        await self._put(state.id, label, {}, GUEST if guest else EXECUTION)
+        await self._put(state.id, label, {}, EXECUTION if needs is None else GUEST, needs or ())
         self._sent[state.id] = state.id, on_event
         if on_event is not None:
             on_event(Event(kind="status", execution_id=state.id, at=time.time(), text="sent to the fleet"))
@@ -67,13 +67,15 @@ class Sender:
         await self._put(workflow, label, options, GUEST if guest else EXECUTION)
         self._sent[execution_id] = workflow, on_event
 
-    async def _put(self, workflow: str, label: str | None, options: dict[str, Any], kind: str) -> None:
+    async def _put(
+        self, workflow: str, label: str | None, options: dict[str, Any], kind: str, needs: Sequence[str] = ()
+    ) -> None:
         execution_id = workflow.partition("@")[0]
         order = {"kind": kind, "id": execution_id, "label": label, "options": options}
         if not await asyncio.to_thread(self._storage.queue, execution_id):
             raise ExecutionConflict(f"execution {execution_id} is being run, or waits for a worker")
         try:
-            await asyncio.to_thread(self.queue.put, kind, workflow, order, label)
+            await asyncio.to_thread(self.queue.put, kind, workflow, order, label, needs)
         except BaseException:
             await asyncio.to_thread(self._storage.queue, execution_id, queued=False)
             raise
@@ -103,12 +105,14 @@ class Sender:
             raise ExecutionConflict(f"execution {execution_id} can't go on: {str(problem)[:1000]}")
         return outcome.output or {}
 
-    async def lines(self, held: OwnedExecution, label: str | None = None) -> RemoteLines | None:
+    async def lines(
+        self, held: OwnedExecution, needs: Sequence[str] = (), *, label: str | None = None
+    ) -> RemoteLines | None:
         slots = await self.slots(label)
         if not slots and label is None:
             return None
         await to_the_end(held.place)
-        return RemoteLines(self._storage, self.queue, held, label, max(1, slots))
+        return RemoteLines(self._storage, self.queue, held, Where(label, tuple(needs), max(1, slots)))
 
     async def gather(self, held: OwnedExecution) -> None:
         """Chunks of lines may have been sent by a process that is gone: they are waited for."""

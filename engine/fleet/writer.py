@@ -14,7 +14,7 @@ from psycopg import Connection
 from go_ent.engine.fleet.database import Database
 
 log = logging.getLogger("go_ent.engine.fleet")
-LINGER_S = 0.01  # that what nobody waits for may wait for more
+LINGER_S = 0.05  # that what nobody waits for may wait for more
 MOST_AT_ONCE = 500
 # What is written: a query and what it is given, made when it is its turn; None: there is nothing any more.
 Statement = tuple[str, Any]

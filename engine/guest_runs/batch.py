@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
 from go_ent.composer import Approver, Composer
@@ -17,13 +17,14 @@ from go_ent.engine.executions.state import ExecutionStatus
 from go_ent.engine.executions.tape import Tapes
 from go_ent.engine.guest_runs.elsewhere import LinesElsewhere
 from go_ent.engine.guest_runs.lines import GOES_ON, LineRuns, line_digest, lines_in
+from go_ent.engine.guest_runs.needs import needed_names
 from go_ent.engine.guest_runs.runs import GuestOrder, GuestRun, Guests
 from go_ent.sandbox import Run, RunError
 
 AHEAD = 256  # lines that are read ahead of the one that is to be written next
 
 
-SendLines = Callable[[OwnedExecution], Awaitable[LinesElsewhere | None]]
+SendLines = Callable[[OwnedExecution, Sequence[str]], Awaitable[LinesElsewhere | None]]  # and the names it needs
 
 
 class Batch:
@@ -63,7 +64,7 @@ class Batch:
         """*elsewhere* has others run the lines, if there are any."""
         tool = await composer.composed.get(order.tool or "")
         held = await guests.begin(order, composer)
-        sent = None if elsewhere is None else await elsewhere(held)
+        sent = await _sent(elsewhere, held, composer, order)
         return cls(held, GuestRun(composer, order, Tapes(held, replay=False), composer.box), tool, guests, sent)
 
     @classmethod
@@ -73,7 +74,7 @@ class Batch:
         """Go on with one that this process holds now. Lines that were begun are run here, where their tapes are."""
         tool = ready.tool or await ready.composer.composed.get(ready.order.tool or "")
         before = await asyncio.to_thread(lambda: lines_in(held.standing(), held.id))
-        sent = None if elsewhere is None else await elsewhere(held)
+        sent = await _sent(elsewhere, held, ready.composer, ready.order)
         await asyncio.to_thread(held.move, "running", error=None, result=None)
         batch = cls(held, ready, tool, guests, sent)
         batch._before, batch.known = before, frozenset(before)
@@ -134,3 +135,9 @@ class Batch:
             await self._elsewhere.close()
         self._over.set_result(Ending(status, result, error))
         await asyncio.shield(self._carried)
+
+
+async def _sent(
+    elsewhere: SendLines | None, held: OwnedExecution, composer: Composer, order: GuestOrder
+) -> LinesElsewhere | None:
+    return None if elsewhere is None else await elsewhere(held, await needed_names(composer, tool=order.tool))

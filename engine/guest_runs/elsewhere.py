@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -51,9 +51,11 @@ class Elsewhere(Protocol):
         label: str | None,
         on_event: Callable[[Event], None] | None,
         *,
-        guest: bool = False,
+        needs: Sequence[str] | None = None,
     ) -> str:
-        """Have one of them run a new execution, with that label if one is given: its id. A *guest* takes a slot."""
+        """Have one of them run a new execution, with that label if one is given: its id. Of a run of a guest, which
+        takes a slot: the environment variables that it *needs*.
+        """
 
     async def send_again(
         self,
@@ -72,7 +74,9 @@ class Elsewhere(Protocol):
     async def over(self, execution_id: str) -> Mapping[str, Any]:
         """Until it has ended, or rests: what is told of it. `ExecutionConflict` if it could not be run."""
 
-    async def lines(self, held: OwnedExecution, label: str | None = None) -> LinesElsewhere | None:
+    async def lines(
+        self, held: OwnedExecution, needs: Sequence[str] = (), *, label: str | None = None
+    ) -> LinesElsewhere | None:
         """Who runs the lines of an execution; None if nobody is there."""
 
     async def gather(self, held: OwnedExecution) -> None:

@@ -32,6 +32,7 @@ from go_ent.engine.executions.resume_checks import Changed, ResumeOptions, damag
 from go_ent.engine.executions.state import Environment, ExecutionState, ExecutionStatus, digest_of
 from go_ent.engine.executions.tape import Tapes, Unfinished, read_tapes
 from go_ent.engine.guest_runs.elsewhere import Elsewhere, run_sent
+from go_ent.engine.guest_runs.needs import needed_names
 from go_ent.engine.strategies import aggregate
 from go_ent.sandbox import Run, RunError, Sandbox, SandboxError
 from go_ent.sandbox.errors import Diverged
@@ -132,7 +133,8 @@ class Guests:
         composer = self._opened[0] if self._opened is not None else await asyncio.to_thread(self._open)
         if self.elsewhere is not None and await self._goes_elsewhere(self.elsewhere, order, composer, label):
             state = (await self._state(order, composer, client)).model_copy(update={"status": "pending"})
-            execution_id = await self.elsewhere.send(self.lifecycle, state, label, None, guest=True)
+            needs = await needed_names(composer, code=order.code, tool=order.tool)
+            execution_id = await self.elsewhere.send(self.lifecycle, state, label, None, needs=needs)
             if begun is not None:
                 begun(execution_id)
             return await run_sent(self.elsewhere, self.lifecycle.store, execution_id)

@@ -6,20 +6,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from functools import partial
 
 from go_ent.engine.core.errors import ExecutionNotFound
 from go_ent.engine.core.models import RunResult, RunStatus, Task
 from go_ent.engine.core.step import Step
-from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.dispatch.execution_context import ExecutionContext
+from go_ent.engine.engine import Engine
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record
 from go_ent.engine.fleet.dbos_adapter import Outcome
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.queue import STEP, WorkQueue
 from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
+from go_ent.engine.fleet.remote_lines import ask_part
 from go_ent.engine.fleet.worker.orders import StepOrder
+from go_ent.engine.guest_runs.needs import needed_names
 
 Sent = dict[str, tuple[int, bool]]  # by step: how often it was sent, and whether it runs now
 
@@ -32,8 +35,9 @@ def travels(task: Task) -> bool:
 class RemoteSteps:
     """Of one worker."""
 
-    def __init__(self, dispatcher: Dispatcher, storage: PostgresStorage, queue: WorkQueue) -> None:
-        self._dispatcher, self._storage, self._queue = dispatcher, storage, queue
+    def __init__(self, engine: Engine, storage: PostgresStorage, queue: WorkQueue) -> None:
+        self._dispatcher, self._storage, self._queue = engine.dispatcher, storage, queue
+        self._open_composer = engine.open_composer
         self.labels: dict[str, str | None] = {}  # by execution: who may run its steps
         self._sent: dict[str, asyncio.Future[Sent]] = {}  # by execution
 
@@ -42,7 +46,8 @@ class RemoteSteps:
         before = run.held.state.results.get(step.id)
         here = not travels(step.task) or step.id in run.decided or run.stop.is_set()
         if here or (before is not None and before.ok):
-            return await self._dispatcher.run(step, run)
+            gone = None if travels(step.task) or (before is not None and before.ok) else await self._pin(step, run)
+            return gone or await self._dispatcher.run(step, run)
         run.say("step", step.id, step.task.title, status="running")
         slot = await self._send(step, run)
         outcome = await self._outcome(slot, run)
@@ -60,6 +65,18 @@ class RemoteSteps:
         run.say("step", step.id, result.error or "", status=result.status)
         return result
 
+    async def _pin(self, step: Step, run: ExecutionContext) -> RunResult | None:
+        """What changes a working tree is tied to the machine whose tree the first such step had: elsewhere it rests."""
+        here = socket.gethostname()
+        machine = await asyncio.to_thread(_machine_of, run)
+        if machine is None:
+            await run.write(partial(run.held.append, "pinned", {"machine": here}, sync=True))
+        if machine in (None, here):
+            return None
+        said = f"it changes the working tree of {machine}, and this is {here}: go-ent resume --label {machine} once a "
+        said += "worker runs there, or resume --here in that checkout"
+        return RunResult(execution_id=run.id, task_id=step.id, status="interrupted", error=said)
+
     async def _send(self, step: Step, run: ExecutionContext) -> str:
         """Have it run; the slot that its record is in. One that was sent before, by a worker that has died, is not
         sent again.
@@ -71,14 +88,17 @@ class RemoteSteps:
         if not runs:
             number += 1
             sent[step.id] = number, True
-            await run.write(partial(run.held.append, "sent", {"step": step.id, "number": number}, sync=True))
+            # Who goes on without having read it sends the first one again, by the same name: that changes nothing.
+            await run.write(partial(run.held.append, "sent", {"step": step.id, "number": number}, sync=number > 1))
         slot = f"{run.id}/{step.id}" if number == 1 else f"{run.id}/{step.id}@{number}"
         state = _alone(run.held.state, step.id)
         if not runs and (step.id in run.held.state.tries or step.id in run.held.state.results):
             await asyncio.to_thread(self._seed, slot, state, step.id, run)
         how = {"limit": run.limit, "may_start": run.may_start, "adjustments": run.adjustments}
         order = StepOrder.of(slot, step, state, **how).model_dump(mode="json")
-        await asyncio.to_thread(self._queue.put, STEP, slot, order, self.labels.get(run.id))
+        composer = await asyncio.to_thread(self._open_composer) if step.task.code or step.task.tool else None
+        needs = composer and await needed_names(composer, code=step.task.code, tool=step.task.tool)
+        await asyncio.to_thread(self._queue.put, STEP, slot, order, self.labels.get(run.id), needs or ())
         return slot
 
     def _seed(self, slot_id: str, state: ExecutionState, step: str, run: ExecutionContext) -> None:
@@ -100,10 +120,7 @@ class RemoteSteps:
         asking: list[asyncio.Future[None]] = []
 
         async def ask() -> None:
-            try:
-                await asyncio.to_thread(self._storage.ask_to_interrupt, slot)
-            except ExecutionNotFound:
-                await asyncio.to_thread(self._queue.queues.cancel, slot)
+            await ask_part(self._storage, self._queue, slot)
 
         run.stop.hang(slot, lambda: asking.append(asyncio.ensure_future(ask())))
         try:
@@ -152,6 +169,11 @@ class RemoteSteps:
 
 
 SEEDED = "what was recorded before it was sent again"
+
+
+def _machine_of(run: ExecutionContext) -> str | None:
+    """The machine whose working tree an execution changes, if it has begun to."""
+    return next((str(one.get("machine"))[:200] for one in run.held.records() if one["kind"] == "pinned"), None)
 
 
 def _sent_before(run: ExecutionContext) -> Sent:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import os
 import socket
@@ -37,12 +38,15 @@ from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, STEP, Bell, WorkQ
 from go_ent.engine.fleet.worker.line_chunks import run_chunk
 from go_ent.engine.fleet.worker.orders import LinesOrder, StepOrder, read_execution, read_lines, read_step
 from go_ent.engine.fleet.worker.remote_steps import RemoteSteps
+from go_ent.engine.guest_runs.needs import configured_names
 from go_ent.engine.storages import Storages
 from go_ent.sandbox import Run, SandboxError
 
 log = logging.getLogger("go_ent.engine.fleet")
 LOOK_S = 0.5  # between two looks at who lives
 IDLE_S = 2.0  # between two looks at queues where nothing rings
+PLACE_S = 0.1  # that a step may run before others see it and can stop it
+FORGET_EVERY_S, FORGET_S = 600.0, 3 * 86400.0  # when workflows that have ended are removed, and which
 ASKED_S = 0.1  # between two looks at who is to stop
 TOLD = set(Run.model_fields) - {"calls", "files"}  # of a run, to who has sent it; the rest is on record
 LOST = 70  # the exit code of a worker that was taken for dead
@@ -78,12 +82,13 @@ class Worker:
         if not self.engine.trusted:
             raise Untrusted("a worker", str(project))
         self.queue = WorkQueue(storage.database)
-        self.remote = RemoteSteps(self.engine.dispatcher, storage, self.queue)
+        self.remote = RemoteSteps(self.engine, storage, self.queue)
         self.engine.run_steps_by(self.remote.run)
-        self._labels = (None, *labels)
+        self._labels = (None, socket.gethostname(), *labels)  # what is tied to a machine goes there by its name
         self._loads = {EXECUTION: Load(PLANS), STEP: Load(slots)}
         self._steps: dict[str, tuple[OwnedExecution, Live]] = {}
         self._stopping = threading.Event()
+        self._forgot = time.monotonic()
         self._bell: Bell | None = None
         self._workflows: Workflows | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -94,6 +99,8 @@ class Worker:
     async def run(self, ready: Callable[[str], None] = lambda name: None) -> None:
         """Work until `stop`. *ready* is told the name that others know it by."""
         self._loop = asyncio.get_running_loop()
+        names = configured_names(await asyncio.to_thread(self.engine.open_composer))
+        self.storage.info["names"] = sorted(name for name in names if os.environ.get(name))
         number, _ = await asyncio.to_thread(self.storage.joined)
         self.name = f"{socket.gethostname()}-{number}"
         await asyncio.to_thread(
@@ -156,15 +163,19 @@ class Worker:
                         for label in self._labels:
                             room = load.most - len(load.running)
                             if room > 0:
-                                self._take(kind, label, room)
+                                self._take(queue_name(kind, label), room)
+                        for queue in self.queue.needing.for_worker(kind, self._labels):
+                            if (room := load.most - len(load.running)) > 0:
+                                self._take(queue, room)
                 except Exception as error:  # the server is away: it is waited for
                     log.warning("nothing can be taken: %s", str(error).splitlines()[0][:200])
                     time.sleep(0.5)
-            self._bell.wait(IDLE_S if not self._stopping.is_set() else 0.1)
+            if self._bell.wait(IDLE_S if not self._stopping.is_set() else 0.1):
+                self.queue.needing.look_again()
 
-    def _take(self, kind: str, label: str | None, room: int) -> None:
+    def _take(self, queue: str, room: int) -> None:
         assert self._workflows is not None
-        self._workflows.take(queue_name(kind, label), room, self._set_aside)
+        self._workflows.take(queue, room, self._set_aside)
 
     def _set_aside(self, workflow: str) -> None:
         """A workflow whose workers died again and again. A step's is told by its execution."""
@@ -249,7 +260,7 @@ class Worker:
             return {"result": result.model_dump(mode="json")}
         finally:
             self._steps.pop(workflow, None)
-            await asyncio.to_thread(held.release)
+            await asyncio.to_thread(_let_go, held)
 
     async def _lines(self, workflow: str, order: Order) -> Order:
         read = read_lines(workflow, order)
@@ -261,7 +272,7 @@ class Worker:
             return await run_chunk(self.engine, read, live)
         finally:
             self._steps.pop(workflow, None)
-            await asyncio.to_thread(held.release)
+            await asyncio.to_thread(_let_go, held)
 
     def _opened(self, order: StepOrder | LinesOrder) -> OwnedExecution:
         """The record of a step: as far as another worker came, or a new one. Blocks."""
@@ -272,8 +283,7 @@ class Worker:
         slot = self.storage.create(order.slot)
         held = OwnedExecution(slot, order.state, self.storage.index)
         held.append("created", {}, raw={"state": order.state.model_dump_json().encode()})
-        held.place()
-        return held
+        return held  # it is on record with its first call, or soon: see `_watch`
 
     def _unknown(self, order: StepOrder, run: ExecutionContext) -> RunResult | None:
         """A step that was begun elsewhere, where nobody knows whether something was done: people are asked."""
@@ -299,6 +309,7 @@ class Worker:
             if steps:
                 for held, run in steps:
                     try:
+                        await asyncio.to_thread(held.place_if_due, PLACE_S)
                         if await asyncio.to_thread(held.interrupt_requested):
                             run.stop.set()
                     except OSError as error:
@@ -321,11 +332,20 @@ class Worker:
         if names:
             taken = self._workflows.recover(names)
             log.warning("%s died: %d pieces of work go on elsewhere", ", ".join(names), taken)
-            self.queue.notify()
         if dead:
             self.storage.members.forget([one.id for one in dead])
+        if time.monotonic() - self._forgot > FORGET_EVERY_S:
+            self._forgot = time.monotonic()
+            self.queue.queues.forget(FORGET_S)
         if any(one.draining for one in seen if one.name == self.name):
             self.stop()
+
+
+def _let_go(held: OwnedExecution) -> None:
+    """Its record is there for the worker that has the execution, also if nothing of it had to be."""
+    with contextlib.suppress(OSError):  # others have it
+        held.place()
+    held.release()
 
 
 async def _awaited(work: Awaitable[Any]) -> Any:

@@ -133,6 +133,11 @@ def test_work_is_taken_once_recovered_and_set_aside(address: Address) -> None:
         assert queues.ended(["a"])["a"].output is None
         assert queues.ended(["f", "g"])["g"].output == {"n": 7}
         assert not Path(MARK).exists()
+
+        # What has ended is removed once it is old; what waits is not.
+        assert queues.forget(3600) == 0
+        assert queues.forget(-60) == 5
+        assert len(queues.waiting()) == 2  # another version's, and the one that could not be read
     finally:
         workflows.close()
         queues.close()

@@ -56,6 +56,9 @@ def status_command(
 
 
 def _looked(storage: PostgresStorage, queues: Queues) -> dict[str, Any]:
+    from go_ent.engine.fleet.images import FleetImages
+    from go_ent.engine.fleet.queue import NeedingQueues
+
     seen = {one.id: one for one in storage.members.look()}
     waiting = queues.waiting()
     running = Counter(executor for _, status, _, executor in waiting if status == "PENDING")
@@ -73,27 +76,45 @@ def _looked(storage: PostgresStorage, queues: Queues) -> dict[str, Any]:
                 "slots": about.get("slots"),
                 "running": running[name],
                 "version": str(about.get("version", "")),
+                "names": [str(name) for name in about.get("names", ())],
                 "since_s": round(since),
             }
         )
+    needs = {queue: (label, names) for queue, _, label, names in NeedingQueues(storage.database).listed()}
     rows = Counter((queue, version) for queue, status, version, _ in waiting if status == "ENQUEUED")
     ((used, most),) = storage.database.ask(CONNECTIONS)
     return {
         "workers": workers,
         "queues": [
-            {"queue": queue, "waiting": count, "version": version, "why": _why(queue, version, workers)}
+            {
+                "queue": queue,
+                "waiting": count,
+                "version": version,
+                "why": why_waiting((queue, version), workers, needs),
+            }
             for (queue, version), count in sorted(rows.items())
+        ],
+        "images": [
+            {"digest": digest, "language": language, "bytes": size}
+            for digest, language, size in FleetImages(storage.database).listed()
         ],
         "connections": {"used": used, "most": most},
     }
 
 
-def _why(queue: str, version: str, workers: list[dict[str, Any]]) -> str:
-    """Why something waits, as far as that can be seen."""
-    label = queue.partition(":")[2]
-    fit = [one for one in workers if one["state"] == "alive" and (not label or label in one["labels"])]
+def why_waiting(
+    what: tuple[str, str], workers: list[dict[str, Any]], needs: dict[str, tuple[str | None, tuple[str, ...]]]
+) -> str:
+    """Why something waits in a queue, for a version, as far as that can be seen."""
+    queue, version = what
+    label, names = needs.get(queue) or (queue.partition(":")[2], ())
+    alive = [one for one in workers if one["state"] == "alive"]
+    fit = [one for one in alive if not label or label in (*one["labels"], one["host"])]
     if not fit:
         return f"no worker has the label {label}" if label else "no worker is there"
+    fit = [one for one in fit if set(names) <= set(one["names"])]
+    if not fit:
+        return f"no worker has the environment variables {', '.join(names)}"
     if not any(one["version"] == version for one in fit):
         return f"no worker has go-ent {version}"
     return "all workers are busy"
@@ -119,6 +140,8 @@ def _show(found: dict[str, Any]) -> None:
         say("no workers: start go-ent worker on each machine")
     for one in found["queues"]:
         say(f"{one['waiting']} waiting in {one['queue']}: {one['why']}")
+    for one in found["images"]:
+        say(f"image {one['digest'][:12]}: {one['language']}, {one['bytes'] / 1e6:.0f} MB")
     say(f"{found['connections']['used']} of {found['connections']['most']} connections")
 
 
