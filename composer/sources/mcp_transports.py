@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ from go_ent.sandbox.children.proc import OWNER, own_identity
 from go_ent.sandbox.children.programs import program_to_start, with_safe_path
 
 if TYPE_CHECKING:  # their import takes a second: it waits until a server is started
+    import ssl
+
     import httpx2
     from mcp import ClientSession
 
@@ -134,6 +137,14 @@ async def _login(url: str, link: ServerLink, ask: Callback | None) -> httpx2.Aut
     return auth_for(storage, ask)
 
 
+@cache
+def _trusted(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
+    """Who is trusted over TLS, read once: it takes longer than all else of connecting, also where there is no TLS."""
+    import httpx2
+
+    return httpx2.create_ssl_context()  # which looks at the two variables
+
+
 def bounded_client(
     *,
     headers: Mapping[str, str],
@@ -176,6 +187,7 @@ def bounded_client(
         timeout=httpx2.Timeout(min(30.0, read_s), read=read_s),
         event_hooks={"response": [bound]},
         follow_redirects=False,
+        verify=_trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
     )
 
 
