@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -11,15 +12,21 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import httpcore2
 import psutil
 import pytest
 
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
+from go_ent.sandbox.host.zygote import Zygote, zygotes
+from go_ent.sandbox.images.cache import cache_path
+from go_ent.sandbox.worker.orders import Orders
 from tests.support import forked
 from tests.support.skips import pytest_make_collect_report, pytest_runtest_makereport
 
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"  # never the keyring of whoever runs the tests
+# Clients that tests make trust whom they trust; reading that takes 20 ms, and no test speaks TLS through them.
+httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
 
 MEMORY = Path("/dev/shm")
@@ -43,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, handler)
     if config.getoption("--in-memory") and has_room(MEMORY):
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+    if config.getoption("numprocesses", None):  # none in those processes
+        os.environ[forked.VARIABLE] = forked.begin()
     Sandbox._compare = config.getoption("--compare-memory")
     Sandbox._remade = "the tests ask for it" if config.getoption("--remake-guests") else ""
 
@@ -154,6 +163,25 @@ def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in [name for name in os.environ if name.startswith("GO_ENT__")]:
             patch.delenv(name)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kept_zygotes() -> Iterator[None]:
+    """Sandboxes of a process share the process that makes their workers for as long as one of them is open. Here it
+    stays after the last: starting it takes longer than most tests. Not those of images that tests make.
+    """
+    cache, share, kept = cache_path(), zygotes.share, dict[Orders, Zygote]()
+
+    def shared(orders: Orders) -> Zygote:
+        if orders not in kept and Path(orders.artefact).is_relative_to(cache):
+            kept[orders] = share(orders)
+        return share(orders)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zygotes, "share", shared)
+        yield
+    for zygote in kept.values():
+        zygote.close()
 
 
 @pytest.fixture(scope="session")

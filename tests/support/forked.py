@@ -1,5 +1,6 @@
 """`go-ent` in a process of its own that begins with everything imported: forked by a process that waits for requests,
-since Python takes longer to start than most commands to run.
+since Python takes longer to start than most commands to run. All processes of a run of the tests share one that forks:
+it takes two seconds to import everything.
 
 It is a process like any other: its streams, signals, terminal, environment and exit code are real. Not for tests of how
 Python itself starts (its path, its `PYTHON…` variables): those start `tests.support.shell.COMMAND`.
@@ -16,28 +17,35 @@ import json
 import os
 import pkgutil
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import termios
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.support import ROOT
 
 MOST = 1 << 20  # bytes of a request
 STATUS = 8  # bytes of a number
+VARIABLE = "TESTS_FORK_AT"  # the address of the process that forks for all
 
 
 class Forked(subprocess.Popen[Any]):
     """As `subprocess.Popen`, of which it takes the streams, cwd, env and start_new_session; *on_terminal* makes stderr
-    its controlling terminal.
+    its controlling terminal. With *code* it is not the command but Python, and does that, as with `python -c`.
     """
 
-    def __init__(self, *arguments: str, on_terminal: bool = False, **options: Any) -> None:
+    def __init__(self, *arguments: str, on_terminal: bool = False, code: str | None = None, **options: Any) -> None:
         self._on_terminal = on_terminal
+        self._code = code
         self._status, self._theirs = socket.socketpair()
-        super().__init__(["go-ent", *arguments], **options)
+        super().__init__(["go-ent" if code is None else "-c", *arguments], **options)
 
     def _execute_child(self, args: list[str], *rest: Any) -> None:
         names = "executable preexec_fn close_fds pass_fds cwd env startupinfo creationflags shell p2cread p2cwrite"
@@ -52,10 +60,11 @@ class Forked(subprocess.Popen[Any]):
             "env": dict(os.environ if given["env"] is None else given["env"]),
             "session": given["start_new_session"],
             "terminal": self._on_terminal,
+            "code": self._code,
         }
         try:
             with self._theirs:
-                _server().ask(request, [*streams, self._theirs.fileno()])
+                socket.send_fds(_connection(), [json.dumps(request).encode()], [*streams, self._theirs.fileno()])
             self.pid = self._number()
             if not self.pid:  # a signal to 0 would be one to all of this group
                 raise OSError("the process that forks has ended: see its traceback above")
@@ -85,72 +94,138 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
 
+def run_python(code: str, *arguments: str, timeout: float = 100, **options: Any) -> subprocess.CompletedProcess[Any]:
+    """As `subprocess.run` of `python -c`, with everything imported."""
+    with Forked(*arguments, code=code, **options) as running:
+        try:
+            stdout, stderr = running.communicate(timeout=timeout)
+        except BaseException:
+            running.kill()
+            raise
+    return subprocess.CompletedProcess(running.args, running.returncode, stdout, stderr)
+
+
 class _Server:
-    """The process that forks."""
+    """The process that forks, from its start to its end. It imports nothing before somebody connects."""
 
     one: _Server | None = None
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST)
-        with theirs:
-            command = [sys.executable, "-m", "tests.support.forked", str(theirs.fileno())]
+        self._folder = tempfile.mkdtemp(prefix="go-ent-tests-")
+        self.address = str(Path(self._folder) / "fork")
+        self._alive, theirs = socket.socketpair()
+        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(self.address)
+            listener.listen(64)
+            handles = [theirs.fileno(), listener.fileno()]
             self._process = subprocess.Popen(
-                command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+                [sys.executable, "-m", "tests.support.forked", *map(str, handles)],
+                cwd=ROOT,
+                pass_fds=handles,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
 
-    def ask(self, request: dict[str, Any], handles: list[int]) -> None:
-        socket.send_fds(self._socket, [json.dumps(request).encode()], handles)
-
     def close(self) -> None:
-        self._socket.close()
+        for left in psutil.Process(self._process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
+        self._alive.close()
         self._process.wait()
+        shutil.rmtree(self._folder)
 
 
-def _server() -> _Server:
+_connections: list[socket.socket] = []  # this process's
+
+
+def _connection() -> socket.socket:
+    if not _connections:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST)
+        connection.connect(os.environ.get(VARIABLE) or begin())
+        _connections.append(connection)
+    return _connections[0]
+
+
+def begin() -> str:
+    """Have a process that forks, for this one and those that find its address in their environment."""
     _Server.one = _Server.one or _Server()
-    return _Server.one
+    return _Server.one.address
 
 
 def end() -> None:
-    """End the process that forks, if there is one."""
+    """End what was forked for this process, and the process that forks, if this one has begun it."""
+    while _connections:
+        _connections.pop().close()
     if _Server.one is not None:
         _Server.one.close()
         _Server.one = None
 
 
-def _until_forked(requests: socket.socket) -> dict[str, Any]:
-    """Fork for each request. Returns in a new process, with what it is to do."""
-    running: dict[int, tuple[int, socket.socket]] = {}  # by descriptor of the process: its id, and who is to be told
-    while True:
-        for handle in select.select([requests.fileno(), *running], [], [])[0]:
-            if handle != requests.fileno():
-                pid, status = running.pop(handle)
-                os.close(handle)
-                _tell(status, os.waitpid(pid, 0)[1])
-                status.close()
-                continue
-            data, handles, _, _ = socket.recv_fds(requests, MOST, 4)
-            if not data:  # the tests are over
-                for pid, _ in running.values():
-                    os.kill(pid, signal.SIGKILL)
-                raise SystemExit
-            request: dict[str, Any] = json.loads(data)
-            *streams, told = handles
-            if not (pid := os.fork()):
-                requests.close()
-                for number, stream in enumerate(streams):
-                    os.dup2(stream, number)
-                for other in [*running, *handles]:
-                    os.close(other)
-                for _, status in running.values():
+class _Forking:
+    """What the process that forks knows."""
+
+    def __init__(self, alive: socket.socket, listener: socket.socket) -> None:
+        self.alive, self.listener = alive, listener
+        self.connections: dict[int, socket.socket] = {}
+        # By descriptor of the process: its id, who is to be told, and the connection that asked for it.
+        self.running: dict[int, tuple[int, socket.socket, int]] = {}
+
+    def until_forked(self) -> dict[str, Any]:
+        """Fork for each request. Returns in a new process, with what it is to do."""
+        while True:
+            waited = [self.alive.fileno(), self.listener.fileno(), *self.connections, *self.running]
+            for handle in select.select(waited, [], [])[0]:
+                if handle == self.alive.fileno():  # the tests are over
+                    self._kill(None)
+                    raise SystemExit
+                if handle == self.listener.fileno():
+                    connection, _ = self.listener.accept()
+                    self.connections[connection.fileno()] = connection
+                elif handle in self.running:
+                    pid, status, _ = self.running.pop(handle)
+                    os.close(handle)
+                    _tell(status, os.waitpid(pid, 0)[1])
                     status.close()
-                return request
-            for stream in streams:
-                os.close(stream)
-            status = socket.socket(fileno=told)
-            running[os.pidfd_open(pid)] = pid, status
-            _tell(status, pid)
+                elif (request := self._received(handle)) is not None:
+                    return request
+
+    def _received(self, number: int) -> dict[str, Any] | None:
+        """In the new process, what it is to do; None in this one."""
+        data, handles, _, _ = socket.recv_fds(self.connections[number], MOST, 4)
+        if not data:  # whoever asked is gone
+            self._kill(number)
+            self.connections.pop(number).close()
+            return None
+        request: dict[str, Any] = json.loads(data)
+        *streams, told = handles
+        if not (pid := os.fork()):
+            self._forget()
+            for at, stream in enumerate(streams):
+                os.dup2(stream, at)
+            for handle in handles:
+                os.close(handle)
+            return request
+        for stream in streams:
+            os.close(stream)
+        status = socket.socket(fileno=told)
+        self.running[os.pidfd_open(pid)] = pid, status, number
+        _tell(status, pid)
+        return None
+
+    def _forget(self) -> None:
+        """In the new process: none of it is this one's."""
+        for one in (self.alive, self.listener, *self.connections.values()):
+            one.close()
+        for handle, (_, status, _) in self.running.items():
+            os.close(handle)
+            status.close()
+
+    def _kill(self, number: int | None) -> None:
+        """End what was forked for a connection, or for all."""
+        for pid, _, asked in self.running.values():
+            if number in (None, asked):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _tell(who: socket.socket, number: int) -> None:
@@ -203,14 +278,25 @@ def _end() -> None:
 
 def main() -> None:
     atexit.register(_end)
+    alive, listener = (socket.socket(fileno=int(handle)) for handle in sys.argv[1:3])
+    if alive in select.select([alive, listener], [], [])[0]:  # nobody has come
+        return
     warm()
+    for name in ("pytest", "hypothesis"):  # of tests, whose modules children import
+        importlib.import_module(name)
+    gc.freeze()
     from go_ent.engine.cli import main as go_ent
     from go_ent.engine.core import crash_points
 
-    _become(_until_forked(socket.socket(fileno=int(sys.argv[1]))))
+    request = _Forking(alive, listener).until_forked()
+    _become(request)
     crash_points.arm(os.environ.get("GO_ENT_CRASH"))  # which is read when it is imported
     try:
-        go_ent()
+        if request["code"] is None:
+            go_ent()
+        else:
+            exec(request["code"], {"__name__": "__main__"})
+            _codes.append(0)
     except SystemExit as ended:
         if isinstance(ended.code, int):
             _codes.append(ended.code)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from go_ent.composer.composed.usage import UsageStore
 from go_ent.sandbox import Sandbox
 from tests.composer.conftest import DOUBLE, Open, tool
 from tests.support import ROOT
+from tests.support.forked import Forked
 
 TRIPLE = DOUBLE.replace("2 * n", "3 * n").replace('"result": 4', '"result": 6')
 
@@ -233,10 +233,10 @@ for number in range(first, first + count):
 """
 
 
-def writer(folder: Path, name: str, first: int, count: int, fatal: int = 0) -> subprocess.Popen[str]:
+def writer(folder: Path, name: str, first: int, count: int, fatal: int = 0) -> Forked:
     """A process that saves versions; killed at the *fatal*-th step of its writes, if that is not 0."""
     arguments = [str(folder), name, str(first), str(count), str(fatal)]
-    return subprocess.Popen([sys.executable, "-c", WRITER, *arguments], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    return Forked(*arguments, code=WRITER, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 def acknowledged(store: Store, name: str, lines: list[str]) -> None:
@@ -323,11 +323,10 @@ def test_any_mix_of_steps_by_several_processes_one_of_them_killed(store: Store, 
     """Saved, edited, rolled back and removed by three at once, one killed at some step: what was acknowledged is
     there.
     """
-    commands = [
-        [sys.executable, "-c", MIXED, str(store.folder), str(seed), str(dies)]
+    processes = [
+        Forked(str(store.folder), str(seed), str(dies), code=MIXED, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         for seed, dies in ((fatal, fatal), (100 + fatal, 0), (200 + fatal, 0))
     ]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for command in commands]
     lines = [line for process in processes for line in process.communicate()[0].splitlines()]
     assert [process.returncode for process in processes[1:]] == [0, 0]
     versions = {version.number: version for version in store.versions("a")}
@@ -416,7 +415,7 @@ usage.flush()
 class TestUsage:
     def test_eight_processes_lose_no_update(self, tmp_path: Path) -> None:
         path = tmp_path / "usage.db"
-        processes = [subprocess.Popen([sys.executable, "-c", COUNTER, str(path)], cwd=ROOT) for _ in range(8)]
+        processes = [Forked(str(path), code=COUNTER, cwd=ROOT) for _ in range(8)]
         assert [process.wait() for process in processes] == [0] * 8
         used = UsageStore(path).all()["t"]
         assert (used.calls, used.failures) == (800, 80)

@@ -44,6 +44,7 @@ from go_ent.engine.core.errors import BadTask, BudgetExceeded, LedgerError
 from go_ent.engine.core.models import BudgetLimit, Tokens
 from go_ent.sandbox.children.proc import own_identity
 from tests.support import ROOT
+from tests.support.forked import run_python
 
 MEMORY = Path("/dev/shm")  # where it is there, many small transactions don't wait for a disk
 
@@ -571,14 +572,7 @@ time.sleep(60)
 """
 
     def test_50_tasks_in_each_of_8_processes_never_hold_more_than_the_limit(self, project: Path) -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", self.MANY],
-            cwd=project,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_python(self.MANY, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         admitted = [int(line) for line in done.stdout.split()]
         assert len(admitted) == 8

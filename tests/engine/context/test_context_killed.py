@@ -5,9 +5,7 @@ kept.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from go_ent.engine.storage.attachments import FileAttachments
 from tests.engine.context.test_context import JOIN, SUMMARY, Strict, answers, context, do, run
 from tests.support import ROOT
 from tests.support.executions import FileStore
+from tests.support.forked import run_python
 from tests.support.scripted import engine_of
 
 DIES = """
@@ -57,13 +56,7 @@ run(Path(sys.argv[1]), Strict(), lambda engine: do(engine, *JOIN, concurrency=1)
     ],
 )
 def test_killed_while_a_summary_is_kept_it_goes_on_with_what_is_whole(project: Path, before: str, links: int) -> None:
-    died = subprocess.run(
-        [sys.executable, "-c", DIES, str(project), before],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=120,
-        check=False,
-    )
+    died = run_python(DIES, str(project), before, cwd=ROOT)
     assert died.returncode == -signal.SIGKILL
     (row,) = FileStore(project).rows()
     folder = FileStore(project).folder / row.id

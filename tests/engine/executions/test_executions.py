@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, get_args
@@ -30,6 +29,7 @@ from go_ent.engine.executions.state import (
 from go_ent.engine.storage.claims import Claim
 from go_ent.engine.storage.slot import STATE_FILE
 from tests.support.executions import FileStore, folder_of
+from tests.support.forked import Forked
 
 
 def fresh(**changes: Any) -> ExecutionState:
@@ -170,7 +170,7 @@ class TestStore:
             "held.finish_step('a', result('a'))\n"
             "print(held.id, flush=True); time.sleep(60)"
         )
-        child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        child = Forked(str(tmp_path), code=code, stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         with child.stdout:
             execution_id = child.stdout.readline().strip()

@@ -6,8 +6,6 @@ import contextlib
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -30,6 +28,7 @@ from go_ent.engine.storage.marks import Mark
 from tests.engine.executions.test_executions import fresh
 from tests.support import ROOT
 from tests.support.executions import FileStore
+from tests.support.forked import Forked
 from tests.support.rows import each
 
 
@@ -365,10 +364,8 @@ index.rebuild()
 """
 
 
-def python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    root = ROOT
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root)
+def python(code: str, *arguments: object) -> Forked:
+    return Forked(*map(str, arguments), code=code, stdin=-1, stdout=-1, text=True, cwd=ROOT)
 
 
 class TestManyProcesses:

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from go_ent.sandbox.images.seals import digest_of, seal
 from tests.engine.executions.test_executions import fresh
 from tests.support import ROOT
 from tests.support.executions import FileStore
+from tests.support.forked import Forked
 
 
 def made(store: FileStore, status: ExecutionStatus = "completed", age_s: float = 0.0, **changes: Any) -> str:
@@ -119,8 +118,7 @@ class TestWhatStays:
             "held = FileStore(Path(sys.argv[1])).create(fresh()); held.move('running'); "
             "print(held.id, flush=True); sys.stdin.readline()"
         )
-        command = [sys.executable, "-c", code, str(tmp_path)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
+        with Forked(str(tmp_path), code=code, stdin=-1, stdout=-1, text=True, cwd=ROOT) as running:
             assert running.stdout is not None
             name = running.stdout.readline().strip()
             assert prune(store, keep=0, resumable=True).removed == []

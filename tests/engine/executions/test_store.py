@@ -38,6 +38,7 @@ from go_ent.engine.storage.records import read_records
 from go_ent.engine.storage.slot import JOURNAL_FILE, STATE_FILE
 from tests.engine.executions.test_executions import fresh, result
 from tests.support.executions import FileStore, folder_of
+from tests.support.forked import run_python
 
 
 @pytest.fixture
@@ -146,11 +147,13 @@ def crash_everywhere(project: Path) -> None:
 
 
 class TestKilledAtAnyPoint:
+    @pytest.mark.more
     def test_what_was_acknowledged_is_there_and_the_rest_can_be_done(self, store: FileStore, tmp_path: Path) -> None:
         code = (
             "import sys; from pathlib import Path; from tests.engine.executions.test_store import *; "
             "crash_everywhere(Path(sys.argv[1]))"
         )
+        # Not forked from the one that has everything imported: it forks a hundred times itself.
         child = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
         assert child.returncode == 0, child.stderr
         killed = Counter[str]()
@@ -179,12 +182,10 @@ class TestKilledAtAnyPoint:
     def test_the_environment_names_the_point(self, tmp_path: Path) -> None:
         code = (
             "import sys; from tests.engine.executions.test_store import *; live(FileStore(Path(sys.argv[1])), "
-            "new_id(), print)"
+            "new_id(), lambda step: print(step, flush=True))"
         )
         environment = {**os.environ, "GO_ENT_CRASH": "journal-before-append:2"}
-        child = subprocess.run(
-            [sys.executable, "-uc", code, str(tmp_path)], capture_output=True, text=True, check=False, env=environment
-        )
+        child = run_python(code, str(tmp_path), stdout=subprocess.PIPE, text=True, env=environment)
         assert (child.returncode, child.stdout) == (-signal.SIGKILL, "created\n")
 
     @pytest.mark.parametrize("said", ["nowhere", "journal-mid-line:x", "full:-1"])
@@ -200,7 +201,7 @@ class TestKilledAtAnyPoint:
             "own.FileStore(own.Path(sys.argv[1])).hold(sys.argv[2])"
         )
         environment = {**os.environ, "GO_ENT_CRASH": "repair-before-swap"}
-        child = subprocess.run([sys.executable, "-c", code, project, damaged], check=False, env=environment)
+        child = run_python(code, project, damaged, env=environment)
         assert child.returncode == -signal.SIGKILL
         with store.hold(damaged) as held:
             assert held.state.damage == ("record 2 is lost: the journal was damaged",)

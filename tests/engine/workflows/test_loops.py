@@ -11,8 +11,6 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,8 +55,8 @@ from go_ent.engine.workflows.loop_checks import (
     normalised,
 )
 from tests.engine.workflows.test_workflows import Executions
-from tests.support import ROOT
 from tests.support.executions import FileStore
+from tests.support.forked import Forked
 from tests.support.rows import each
 
 T = TypeVar("T")
@@ -606,9 +604,8 @@ IN_CHECK = "sh -c 'test -e done && exit 0; grep -q xx ran || exit 1; sleep 60 & 
 class TestKilled:
     def killed(self, loop: Loop, where: str) -> None:
         """Run the loop in another process, and kill that in its second iteration."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "GO_ENT_TRUST_PROJECT": "1"}
-        argv = [sys.executable, "-c", KILLED, loop.id, where]
-        with subprocess.Popen(argv, cwd=loop.project, env=environment, stdout=subprocess.PIPE, text=True) as child:
+        trusting = {**os.environ, "GO_ENT_TRUST_PROJECT": "1"}
+        with Forked(loop.id, where, code=KILLED, cwd=loop.project, env=trusting, stdout=-1, text=True) as child:
             assert child.stdout is not None
             try:
                 if where == "execution":

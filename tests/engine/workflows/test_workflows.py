@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -50,8 +49,8 @@ from go_ent.engine.workflows.workflow import (
     parse_workflow,
     read_workflow,
 )
-from tests.support import ROOT
 from tests.support.executions import FileStore
+from tests.support.forked import Forked
 
 Answer = Callable[[Task, tuple[str, ...]], TaskResult | Exception]
 
@@ -571,10 +570,7 @@ asyncio.run(Workflows(Path(".")).advance("w", Agent().at(Path("."))))
 def test_after_kill_9_the_execution_that_ran_is_resumed_and_no_other(workflows: Workflows) -> None:
     project = workflows.project
     workflows.start("w", steps("a", "b", "c"))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED], cwd=project, env=environment, stdout=subprocess.PIPE, text=True
-    ) as child:
+    with Forked(code=KILLED, cwd=project, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         try:
             under_way = child.stdout.readline().strip()

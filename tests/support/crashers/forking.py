@@ -20,7 +20,7 @@ from typing import Any, Self
 import psutil
 
 from tests.support import ROOT
-from tests.support.forked import warm
+from tests.support.forked import Forked
 
 PATIENCE_S = 60.0
 
@@ -71,8 +71,8 @@ class Forker:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._children: list[Child] = []
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.crashers.forking"],
+        self._process = Forked(
+            code="from tests.support.crashers.forking import main; main()",
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -118,7 +118,6 @@ class Forker:
 def main() -> None:
     from tests.support.crashers import work  # noqa: F401
 
-    warm()
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if "wait" in request:
@@ -181,7 +180,3 @@ def _do(request: dict[str, Any], place: Path) -> int:
         done = work.live(Path(request["project"]), box, work.WORKS[request["work"]](*request["arguments"]))
     place.with_suffix(".json").write_text(json.dumps(done))
     return 0
-
-
-if __name__ == "__main__":
-    main()
