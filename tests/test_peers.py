@@ -42,6 +42,7 @@ def test_the_judge_sees_a_secret_that_was_read() -> None:
         assert judge.try_one("read a file").harm == "the secret in its file was read"
 
 
+@pytest.mark.more
 def test_every_everyday_program_gives_what_cpython_gives() -> None:
     with Host("go-ent", sys.executable) as host:
         host.ask({"do": "start"}, 60)

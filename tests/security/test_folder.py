@@ -228,7 +228,12 @@ def test_nor_does_a_command_that_is_started_in_a_folder_below(place: Place, driv
 
 @attack("folder", "a library that is opened in it")
 @pytest.mark.parametrize(
-    ("code", "said"), [(SANDBOX, 4), (COMPOSER, [4, False, 128, []]), (ENGINE, ["claude-code", "cli", "open-code"])]
+    ("code", "said"),
+    [
+        pytest.param(SANDBOX, 4, marks=pytest.mark.more),  # the other two have one
+        (COMPOSER, [4, False, 128, []]),
+        pytest.param(ENGINE, ["claude-code", "cli", "open-code"], marks=pytest.mark.more),
+    ],
 )
 def test_a_program_that_opens_the_library_there(place: Place, driver: Driver, code: str, said: Any) -> None:
     assert driver.ask("library", code) == said

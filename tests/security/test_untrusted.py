@@ -308,11 +308,12 @@ class TestFastmcp:
     @pytest.mark.parametrize(
         "text",
         [
-            pytest.param("FASTMCP_LOG_LEVEL=DEBUG\n", id="says more than it should"),
+            pytest.param("FASTMCP_LOG_LEVEL=DEBUG\n", id="says more than it should", marks=pytest.mark.more),
             pytest.param("FASTMCP_LOG_LEVEL=nonsense\n", id="keeps it from starting"),
             pytest.param(
                 "A=" + "x" * 64 + "\n" + "".join(f"A{n + 1}=" + f"${{A{n or ''}}}" * 10 + "\n" for n in range(30)),
                 id="unfolds",
+                marks=pytest.mark.more,
             ),
         ],
     )
