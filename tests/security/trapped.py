@@ -253,6 +253,7 @@ class Install:
         (self.bin / "go-ent").write_text(script)
         (self.bin / "go-ent").chmod(0o755)
         self.packages, self.source = packages, source
+        self._log.touch()  # nobody may have told anything yet
         self._read = 0
 
     def events(self) -> list[dict[str, Any]]:
