@@ -7,6 +7,7 @@ import contextlib
 import functools
 import gc
 import os
+import re
 import signal
 import time
 from collections.abc import Generator, Iterator
@@ -67,9 +68,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those of the whole project first: some take seconds, for which other processes would wait in the end."""
+@functools.cache
+def may_run_guests(module: Path) -> bool:
+    """Whether tests of a module can have a sandbox in this process: where they have one, it is named."""
+    return re.search(r"\b(Sandbox|Composer|Engine|box|open_composer)\b", module.read_text(encoding="utf-8")) is not None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those of the whole project first: some take seconds, for which other processes would wait in the end. What is
+    asked of guests is asked only of tests that may run one.
+    """
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+    if config.getoption("--compare-memory") or config.getoption("--remake-guests"):
+        without = [item for item in items if not may_run_guests(item.path)]
+        config.hook.pytest_deselected(items=without)
+        items[:] = [item for item in items if may_run_guests(item.path)]
 
 
 def add(a: int, b: int) -> int:
