@@ -23,7 +23,7 @@ from pydantic_core import to_json
 
 from go_ent.composer.catalogue.spec import Hints, Schema, ToolSpec, part_of
 from go_ent.composer.errors import BadName, ConfigError
-from go_ent.composer.project.files import read_bounded, user_data, write_whole
+from go_ent.composer.project.files import TEMPORARY, read_bounded, user_data, write_whole
 from go_ent.composer.sources.openapi_requests import Route
 
 FORMAT = 1
@@ -33,6 +33,7 @@ MAX_NOTES = 200
 FRESH_S = 7 * 86_400.0  # an older copy is used only if the server can't be asked
 AGAIN_S = 3_600.0  # how old a copy gets before an equal listing is worth a write
 
+OLD_S = 3600.0  # of a file that nobody can be writing any more
 log = logging.getLogger("go_ent.composer")
 
 
@@ -188,8 +189,19 @@ class ListingStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(self.folder / name, data, mode=0o600)
+            self._sweep()
         except OSError as error:
             log.info("%s can't be kept: %s", name, error.strerror or error)
+
+    def _sweep(self) -> None:
+        """Remove what writers that were killed left behind; others may be writing now, so only what is old."""
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                if (
+                    entry.name.startswith(TEMPORARY)
+                    and entry.stat(follow_symlinks=False).st_mtime < time.time() - OLD_S
+                ):
+                    os.unlink(entry.path)
 
 
 class Keeper:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,45 @@ class TestCopies:
         path.unlink()
         os.mkfifo(path)
         assert store.load("x", "") is None
+
+    @pytest.mark.more
+    @attack("records", "several processes that keep a listing at once, killed while they write")
+    def test_a_copy_is_whole_whoever_is_killed(self, tmp_path: Path) -> None:
+        store = ListingStore(tmp_path)
+        specs = [ToolSpec(f"x.t{number}", "A tool.", {"type": "object"}, origin="x") for number in range(300)]
+        Keeper(store, "x", "x", lambda: "0" * 32).keep(
+            Listing.of({spec.name: Entry(spec, spec.name[2:], spec.name[2:]) for spec in specs})
+        )
+        code = (
+            "import sys, pathlib\nfrom go_ent.composer.sources.listing import ListingStore\n"
+            "store = ListingStore(pathlib.Path(sys.argv[1]))\ncopy = store.load('x', 'x')\nprint(flush=True)\n"
+            "while True: store.save('x', copy)"
+        )
+        argv = [sys.executable, "-c", code, str(tmp_path)]
+        writers = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(2)]
+        try:
+            for writer in writers:
+                assert writer.stdout is not None
+                writer.stdout.readline()
+            for _ in range(50):
+                found = store.load("x", "x")
+                assert found is not None
+                assert len(found.listing.entries) == 300
+        finally:
+            for writer in writers:
+                writer.kill()
+                writer.communicate()
+        assert store.load("x", "x") is not None
+
+    def test_what_killed_writers_left_is_removed(self, tmp_path: Path) -> None:
+        store = ListingStore(tmp_path)
+        store.review("a")
+        old, new = store.folder / ".tmp-old", store.folder / ".tmp-new"
+        for path in (old, new):
+            path.write_text("half")
+        os.utime(old, (0, 0))
+        store.review("a")
+        assert (old.exists(), new.exists()) == (False, True)  # somebody may be writing the other now
 
     @attack("resources", "a server whose listing is too long to keep")
     def test_a_listing_that_is_too_long_is_not_kept(self, tmp_path: Path) -> None:
