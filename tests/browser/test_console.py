@@ -81,7 +81,7 @@ def test_a_run_appears_while_somebody_looks(site: Site, page: Any) -> None:
     page.goto(f"{site.origin}/console/runs")
     page.wait_for_selector(".live[data-state=live]")
     site.go_ent("exec", "-c", "'seen at once'")
-    page.wait_for_selector("text=seen at once", timeout=60_000)
+    page.wait_for_selector("text=seen at once", timeout=150_000)
 
 
 def test_a_graph_is_followed_to_its_end(site: Site, page: Any) -> None:
@@ -100,9 +100,9 @@ def test_a_graph_is_followed_to_its_end(site: Site, page: Any) -> None:
         stderr=subprocess.DEVNULL,
     ) as running:
         page.goto(f"{site.origin}/console/plans")
-        page.locator(f"#plan-runs tr[data-id]:not([data-id='{before}']) a").first.wait_for(timeout=60_000)
+        page.locator(f"#plan-runs tr[data-id]:not([data-id='{before}']) a").first.wait_for(timeout=150_000)
         page.click("#plan-runs tr[data-id] a >> nth=0")
-        page.locator(".box.completed").nth(3).wait_for(timeout=60_000)
+        page.locator(".box.completed").nth(3).wait_for(timeout=150_000)
         running.wait(60)
 
 
