@@ -5,6 +5,7 @@ The bridge runs in the realm of the code that it serves: code can break its own 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from go_ent.composer import ComposeRefused
+from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.interface import Inspector
 from go_ent.sandbox import Limits, Sandbox
 from tests.conftest import TOOLS
 
@@ -52,6 +56,7 @@ def test_attacks_end_as_written() -> None:
 
 
 @pytest.mark.more
+@pytest.mark.timeout(600)
 def test_attacks_on_limits_end_as_written() -> None:
     ends_as_written([one for one in attacks() if one[0] in SLOW], Limits(timeout_s=60, cpu_s=3))
 
@@ -103,3 +108,56 @@ def test_a_message_is_not_to_be_forged_by_what_is_in_it(fuzzed: Sandbox, source:
     assert run.status == "error"
     assert [call.name for call in run.calls if call.ok] == []
     assert len(run.calls) == 1
+
+
+HEAD = '// /// tool\n// name = "t"\n// ///\n'
+TAKES = "/** T. */\nexport function t(x: {}): void {{}}\n"
+DOUBLED = "".join(f"type A{n} = [A{n - 1}, A{n - 1}];\n" for n in range(1, 45))
+INTERFACES = [
+    (TAKES.format("(" * 5000 + "string" + ")" * 5000), "RangeError: Maximum call stack size exceeded"),
+    (TAKES.format("string" + "[]" * 5000), "a type that nests without end"),
+    (TAKES.format("Array<" * 3000 + "string" + ">" * 3000), "RangeError: Maximum call stack size exceeded"),
+    ("interface A extends A { x: string }\n" + TAKES.format("A"), "a type that nests without end"),
+    ("type G<T> = { x: G<T[]> };\n" + TAKES.format("G<string>"), "a type that nests without end"),
+    ("type A0 = string;\n" + DOUBLED + TAKES.format("A44"), "a type that nests without end"),
+    ("/** T. */\nexport function t(__proto__: string): void {}\n", "its name has letters, digits and underscores"),
+    ("Array.prototype.map = () => [1]; String.prototype.split = () => [];\n" + TAKES.format("string"), "TypeError"),
+    ("/** " + "@param {" + "{" * 20_000 + " */\nexport function t(x: string): void {}\n", "t has no doc comment"),
+    ("/**" * 20_000 + "*/\n" + TAKES.format("string"), "SyntaxError"),
+    (
+        "/** T. */\nexport async function t(): Promise<void> { await tools['../../x'](); }\n",
+        "tools.../../x can't be the name of a tool",
+    ),
+    ("await tools.add(1, 2);\n" + TAKES.format("string"), "more tool calls than max_tool_calls=0"),
+    (
+        "enum E { A = 1 }\nObject.defineProperty(E, 'A', { enumerable: true, get() { throw 5 } });\n"
+        + TAKES.format("E"),
+        "thrown: 5",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(INTERFACES)))
+def test_a_tool_that_attacks_what_reads_its_interface_is_refused(shared_box: Sandbox, number: int) -> None:
+    code, said = INTERFACES[number]
+    with pytest.raises(ComposeRefused) as error:
+        asyncio.run(Inspector(shared_box).interface(toolfile.read(HEAD + code)))
+    assert said in "; ".join(error.value.problems)
+    assert shared_box.run_sync("1 + 1", language="javascript").result == 2
+
+
+def test_what_a_tool_replaces_is_replaced_in_its_own_run_alone(shared_box: Sandbox) -> None:
+    code = "Function.prototype.call = Function.prototype.apply = () => { throw 1 };\n" + TAKES.format("number")
+    found = asyncio.run(Inspector(shared_box).interface(toolfile.read(HEAD + code)))
+    assert found.input_schema["properties"] == {"x": {"type": "number"}}
+    assert shared_box.run_sync("Math.max.apply(null, [1, 2])", language="javascript").result == 2
+
+
+def test_types_named_as_prototypes_are_types(shared_box: Sandbox) -> None:
+    code = (
+        "/** @typedef {object} __proto__\n * @property {string} constructor */\n"
+        "/** T.\n * @param {__proto__} x\n * @returns {void} */\nexport function t(x) {}\n"
+    )
+    schema = asyncio.run(Inspector(shared_box).interface(toolfile.read(HEAD + code))).input_schema
+    (definition,) = schema["$defs"].values()
+    assert definition["properties"] == {"constructor": {"type": "string"}}

@@ -419,3 +419,151 @@ class A { static create() { return new this(); } who() { return "A"; } get tag()
 class B extends A { who() { return super.who() + "B"; } static { B.made = B.create().tag; } }
 //=
 [B.made, Object.getPrototypeOf(B) === A, new B().constructor.name, B.name, A.prototype.isPrototypeOf(new B()), typeof A]
+//// titles
+const words = "the quick brown fox jumps".split(" ");
+//=
+[words.map(w => w[0].toUpperCase() + w.slice(1)).join(" "), words.at(-1), words.findLast(w => w.length === 5), words.join("").replaceAll("o", "0")]
+//// dates_by_groups
+
+//=
+[..."2024-01-15, 2023-12-31".matchAll(/(?<y>\d{4})-(?<m>\d\d)-(?<d>\d\d)/g)].map(({groups: {y, m, d}}) => `${d}.${m}.${y}`)
+//// sticky_and_split
+const re = /\d/y; re.lastIndex = 2;
+//=
+[re.test("ab1"), re.lastIndex, re.test("ab1"), "a1b2".split(/(\d)/), "x".padStart(3, "ab"), "abc".localeCompare("abd")]
+//// date_utc
+const d = new Date(Date.UTC(2024, 1, 29, 12, 30, 15, 123));
+//=
+[d.toISOString(), d.getUTCDay(), new Date("2024-03-10T10:00:00+02:00").toISOString(), new Date(2024, 0, 31).getMonth(), new Date(NaN).getTime(), d.toJSON(), Date.parse("2024-02-30")]
+//// date_text
+const d = new Date("2024-05-06T07:08:09Z");
+//=
+[d.toUTCString(), d.toString().slice(0, 15), d.toDateString(), d.valueOf(), d - new Date("2024-05-05T07:08:09Z")]
+//// map_order
+const m = new Map([["a", 1], ["b", 2]]); m.set("c", 3).delete("a");
+//=
+[[...m], [...m.keys()], m.size, Object.fromEntries(m), [...new Map([...m].sort((x, y) => y[1] - x[1]))]]
+//// set_methods
+const a = new Set([1, 2, 3]), b = new Set([2, 3, 4]);
+//=
+[[...a].filter(x => b.has(x)), [...a.union(b)], [...a.intersection(b)], [...a.difference(b)], [...a.symmetricDifference(b)], a.isSubsetOf(b)]
+//// generator_fibonacci
+function* fib() { let [a, b] = [0, 1]; for (;;) { const reset = yield a; [a, b] = reset ? [0, 1] : [b, a + b]; } } const g = fib(); const out = []; for (const n of g) { if (n > 50) break; out.push(n); }
+//=
+[out, g.next().done, [...function*() { yield* [1, 2]; return 3; }()]]
+//// async_generators
+async function* ticks(n) { for (let i = 0; i < n; i++) { await null; yield i; } } const got = []; for await (const t of ticks(4)) { if (t === 2) continue; got.push(t); } const it = { async *[Symbol.asyncIterator]() { yield "x"; } }; for await (const x of it) got.push(x);
+//=
+got
+//// private_members
+class A { #n = 0; static #made = 0; static { A.start = 5; } constructor() { A.#made++; } inc() { return ++this.#n; } get n() { return this.#n; } set n(v) { this.#n = v * 2; } static made() { return A.#made; } #secret() { return 42; } reveal() { return #secret in this ? this.#secret() : 0; } } const x = new A(); x.inc(); x.n = 4; new A();
+//=
+[x.n, A.made(), A.start, x.reveal(), JSON.stringify(x)]
+//// inheritance
+class Shape { area() { return 0; } toString() { return `${this.constructor.name}(${this.area()})`; } } class Sq extends Shape { constructor(s) { super(); this.s = s; } area() { return this.s ** 2; } get [Symbol.toStringTag]() { return "Sq"; } } const s = new Sq(3);
+//=
+[String(s), s instanceof Shape, Object.prototype.toString.call(s), `${[1, [2, 3]]}`]
+//// deep_destructuring
+const { a: { b: [first, , third = "z", ...rest] = [], ...others } = {}, ["c" + 1]: c1 = 7 } = { a: { b: [1, 2, undefined, 4, 5], q: 1, w: 2 } }; const [p, [q] = [9]] = [1];
+//=
+[first, third, rest, others, c1, p, q]
+//// tagged_templates
+const tag = (s, ...v) => s.raw.map((t, i) => t + (v[i] ?? "")).join("|");
+//=
+[tag`a\n${1}b${2}`, String.raw`\u00e9${1}`, `${[1, 2].map(x => `<${x}>`).join("")}`]
+//// labelled_loops
+const hits = []; outer: for (let i = 0; i < 4; i++) { for (let j = 0; j < 4; j++) { if (j === 2) continue outer; if (i === 2) break outer; hits.push([i, j]); } }
+//=
+hits
+//// bigint_factorial
+const f = (n) => n < 2n ? 1n : n * f(n - 1n);
+//=
+[String(f(25n)), String(2n ** 64n), String(-7n / 2n), String(BigInt.asUintN(8, 257n)), typeof 1n, 5n > 4, String(BigInt("0xff")), Number(123n)]
+//// views_and_bytes
+const b = new ArrayBuffer(8), v = new DataView(b); v.setInt16(0, -2); v.setFloat32(4, 1.5, true); const u = new Uint8Array(b);
+//=
+[[...u], [...new Uint8ClampedArray([300, -5, 1.6])], Array.from(new Float64Array([1, 2]).map(x => x / 3)), [...u.subarray(0, 2).toReversed()], new Int32Array([3, 1, 2]).sort().join()]
+//// url_parts
+const u = new URL("../b?x=1&y=a%20b#h", "https://user:pw@ex.org:8080/a/c/"); u.searchParams.append("x", "ü");
+//=
+[u.href, u.origin, u.pathname, u.search, u.hash, u.username, [...u.searchParams].length, u.searchParams.getAll("x")]
+//// search_params
+const p = new URLSearchParams({ q: "a b", n: 1 }); p.append("q", "c&d"); p.sort(); p.delete("n");
+//=
+[p.toString(), p.has("q"), [...new URLSearchParams("?a=1&a=2&b")], new URLSearchParams([["x", "1"]]).get("x")]
+//// text_codecs
+const bytes = new TextEncoder().encode("héllo €𝄞");
+//=
+[bytes.length, new TextDecoder().decode(bytes), new TextDecoder("utf-8", { fatal: false }).decode(new Uint8Array([0xff, 0x41])), btoa("abc"), atob("YWJj"), encodeURIComponent("ä/b c"), decodeURIComponent("%E2%82%AC")]
+//// structured_clone
+const o = { d: new Date(0), m: new Map([[1, { a: [1] }]]), s: new Set([1]), r: /x/gi, n: null, u: undefined }; o.self = o; const c = structuredClone(o);
+//=
+[c !== o, c.self === c, c.d instanceof Date, c.m.get(1).a, c.s.has(1), String(c.r), "u" in c]
+//// microtasks
+const log = []; setTimeout(() => log.push("t0"), 0); queueMicrotask(() => log.push("m1")); Promise.resolve().then(() => log.push("p1")); log.push("sync"); await new Promise(r => setTimeout(r, 5));
+//=
+log
+//// abort_controller
+const ac = new AbortController(); const seen = []; ac.signal.addEventListener("abort", () => seen.push("ev")); ac.abort(new Error("stop"));
+//=
+[ac.signal.aborted, ac.signal.reason.message, seen]
+//// settled_promises
+const r = await Promise.allSettled([Promise.resolve(1), Promise.reject(new TypeError("no"))]); const any = await Promise.any([Promise.reject(1), Promise.resolve(2)]).catch(() => 0); let agg; try { await Promise.any([Promise.reject(new Error("a"))]); } catch (e) { agg = [e.name, e.errors.length, e instanceof AggregateError]; }
+//=
+[r.map(x => x.status), r[1].reason.message, any, agg, await Promise.race([new Promise(r => setTimeout(r, 50, "slow")), "fast"])]
+//// arrays_by_copy
+const a = [3, 1, 2];
+//=
+[a.toSorted(), a.with(0, 9), a.toSpliced(1, 1, "x", "y"), a.toReversed(), a, a.findLastIndex(x => x > 1), [1, [2, [3]]].flat(Infinity), [[1, 2], [3]].flatMap(x => x), a.includes(NaN), [NaN].includes(NaN), Array.from({ length: 3 }, (_, i) => i * i), a.copyWithin(0, 1), a.fill(0, 1)]
+//// grouping
+const people = [{ n: "a", t: "x" }, { n: "b", t: "y" }, { n: "c", t: "x" }]; const g = Object.groupBy(people, p => p.t); const m = Map.groupBy(people, p => p.n > "a");
+//=
+[Object.keys(g), g.x.map(p => p.n), m.get(true).length, Object.entries({ b: 1, a: 2 }).sort(), Object.assign({}, { a: 1 }, null, { b: 2 })]
+//// proxies
+const p = new Proxy({}, { get: (t, k) => k in t ? t[k] : `no ${String(k)}`, set(t, k, v) { t[k] = v * 2; return true; }, has: () => true }); p.a = 2;
+//=
+[p.a, p.b, "zz" in p, Reflect.ownKeys({ b: 1, [Symbol.iterator]: 2, 1: 3 }).map(String)]
+//// symbols
+const sym = Symbol("desc"); const o = { [sym]: 1, toString() { return "O"; }, valueOf() { return 42; }, [Symbol.toPrimitive](h) { return h === "number" ? 7 : h; } };
+//=
+[sym.description, `${o}`, +o, o + "", Symbol.for("k") === Symbol.for("k")]
+//// number_formats_again
+
+//=
+[0.1 + 0.2, (1234.5678).toFixed(2), (255).toString(16), (0.000001234).toExponential(2), Number("0b101"), parseInt("12px"), parseFloat("3.14abc"), Number.EPSILON > 0, Number.MAX_SAFE_INTEGER, Math.max(), Math.hypot(3, 4), Math.trunc(-4.7), Math.sign(-3), Math.cbrt(27), Math.fround(5.5), Math.clz32(1), (25).toString(36), (1e21).toString(), 1 / 3, -0, [1e21, 1e-7]]
+//// memo_and_compose
+const memo = (fn, cache = new WeakMap()) => (o) => cache.has(o) ? cache.get(o) : (cache.set(o, fn(o)), cache.get(o)); let calls = 0; const f = memo(o => (calls++, o.x)); const k = { x: 5 }; const compose = (...fs) => x => fs.reduceRight((v, g) => g(v), x); const curry = f => a => b => f(a, b);
+//=
+[f(k), f(k), calls, compose(x => x + 1, x => x * 2)(5), curry((a, b) => a - b)(5)(3), [1, 2, 3].reduceRight((a, b) => a + "-" + b)]
+//// csv_pattern
+const csv = 'a,b\n"x, ""q""",2\n,3'; const rows = csv.split("\n").map(l => [...l.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(m => (m[1]?.replaceAll('""', '"')) ?? m[2]));
+//=
+rows
+//// json_replacer
+
+//=
+JSON.stringify({ a: [1, { b: undefined, c: () => 1, d: NaN, e: new Date(0), f: null }], "k\u2028": "\ud83d\ude00\n" }, (k, v) => typeof v === "number" && v === 1 ? "one" : v, 2)
+//// breadth_first
+const q = []; const bfs = (g, s) => { const seen = new Set([s]), queue = [s]; while (queue.length) { const n = queue.shift(); q.push(n); for (const m of g[n] ?? []) if (!seen.has(m)) { seen.add(m); queue.push(m); } } return q; };
+//=
+bfs({ a: ["b", "c"], b: ["d"], c: ["d"], d: ["a"] }, "a")
+//// statements
+let s = 0; for (const k in { a: 1, b: 2, __proto__: { c: 3 } }) s += k; let i = 0; do { i++; if (i === 2) continue; } while (i < 3); let t; switch (i) { case 1: t = "a"; case 3: t = "c"; case 4: t += "d"; break; default: t = "z"; } var x = 1; { let x = 2; }
+//=
+[s, i, t, x, (() => { try { return 1; } finally { s = 9; } })(), s, void 0 ?? "n", null?.a?.b, (a => a ||= 5)(0)]
+//// own_emitter
+const ev = []; class Emitter { #h = {}; on(e, f) { (this.#h[e] ??= []).push(f); return () => { this.#h[e] = this.#h[e].filter(g => g !== f); }; } emit(e, ...a) { this.#h[e]?.forEach(f => f(...a)); } } const em = new Emitter(); const off = em.on("x", v => ev.push(v)); em.emit("x", 1); off(); em.emit("x", 2);
+//=
+ev
+//// node_modules
+const { EventEmitter } = require("events"); const path = require("path"); const util = require("util"); const assert = require("assert"); const e = new EventEmitter(); const out = []; e.once("a", (...x) => out.push(x)); e.emit("a", 1, 2); e.emit("a", 3); let bad; try { assert.deepStrictEqual({ a: 1 }, { a: 2 }); } catch (x) { bad = x.name; }
+//=
+[out, path.join("/a", "../b", "c.txt"), path.extname("x.tar.gz"), path.basename("/q/w.e", ".e"), util.format("%s=%d %j", "a", 1, { b: 1 }), bad, Buffer.from("héy").toString("hex"), Buffer.concat([Buffer.from("a"), Buffer.from("b")]).toString("base64"), require("crypto").createHash("sha256").update("x").digest("hex").slice(0, 8)]
+//// unicode_text
+
+//=
+"ß".toUpperCase() + "İ".toLowerCase().length + "\u0041\u030a".normalize("NFC").length + "a-b_c".split(/[-_]/).length + "abc".codePointAt(1) + String.fromCodePoint(128512) + [..."👍🏽x"].length + "x".repeat(3) + " a ".trimEnd() + "abcdef".substring(4, 1) + "abc".slice(-2) + "aXbX".lastIndexOf("X") + "%" + "tEST".toLowerCase().replace(/^./, c => c.toUpperCase()) + "a.b*c".replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "z".concat(1, null)
+//// promise_pool
+const wait = (ms, v) => new Promise(r => setTimeout(r, ms, v)); const pool = async (jobs, n) => { const out = []; let at = 0; await Promise.all(Array.from({ length: n }, async () => { while (at < jobs.length) { const i = at++; out[i] = await jobs[i](); } })); return out; };
+//=
+await pool([1, 2, 3, 4].map(x => () => wait(5 - x, x * x)), 2)
