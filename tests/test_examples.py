@@ -21,7 +21,7 @@ EXPECTED = {
 sum(await tools.shop.orders(customer='ann'))
   completed: 42.5
 await tools.shop.refund(customer='ann')
-  error: shop.refund: it is not granted here: name it under [grants] allow in .go-ent/config.toml
+  error: shop.refund: it is not granted here: go-ent grant adds it to [grants] allow in .go-ent/config.toml
 """,
     "graph": """\
 COMPLETE north 9.0, south 10.0

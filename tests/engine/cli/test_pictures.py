@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from go_ent.engine.cli.pictures import support
 from go_ent.engine.cli.pictures.protocols import iterm2, kitty
 from go_ent.engine.cli.pictures.sixel import SOUND
 from go_ent.engine.cli.pictures.sixel_encoder import encode, read
@@ -105,8 +106,12 @@ class TestWhichTerminals:
         [(b"\x1b[?62;4;22c", [b"62", b"4", b"22"]), (b"x" * 600, []), (b"", [])],
         ids=["it answers", "it says something else", "it is silent"],
     )
-    def test_a_terminal_is_asked_what_it_is(self, answer: bytes, attributes: list[bytes]) -> None:
+    def test_a_terminal_is_asked_what_it_is(
+        self, answer: bytes, attributes: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """It need not answer: the wait is bounded, and its settings are as they were."""
+        if answer:
+            monkeypatch.setattr(support, "PATIENCE_S", 60.0)  # this machine may be slow to answer itself
         master, slave = pty.openpty()
         asked: list[bytes] = []
 

@@ -103,7 +103,7 @@ async def test_a_conversation(project: Path, box: Sandbox, mode: Literal["auto",
 
 async def test_a_tool_that_can_t_be_called_is_not_granted_or_not_there(project: Path, box: Sandbox) -> None:
     (project / ".go-ent" / "config.toml").write_text('[grants]\nallow = ["web.search"]\n')
-    grant_it = "name it under [grants] allow in .go-ent/config.toml"
+    grant_it = "go-ent grant adds it to [grants] allow in .go-ent/config.toml"
 
     def post(text: str) -> str:
         """Send it."""
