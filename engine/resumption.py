@@ -98,8 +98,8 @@ class Resumption:
             if digest_of(state.work) != state.work_digest:
                 raise ExecutionConflict(f"execution {execution_id} can't be resumed: its work is not what it was")
             await asyncio.to_thread(self._check_owner, state)
-            if held.before is not None:  # the servers that a killed process had started may still be at its calls
-                await asyncio.to_thread(partial(reap_now, held.before, variable=OWNER))
+            if held.slot.before is not None:  # the servers that a killed process had started may still be at its calls
+                await asyncio.to_thread(partial(reap_now, held.slot.before, variable=OWNER))
             if state.status == "running":
                 await asyncio.to_thread(held.move, "interrupted")
             back = []

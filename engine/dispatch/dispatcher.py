@@ -154,7 +154,7 @@ class Dispatcher:
         try:
             await run.write(partial(run.held.finish_step, step.id, result, unknown=unknown))
         except OSError as error:  # what can't be recorded must not be done again, nor anything after it be begun
-            run.broken = f"{run.held.where} can't be written: {error.strerror or error}"
+            run.broken = f"{run.held.slot.where} can't be written: {error.strerror or error}"
             run.stop.set()
         run.say("step", step.id, result.error or "", status=result.status)
         return result

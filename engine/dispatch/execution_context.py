@@ -50,7 +50,7 @@ class ExecutionContext(Live):
         try:
             self.held.append("progress", {"step": step, "what": progress.kind, "text": text[:MAX_NOTED]})
         except OSError as error:
-            self.broken = self.broken or f"{self.held.where} can't be written: {error.strerror or error}"
+            self.broken = self.broken or f"{self.held.slot.where} can't be written: {error.strerror or error}"
             self.stop.set()
 
     def warn(self, step: str, text: str) -> None:

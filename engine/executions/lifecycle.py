@@ -123,7 +123,7 @@ class Lifecycle:
         finally:
             self.watch.remove(live.id)
             done.set_result(None)
-            if not live.held.released:
+            if not live.held.slot.released:
                 await asyncio.to_thread(self._let_go, live)
 
     async def _end(self, live: Live, ending: Ending) -> None:
@@ -133,7 +133,7 @@ class Lifecycle:
         packs = tally is not None and ending.status in ("completed", "failed") and not (run is not None and run.files)
         if tally is not None and packs and held.may_pack(size):
             (failure,) = held.together([lambda: _record(held, ending)], pack=tally.totals)
-            if failure is None and not held.released:  # it has turned out too large to be packed
+            if failure is None and not held.slot.released:  # it has turned out too large to be packed
                 await asyncio.to_thread(self._let_go, live)
                 return
             held.release()

@@ -30,7 +30,7 @@ class OwnedExecution:
 
     def __init__(self, slot: Slot, state: ExecutionState, index: ExecutionIndex) -> None:
         self.state = state
-        self._slot = slot
+        self.slot = slot  # where it is kept: only to be looked at by others
         self._index = index
         self._back: Undoing | None = None  # what is undone as soon as it goes on
         self._changing = threading.Lock()  # a record and what it does to the state are one thing
@@ -47,40 +47,15 @@ class OwnedExecution:
     def id(self) -> str:
         return self.state.id
 
-    @property
-    def where(self) -> str:
-        """What messages call the place where it is kept."""
-        return self._slot.where
-
-    @property
-    def placed(self) -> bool:
-        """Whether it is on disk; until then it is in memory alone."""
-        return self._slot.placed
-
     def place(self) -> None:
         """Put it on disk, if it is not: other processes see it from now on. A crash leaves it as it is then."""
-        if not self._slot.placed:
-            self._slot.place(self.state)
-
-    @property
-    def before(self) -> str | None:
-        """The identity of the process that had it and died, if one did."""
-        return self._slot.before
-
-    @property
-    def released(self) -> bool:
-        """Whether others may have it."""
-        return self._slot.released
-
-    @property
-    def size(self) -> int:
-        """Bytes of its record."""
-        return self._slot.size
+        if not self.slot.placed:
+            self.slot.place(self.state)
 
     def attachments(self, kind: str) -> Attachments:
         """What is kept beside it, of one kind: it is on disk then."""
         self.place()
-        return self._slot.attachments(kind)
+        return self.slot.attachments(kind)
 
     def __enter__(self) -> Self:
         return self
@@ -102,17 +77,17 @@ class OwnedExecution:
         What is *raw* is JSON already; what of that the state needs is *known*, or read from it.
         """
         with self._changing:
-            seq = self._slot.append(kind, data, raw)
+            seq = self.slot.append(kind, data, raw)
             if kind in APPLIED:
                 if known is None:
                     known = {name: json.loads(value) for name, value in raw.items()} if raw and kind in READ_RAW else {}
                 self.state = applied(self.state, {"at": time.time(), **data, **known, "seq": seq, "kind": kind})
         if sync:
             self._settle()
-        elif not self._slot.placed:
+        elif not self.slot.placed:
             if self._began is None and kind != "created":
                 self._began = time.monotonic()
-            if not self._slot.may_pack(0):
+            if not self.slot.may_pack(0):
                 self.place()
         return seq
 
@@ -127,7 +102,7 @@ class OwnedExecution:
         With the first one comes the copy of the state, unless the caller is about to *write* it.
         """
         self.place()
-        self._slot.sync()
+        self.slot.sync()
         if write and not self._written:
             self.write()
 
@@ -139,7 +114,7 @@ class OwnedExecution:
 
     def records(self) -> Iterator[Record]:
         """All its records, read from its journal. Where some are lost, a note says which."""
-        return self._slot.records()
+        return self.slot.records()
 
     def standing(self) -> Iterator[Record]:
         """Those of its records that no going back has undone."""
@@ -147,13 +122,13 @@ class OwnedExecution:
 
     def undoing(self, name: str) -> Undoing:
         """What going back to a checkpoint would undo."""
-        return Undoing.of(self.state, self.records(), find_checkpoint(self.state, name), self._slot.seq)
+        return Undoing.of(self.state, self.records(), find_checkpoint(self.state, name), self.slot.seq)
 
     def go_back(self, back: Undoing) -> None:
         """To a checkpoint. It is on record once it is running: who finds before that it can't has changed nothing."""
         with self._changing:
             self.state = applied(
-                _still(self.state), {"at": time.time(), "seq": self._slot.seq, "kind": "undone", **back.record}
+                _still(self.state), {"at": time.time(), "seq": self.slot.seq, "kind": "undone", **back.record}
             )
             self._back = back
 
@@ -165,7 +140,7 @@ class OwnedExecution:
         with self._changing:
             moved = self.state.moved(status, time.time(), **changes)
             changed = moved.model_dump_json(include={"status", "finished", *changes})
-            self._slot.append("status", {}, {"changes": changed.encode()})
+            self.slot.append("status", {}, {"changes": changed.encode()})
             self.state = moved
         if self._together == threading.get_ident():
             self._wanted, self._moved = True, True
@@ -219,7 +194,7 @@ class OwnedExecution:
         """Whether it is in memory alone, and can be packed with a result of so many bytes: the record of its end says
         that several times.
         """
-        return self._slot.may_pack(8 * more)
+        return self.slot.may_pack(8 * more)
 
     def together(self, work: Sequence[Callable[[], Any]], *, pack: Mapping[str, CallTotals] | None = None) -> list[Any]:
         """Do several things of the above, and sync once: what each gave, or the error that it raised.
@@ -253,7 +228,7 @@ class OwnedExecution:
 
     def _pack(self, calls: Mapping[str, CallTotals]) -> bool:
         """Keep it as one of many; whether that was done."""
-        return self.state.status in ("completed", "failed") and self._slot.pack(self.state, calls)
+        return self.state.status in ("completed", "failed") and self.slot.pack(self.state, calls)
 
     def _due(self) -> bool:
         """Whether it is time for the state's copy: it may take a twentieth of the time."""
@@ -265,20 +240,20 @@ class OwnedExecution:
         with self._writing:
             started = time.monotonic()
             with self._changing:
-                now = {"updated": time.time(), "seq": self._slot.seq, "offset": self._slot.size}
+                now = {"updated": time.time(), "seq": self.slot.seq, "offset": self.slot.size}
                 self.state = self.state.model_copy(update=now)
                 still = _still(self.state)
-            self._slot.save(still)  # without the lock: it may take long, and others have something to record
+            self.slot.save(still)  # without the lock: it may take long, and others have something to record
             self._written = time.monotonic()
             self._took = self._written - started
 
     def interrupt_requested(self) -> bool:
         """Whether another process has asked to stop; asking is answered once."""
-        return self._slot.interrupt_requested()
+        return self.slot.interrupt_requested()
 
     def mark_requested(self) -> bool:
         """Whether another process has asked for a checkpoint; it is made, and its state written."""
-        request = self._slot.mark_requested()
+        request = self.slot.mark_requested()
         if request is None:
             return False
         try:
@@ -293,11 +268,11 @@ class OwnedExecution:
             if removed:
                 self.remove_checkpoint(removed)
         finally:
-            self._slot.mark_answered()
+            self.slot.mark_answered()
         return bool(label or removed)
 
     def release(self) -> None:
-        self._slot.release()
+        self.slot.release()
 
 
 def _still(state: ExecutionState) -> ExecutionState:

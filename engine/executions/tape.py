@@ -275,7 +275,7 @@ class Tapes:
         """One record; what can't be written ends all runs of the execution."""
         self.check()
         try:
-            if self.held.size > MAX_JOURNAL:
+            if self.held.slot.size > MAX_JOURNAL:
                 raise OSError(errno.EFBIG, f"the journal of an execution may have at most {MAX_JOURNAL >> 20} MiB")
             self.held.append(kind, data, raw=raw)
             if self.tally is not None:

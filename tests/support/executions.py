@@ -31,4 +31,4 @@ def files_of(store: ExecutionStore) -> FileStorage:
 def folder_of(held: OwnedExecution) -> Path:
     """The folder of an execution, which is made if there is none yet."""
     held.place()
-    return Path(held.where)
+    return Path(held.slot.where)

@@ -29,7 +29,7 @@ def fresh(title: str = "1 + 1") -> ExecutionState:
 def made(store: ExecutionStore, title: str = "1 + 1", output: str = "2") -> str:
     """An execution that has ended within one turn."""
     held = store.create(fresh(title), sync=False)
-    assert not held.placed
+    assert not held.slot.placed
 
     def end() -> None:
         result = RunResult(execution_id=held.id, task_id="run", status="completed", output=output, runtime="cli")
@@ -37,5 +37,5 @@ def made(store: ExecutionStore, title: str = "1 + 1", output: str = "2") -> str:
         held.move("completed")
 
     assert held.together([end], pack={}) == [None]
-    assert held.released
+    assert held.slot.released
     return held.id

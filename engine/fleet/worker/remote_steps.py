@@ -60,7 +60,7 @@ class RemoteSteps:
             sent = await self._sent[run.id]
             sent[step.id] = sent[step.id][0], False
         except OSError as error:
-            run.broken = run.broken or f"{run.held.where} can't be written: {error.strerror or error}"
+            run.broken = run.broken or f"{run.held.slot.where} can't be written: {error.strerror or error}"
             run.stop.set()
         run.say("step", step.id, result.error or "", status=result.status)
         return result

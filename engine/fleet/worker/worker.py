@@ -313,7 +313,7 @@ class Worker:
                         if await asyncio.to_thread(held.interrupt_requested):
                             run.stop.set()
                     except OSError as error:
-                        log.warning("what is asked of %s can't be looked at: %s", held.where, error)
+                        log.warning("what is asked of %s can't be looked at: %s", held.slot.where, error)
 
     def _look_after(self) -> None:
         """A thread: what the dead had goes on with who lives; a worker that is being drained stops."""

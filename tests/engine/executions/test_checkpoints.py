@@ -335,8 +335,8 @@ def test_a_record_of_it_that_can_not_be_is_damage(project: Path, box: Sandbox, f
     whole = begin(project, box, World(), code="checkpoint('a')\nawait tools.w.danger(name='x')")
     with FileStore(project).hold(whole.id) as held:
         good = held.undoing("a").record
-        held._slot.append("undone", forge(good))
-        held._slot.sync()
+        held.slot.append("undone", forge(good))
+        held.slot.sync()
     assert "can't be used" in FileStore(project).load(whole.id).damage[0]
 
 

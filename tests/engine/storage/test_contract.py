@@ -83,14 +83,14 @@ class TestHolding:
         held.release()
         assert not other.is_held(held.id)
         with other.hold(held.id) as again:
-            assert again.before is None
+            assert again.slot.before is None
             assert store.is_held(held.id)
 
     def test_who_has_released_it_appends_no_more_and_may_release_again(self, store: ExecutionStore) -> None:
         held = store.create(fresh())
         held.release()
         held.release()
-        assert held.released
+        assert held.slot.released
         with pytest.raises(ValueError, match="the journal is closed"):
             held.append("note", {"text": "late"})
 
@@ -149,7 +149,7 @@ class TestRecords:
             held.append("progress", {"text": "x"}, sync=True)
             more, end = other.read_from(held.id, at)
         assert [record["kind"] for record in (*first, *more)] == ["created", "progress"]
-        assert end == held.size
+        assert end == held.slot.size
 
     def test_going_back_to_a_checkpoint_outlives_the_process(self, store: ExecutionStore) -> None:
         with store.create(fresh()) as held:
@@ -166,9 +166,9 @@ class TestRecords:
 class TestPacking:
     def test_a_new_one_is_seen_once_it_is_placed(self, store: ExecutionStore, other: ExecutionStore) -> None:
         with store.create(fresh(), sync=False) as held:
-            assert (held.placed, other.storage.has(held.id), other.rows()) == (False, False, [])
+            assert (held.slot.placed, other.storage.has(held.id), other.rows()) == (False, False, [])
             held.place()
-            assert (held.placed, other.is_held(held.id)) == (True, True)
+            assert (held.slot.placed, other.is_held(held.id)) == (True, True)
             assert [row.id for row in other.rows()] == [held.id]
 
     def test_one_that_is_never_placed_leaves_nothing(self, store: ExecutionStore, other: ExecutionStore) -> None:
@@ -191,7 +191,7 @@ class TestPacking:
         one = packed(store)
         store.flush()
         with other.hold(one) as held:
-            assert held.placed
+            assert held.slot.placed
             assert store.is_held(one)
         assert [row.packed for row in store.rows()] == [False]
         assert kinds(store, one) == ["created", "step_finished", "status"]
@@ -204,7 +204,7 @@ class TestPacking:
         with store.create(fresh(), sync=False) as held:
             assert held.may_pack(100)
             held.append("progress", {"text": "x" * MAX_PACKED})
-            assert (held.placed, held.may_pack(0)) == (True, False)
+            assert (held.slot.placed, held.may_pack(0)) == (True, False)
 
 
 class TestRequests:
@@ -410,7 +410,7 @@ class TestAttachments:
     def test_they_are_kept_beside_it_and_never_written_over(self, store: ExecutionStore, other: ExecutionStore) -> None:
         with store.create(fresh(), sync=False) as held:
             kept = held.attachments("context")
-            assert held.placed
+            assert held.slot.placed
             kept.prepare()
             with kept.alone():
                 kept.add("0001.json", b"one")
@@ -438,7 +438,7 @@ class TestLiving:
 
         await lifecycle.carry(Live(held, Tapes(held, replay=False)), steps)
         await lifecycle.close()
-        assert held.released
+        assert held.slot.released
         assert (other.load(held.id).status, [row.status for row in other.rows()]) == ("completed", ["completed"])
         assert other.index.totals("strategy")["single"].count == 1
 
