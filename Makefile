@@ -116,6 +116,7 @@ bench-peers: image  ## the sandbox beside what people would pick instead; saved 
 	$(BIN)/python -m benchmarks.peers_bench --save
 
 bench-quick: image  ## a quick look at the figures; nothing is saved
+	@$(PINNED) benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.sandbox_bench --quick
 	$(BIN)/python -m benchmarks.hardening_bench --quick
 	$(BIN)/python -m benchmarks.composer_bench --quick

@@ -19,6 +19,7 @@ async def ours(project: Path) -> None:
     async with Composer(project, trusted=True) as composer, Engine(project, composer=composer, trusted=True) as engine:
         server = make_server(composer, engine)
         server.tool(noop)
+        server.tool(noop, name="tool_noop")  # a name of ours: called as our own tools are
         await stdio.serve(server)
 
 
