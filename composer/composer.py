@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from go_ent.composer.catalogue.catalogue import NEEDS_APPROVAL, Catalogue
 from go_ent.composer.catalogue.grants import PATTERN, Grants
@@ -28,7 +28,6 @@ from go_ent.composer.composed.interface import Inspector, Interface
 from go_ent.composer.composed.recordings import Recordings
 from go_ent.composer.composed.source import Composed, ComposedTools, Saved
 from go_ent.composer.composed.store import composed_stores
-from go_ent.composer.composed.suggest import Suggestion, Wanted, suggest, tool_of
 from go_ent.composer.composed.tool_store import StoreScope, ToolStore, Version, already_there
 from go_ent.composer.composed.toolfile import Example, ToolFile
 from go_ent.composer.composed.usage import UsageStore
@@ -51,6 +50,9 @@ from go_ent.sandbox.media.marks import with_files
 from go_ent.sandbox.messages.advice import Advice, joined
 from go_ent.sandbox.worker.languages import Language
 from go_ent.sandbox.worker.tape import source_digest
+
+if TYPE_CHECKING:
+    from go_ent.composer.composed.suggest import Suggestion
 
 log = logging.getLogger("go_ent.composer")
 
@@ -494,6 +496,8 @@ class Composer:
         """
         await self.composed.load()
         saved = {name: tool.file.source for name, tool in self.composed.found.items()}
+        from go_ent.composer.composed.suggest import suggest
+
         return await suggest(self.past_runs, self.box, self.catalogue, least=least, saved=saved)
 
     async def tool_of(self, run: PastRun, name: str, about: str, *, constants: Mapping[str, Any] | None = None) -> str:
@@ -503,6 +507,8 @@ class Composer:
         (`{"limit": 10}`), or by `name:line` where the same stands in several; `...` stands for the literal that the
         code calls so itself. `ComposeRefused` says which are not found, or not only once.
         """
+        from go_ent.composer.composed.suggest import Wanted, tool_of
+
         return await tool_of(run, Wanted(name, about, constants or {}), self.box, self.catalogue)
 
     async def outdated(self) -> dict[str, list[str]]:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from go_ent.engine.budget.budget import Ask, Budget, Estimate, Reservation, Settled, dollars, tighter
-from go_ent.engine.budget.calendar import Bounds, BudgetWindow, bounds, zone
-from go_ent.engine.budget.commands import Spender, spender
-from go_ent.engine.budget.prices import Price, Prices
-from go_ent.engine.budget.report import BudgetReport, OpenReservation, Spent, Total, WindowReport
-from go_ent.engine.core.errors import LedgerError
+from typing import TYPE_CHECKING
+
+from go_ent.lazy import lazily
+
+if TYPE_CHECKING:
+    from go_ent.engine.budget.budget import Ask, Budget, Estimate, Reservation, Settled, dollars, tighter
+    from go_ent.engine.budget.calendar import Bounds, BudgetWindow, bounds, zone
+    from go_ent.engine.budget.commands import Spender, spender
+    from go_ent.engine.budget.prices import Price, Prices
+    from go_ent.engine.budget.report import BudgetReport, OpenReservation, Spent, Total, WindowReport
+
+# A command that keeps no budget imports only the ledger's module.
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "budget": ("Ask", "Budget", "Estimate", "Reservation", "Settled", "dollars", "tighter"),
+        "calendar": ("Bounds", "BudgetWindow", "bounds", "zone"),
+        "commands": ("Spender", "spender"),
+        "prices": ("Price", "Prices"),
+        "report": ("BudgetReport", "OpenReservation", "Spent", "Total", "WindowReport"),
+    },
+)
 
 __all__ = [
     "Ask",
@@ -16,7 +32,6 @@ __all__ = [
     "BudgetReport",
     "BudgetWindow",
     "Estimate",
-    "LedgerError",
     "OpenReservation",
     "Price",
     "Prices",

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from go_ent.composer import Composer, ComposerError
-from go_ent.composer.composed.checks import requires_problems
 from go_ent.composer.composed.source import Composed
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import ExecutionConflict
@@ -21,11 +20,13 @@ from go_ent.engine.core.models import RunResult, Task
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import Environment, ExecutionState
 from go_ent.engine.executions.tape import NOT_SAID, Policy, Tapes, Unfinished
-from go_ent.engine.strategies.work import Work, task_of
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.host.broker import CHECKPOINT
 from go_ent.sandbox.images import note_project
 from go_ent.sandbox.messages.advice import Advice
+
+if TYPE_CHECKING:
+    from go_ent.engine.strategies.work import Work
 
 UNKNOWN = "it was begun before the execution was interrupted, and nobody knows whether it was done"
 MOST_SHOWN, MOST_TOLD = 200, 20
@@ -124,6 +125,8 @@ async def _tool_changes(composer: Composer, tool: str, begun: Composed | None, d
         return [
             Changed(f"{tool} was other code ({digest[:16]}), which is not in its history, and {there}", "impossible")
         ]
+    from go_ent.composer.composed.checks import requires_problems
+
     problems = await requires_problems(begun.interface.requires, composer.catalogue, composer.grants, tool)
     found = [Changed(problem, "refused") for problem in problems]
     return found if now == digest else [_other_version(tool, begun, there), *found]
@@ -151,7 +154,7 @@ def _tool_under_way(path: str, tapes: Tapes, work: Work | None) -> str | None:
         call = tapes.tracks.calls.get(path)
         return call.tool if call is not None and call.answer is None else None
     step = path.partition("#")[0]
-    task = None if work is None else task_of(work, step)
+    task = None if work is None else _task_of(work, step)
     result = tapes.held.state.results.get(step)
     return None if task is None or (result is not None and result.ok) else task.tool
 
@@ -177,11 +180,17 @@ def unfinished_calls(tapes: Tapes) -> list[Changed]:
     ]
 
 
+def _task_of(work: Work, step: str) -> Task | None:
+    from go_ent.engine.strategies.work import task_of  # with all that it takes to read a plan
+
+    return task_of(work, step)
+
+
 def unfinished_steps(state: ExecutionState, work: Work, config: EngineConfig) -> dict[str, Changed]:
     """The steps of which nobody knows whether they were done, and that are not done again without a question."""
     found = {}
     for step, runtime in state.begun.items():
-        task = task_of(work, step)
+        task = _task_of(work, step)
         if task is None or not _may_repeat(state, step, runtime, task, config):
             title = "which its work does not have" if task is None else short_of(task.title)
             where = f" on {runtime}" if runtime else ""
@@ -223,7 +232,7 @@ def go_back(held: OwnedExecution, name: str, work: Work | None, config: EngineCo
         for path, record in back.effects.items()
     ]
     for step in sorted(back.steps):
-        task = None if work is None else task_of(work, step)
+        task = None if work is None else _task_of(work, step)
         if task is None or task.tool or task.code:
             continue  # what it called is told for itself
         runtime = held.state.begun.get(step) or (
