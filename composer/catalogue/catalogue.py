@@ -375,7 +375,7 @@ class Catalogue:
             what = "its arguments, which have changed since it was last listed," if has_changed else "its arguments"
             await self._check(spec.input_schema, arguments, BadArguments, name, what)
             await self._approve(spec, arguments, scope)
-            if scope.recording is not None and not await self._dispatched(spec, scope):
+            if not await self._dispatched(spec, scope):
                 outcome = "ok"
                 return None
             context = CallContext(scope.run_id, scope.chain, scope, *scope.place)
@@ -421,10 +421,13 @@ class Catalogue:
     @staticmethod
     async def _dispatched(spec: ToolSpec, scope: Scope) -> bool:
         """On record before it is made, unless making it again would do no harm. False: it is taken as done."""
-        assert scope.recording is not None
         if spec.hints.read_only or spec.digest:  # a composed tool's own calls are on record
             return True
-        return await scope.recording.dispatch(scope.call, spec)
+        if scope.recording is not None:
+            return await scope.recording.dispatch(scope.call, spec)
+        if scope.calls is not None:
+            await scope.calls.before_effect()
+        return True
 
     async def _approve(self, spec: ToolSpec, arguments: dict[str, Any], scope: Scope) -> None:
         listed = scope.grants.needs_approval(spec.name)

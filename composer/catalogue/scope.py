@@ -151,6 +151,13 @@ class CallRecord:
     positional: tuple[Any, ...] = ()  # arguments that were given without a name
 
 
+class NotedCalls(list[CallRecord]):
+    """The calls of a run that has no recording, as they end."""
+
+    async def before_effect(self) -> None:
+        """A call is about to be made that may change something. May raise OSError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Who calls, with which grants, and from how deep inside other composed tools."""
@@ -165,7 +172,7 @@ class Scope:
     depth: int = 0
     recording: Recording | None = None  # of the run in this scope
     call: int = 0  # the call that is being made, as its guest numbers it
-    calls: list[CallRecord] | None = None  # where calls go that no recording has: this run's, and those inside it
+    calls: NotedCalls | None = None  # where calls go that no recording has: this run's, and those inside it
 
     @property
     def grants(self) -> Grants:

@@ -15,7 +15,7 @@ from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.catalogue import Catalogue
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.catalogue.recording import Recording
-from go_ent.composer.catalogue.scope import Allowance, Approver, CallRecord, Scope
+from go_ent.composer.catalogue.scope import Allowance, Approver, NotedCalls, Scope
 from go_ent.composer.catalogue.spec import NAMESPACE, CallContext, Hints, ToolSpec
 from go_ent.composer.codemode.guest_tools import Answer, GuestTools
 from go_ent.composer.codemode.past_runs import Listener, RunEnded, tell
@@ -146,7 +146,7 @@ class CodeMode:
         cut: bool = True,
         files: Mapping[str, bytes] | None = None,
         recording: Recording | None = None,
-        calls: list[CallRecord] | None = None,
+        calls: NotedCalls | None = None,
         box: Sandbox | None = None,
         answer: Answer | None = None,
     ) -> CodeRun:

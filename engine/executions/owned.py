@@ -85,11 +85,16 @@ class OwnedExecution:
         if sync:
             self._settle()
         elif not self.slot.placed:
-            if self._began is None and kind != "created":
-                self._began = time.monotonic()
+            if kind != "created":
+                self.start_clock()
             if not self.slot.may_pack(0):
                 self.place()
         return seq
+
+    def start_clock(self) -> None:
+        """It runs from now on, if it does not: it is put on disk when that has taken long."""
+        if self._began is None:
+            self._began = time.monotonic()
 
     def place_if_due(self, after_s: float) -> None:
         """Put it on disk, if it is not and has run for so long."""

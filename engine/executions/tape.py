@@ -21,7 +21,7 @@ from typing import Any, Literal, cast, get_args
 from pydantic_core import to_json
 
 from go_ent.composer import CallError, ToolSpec
-from go_ent.composer.catalogue.scope import CallRecord
+from go_ent.composer.catalogue.scope import CallRecord, NotedCalls
 from go_ent.composer.project.numbers import whole
 from go_ent.engine.core.crash_points import point
 from go_ent.engine.core.errors import BadTask
@@ -261,9 +261,12 @@ class Tapes:
         self.tracks.ends[step] = self.tracks.ends.get(step, 0) + 1
 
     @contextlib.contextmanager
-    def noting(self, path: str) -> Iterator[list[CallRecord]]:
-        """A list for the calls of a run that has no tape, since it can't be resumed: on record when this ends."""
-        calls: list[CallRecord] = []
+    def noting(self, path: str) -> Iterator[NotedCalls]:
+        """For the calls of a run that has no tape, since it can't be resumed: on record when this ends. The run itself
+        is before one of them has an effect.
+        """
+        calls = _Noted(self)
+        self.held.start_clock()
         try:
             yield calls
         finally:
@@ -341,6 +344,16 @@ class Tapes:
             if call.answer is None and step not in done and (run in current or self.tracks.ends.get(step, 0) == 0):
                 left.append((path, call))
         return left
+
+
+class _Noted(NotedCalls):
+    def __init__(self, tapes: Tapes) -> None:
+        super().__init__()
+        self._tapes = tapes
+
+    async def before_effect(self) -> None:
+        if not self._tapes.held.slot.placed:
+            await self._tapes.commit()
 
 
 class GuestTape:
@@ -479,7 +492,7 @@ class GuestTape:
         return True
 
 
-def _noted(calls: list[CallRecord]) -> Iterator[dict[str, Any]]:
+def _noted(calls: NotedCalls) -> Iterator[dict[str, Any]]:
     """Calls for a record; without values once those are too much."""
     room = MAX_NOTED
     for call in calls:

@@ -17,9 +17,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from go_ent.composer import Approver, Composer, ComposerError
 from go_ent.composer.catalogue.recording import Recording
-from go_ent.composer.catalogue.scope import CallRecord
+from go_ent.composer.catalogue.scope import NotedCalls
 from go_ent.composer.composed.source import Composed
-from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.errors import BadState, ExecutionConflict
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.ids import new_id
@@ -152,11 +151,7 @@ class Guests:
 
     async def begin(self, order: GuestOrder, composer: Composer, *, client: str = "") -> OwnedExecution:
         """An execution for an order, held by this process."""
-        state = await self._state(order, composer, client)
-        held = await self.lifecycle.begin(state, synced=False)
-        if order.session is not None:  # nothing says when it has an effect
-            await to_the_end(held.place)
-        return held
+        return await self.lifecycle.begin(await self._state(order, composer, client), synced=False)
 
     async def _state(self, order: GuestOrder, composer: Composer, client: str) -> ExecutionState:
         composer.box.limits.narrowed(order.limits)  # refused orders are not recorded, so there is nothing to resume
@@ -279,7 +274,7 @@ async def guest_run(
     approver: Approver | None = None,
     tool: Composed | None = None,
     inputs: Mapping[str, Any] | None = None,
-    calls: list[CallRecord] | None = None,
+    calls: NotedCalls | None = None,
 ) -> Run:
     """One run of an order; of that version of its tool, and over those inputs, if they are given. Its *calls* are added
     to, if nothing records them.

@@ -24,7 +24,7 @@ from go_ent.composer import (
     Unavailable,
 )
 from go_ent.composer.catalogue.catalogue import show
-from go_ent.composer.catalogue.scope import Allowance, CallRecord, Scope
+from go_ent.composer.catalogue.scope import Allowance, NotedCalls, Scope
 from go_ent.composer.catalogue.spec import CallContext, Schema
 from go_ent.sandbox import ApprovalRequired, Limits, Sandbox, ToolError
 
@@ -250,7 +250,7 @@ class TestCalling:
         }
 
         catalogue = Catalogue([Fake("a", {"good": 5, "bad": "five"}, input=schema, output={"type": "integer"})])
-        calls: list[CallRecord] = []
+        calls = NotedCalls()
         here = replace(scope(), calls=calls)
         assert await catalogue.call("a.good", {"n": 1}, here) == 5
         with pytest.raises(BadArguments, match='its arguments do not fit: n: "x" is not of type "integer"'):

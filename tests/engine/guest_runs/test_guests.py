@@ -1082,3 +1082,33 @@ class TestWhatIsShownOfCalls:
         (node,) = tree(state_of(project, run.id), records)
         assert [call.ms for call in node.children] == [2000.0]
         assert calls_from(records)["w.put"].ms == 2000.0
+
+
+class TestSessions:
+    """A run in a session is on disk when that matters, like any other."""
+
+    @pytest.mark.parametrize("code", ["x = 1", "await tools.w.look(n=3)"])
+    def test_without_an_effect_it_has_no_folder(self, project: Path, box: Sandbox, code: str) -> None:
+        run = begin(project, box, World(), code=code, session="mine")
+        assert run.ok
+        assert not (project / ".go-ent" / "executions" / run.id).exists()
+        kept = FileStore(project).load(run.id)
+        assert (kept.status, kept.resumable) == ("completed", False)
+
+    def test_it_is_on_disk_before_a_call_has_an_effect(self, project: Path, box: Sandbox) -> None:
+        world = World()
+        seen: list[list[str]] = []
+        code = "await tools.w.look(n=1)\nawait tools.w.put(text='a')"
+
+        async def work(engine: Engine, _: Composer) -> Run:
+            world.hold = asyncio.Event()
+            running = asyncio.create_task(engine.guests.run(GuestOrder(code=code, session="mine")))
+            await world.waiting.wait()
+            folders = [path for path in (project / ".go-ent" / "executions").iterdir() if (path / "lock").exists()]
+            seen.append([FileStore(project).load(path.name).status for path in folders])
+            world.hold.set()
+            return await running
+
+        run = live(project, box, world, work)
+        assert (run.ok, world.done, seen) == (True, ["look 1", "a"], [["running"]])
+        assert list(calls_from(FileStore(project).records(run.id))) == ["w.look", "w.put"]
