@@ -97,7 +97,7 @@ class GuestRun:
     order: GuestOrder
     tapes: Tapes
     box: Sandbox
-    tool: Composed | None = None  # the version of its tool, if not the current one
+    tool: Composed | None = None  # the version of its tool; None: the current one
     changes: tuple[Changed, ...] = ()
 
 
@@ -130,17 +130,18 @@ class Guests:
         *client* is who asked with a token of their own.
         """
         composer = self._opened[0] if self._opened is not None else await asyncio.to_thread(self._open)
+        tool = None if order.tool is None else await composer.composed.get(order.tool)
         if self.elsewhere is not None and await self._goes_elsewhere(self.elsewhere, order, composer, label):
-            state = (await self._state(order, composer, client)).model_copy(update={"status": "pending"})
+            state = (await self._state(order, composer, client, tool)).model_copy(update={"status": "pending"})
             needs = await needed_names(composer, code=order.code, tool=order.tool)
             execution_id = await self.elsewhere.send(self.lifecycle, state, label, None, needs=needs)
             if begun is not None:
                 begun(execution_id)
             return await run_sent(self.elsewhere, self.lifecycle.store, execution_id)
-        held = await self.begin(order, composer, client=client)
+        held = await self.begin(order, composer, client=client, tool=tool)
         if begun is not None:
             begun(held.id)
-        ready = GuestRun(composer, order, Tapes(held, replay=False), composer.box)
+        ready = GuestRun(composer, order, Tapes(held, replay=False), composer.box, tool)
         return run_of(await self.carry(held, ready, approver))
 
     @staticmethod
@@ -149,14 +150,16 @@ class Guests:
             return False
         return label is not None or (len(composer.box.running) >= composer.box.workers and await elsewhere.slots() > 0)
 
-    async def begin(self, order: GuestOrder, composer: Composer, *, client: str = "") -> OwnedExecution:
-        """An execution for an order, held by this process."""
-        return await self.lifecycle.begin(await self._state(order, composer, client), synced=False)
+    async def begin(
+        self, order: GuestOrder, composer: Composer, *, client: str = "", tool: Composed | None = None
+    ) -> OwnedExecution:
+        """An execution for an order, held by this process. *tool* is the one that it runs, if it has been looked up."""
+        return await self.lifecycle.begin(await self._state(order, composer, client, tool), synced=False)
 
-    async def _state(self, order: GuestOrder, composer: Composer, client: str) -> ExecutionState:
+    async def _state(self, order: GuestOrder, composer: Composer, client: str, tool: Composed | None) -> ExecutionState:
         composer.box.limits.narrowed(order.limits)  # refused orders are not recorded, so there is nothing to resume
         if order.tool is not None:
-            source = (await composer.composed.get(order.tool)).file.digest
+            source = (tool or await composer.composed.get(order.tool)).file.digest
         else:
             source = hashlib.sha256((order.code or "").encode("utf-8", "surrogatepass")).hexdigest()
         work = {"guest": order.model_dump(mode="json", exclude_defaults=True)}
