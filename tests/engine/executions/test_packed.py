@@ -240,7 +240,8 @@ class TestKilled:
         assert killed.returncode == -9
         found = [row.id for row in store.rows()]
         assert set(told) <= set(found)
-        assert len(found) - len(told) == (point == "pack-after-append")
+        # What syncs is a thread of its own: it may die while one is written that is not told yet.
+        assert len(found) - len(told) in ((0, 1) if "sync" in point else (point == "pack-after-append",))
         assert all(store.load(one).status == "completed" for one in told)
 
     def test_in_the_middle_of_a_write_only_that_one_is_missing(self, store: FileStore, tmp_path: Path) -> None:
