@@ -58,7 +58,7 @@ class Site:
         """Note what a page complains of, and what it asks of others."""
         page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("dialog", lambda dialog: (self.errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._dialog)
         page.on(
             "request",
             lambda request: (
@@ -66,6 +66,10 @@ class Site:
             ),
         )
         return page
+
+    def _dialog(self, dialog: Any) -> None:
+        self.errors.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
 
 def command(project: Path, *arguments: str, check: bool = True) -> str:

@@ -22,7 +22,7 @@ LOOK = Path(__file__).with_name("look.js").read_text()
 
 def newest(site: Site, **wanted: str) -> str:
     rows = json.loads(site.go_ent("ps", "--json"))
-    return next(row["id"] for row in rows if all(row[name] == value for name, value in wanted.items()))
+    return next(str(row["id"]) for row in rows if all(row[name] == value for name, value in wanted.items()))
 
 
 def addresses(site: Site) -> dict[str, str]:
