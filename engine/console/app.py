@@ -80,6 +80,11 @@ class Console:
         """The path of an address that opens one session, once."""
         return f"{ENTER}?token={self.sessions.invite(caller)}"
 
+    def caller_of(self, scope: Scope) -> Caller | None:
+        """Whose session a request is of; None: nobody's."""
+        session = self._session(Request(scope))
+        return None if session is None else session.caller
+
     def viewer(self, caller: Caller) -> Viewer:
         return Viewer(self.engine, self.composer, caller)
 
@@ -193,7 +198,7 @@ class Console:
             path=BASE,
             httponly=True,
             samesite="strict",
-            secure=request.url.scheme == "https",
+            secure="https" in (request.url.scheme, request.headers.get("origin", "").partition(":")[0]),
         )
         return response
 

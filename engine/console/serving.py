@@ -14,7 +14,7 @@ from go_ent.engine.adapters.uvicorn_adapter import WebServer
 from go_ent.engine.console.app import Console
 from go_ent.engine.console.guard import Access
 from go_ent.engine.console.page import Page
-from go_ent.engine.server.calls.callers import LOCAL
+from go_ent.engine.server.calls.callers import LOCAL, Caller
 from go_ent.engine.server.http.connections import Lobby, protocol
 from go_ent.engine.server.http.peers import is_own
 from go_ent.waiting import first_of
@@ -48,6 +48,23 @@ def local_console(engine: Engine, composer: Composer, pages: Iterable[Page], por
     hosts = frozenset(f"{name}:{port}" for name in (LOOPBACK, "localhost"))
     access = Access(hosts, is_own, cookie=f"go-ent-console-{port}")
     return Console(engine, composer, pages, access)
+
+
+def clients_console(
+    engine: Engine, composer: Composer, pages: Iterable[Page], whose: Callable[[str], Caller | None]
+) -> Console | None:
+    """The console of clients with `console = true`, behind the gate of `go-ent serve --http`; None if there are none.
+    *whose* finds the client of a token.
+    """
+    allowed = {name for name, client in engine.config.serve.clients.items() if client.console}
+    if not allowed or not engine.trusted:
+        return None
+
+    def login(token: str) -> Caller | None:
+        caller = whose(token)
+        return caller if caller is not None and caller.name in allowed else None
+
+    return Console(engine, composer, pages, Access(None), login=login)
 
 
 async def serve(console: Console, made: socket.socket, stop: asyncio.Event, started: Callable[[str], None]) -> None:

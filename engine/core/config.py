@@ -244,6 +244,7 @@ class ClientConfig(Model):
     )
     compose: bool = Field(default=False, description="whether it may save, change and delete composed tools")
     engine: bool = Field(default=False, description="whether it may start agents and commands, resume, and approve")
+    console: bool = Field(default=False, description="whether it may use the console, at /console")
 
     @model_validator(mode="after")
     def _one_token(self) -> ClientConfig:

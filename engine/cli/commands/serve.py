@@ -31,7 +31,9 @@ from go_ent.waiting import first_of
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
+    from go_ent.engine.console.app import Console
     from go_ent.engine.engine import Engine
+    from go_ent.engine.server.calls.callers import Caller
 
 log = logging.getLogger("go_ent.engine")
 
@@ -117,7 +119,18 @@ async def _over_http(
             if not found.is_loopback:
                 say("tokens and answers travel as they are: have something in front of this that speaks TLS", err=True)
 
-        await serve(_server(composer, engine, profile), composer, engine, made, rules, stop, started)
+        site = _console(composer, engine, rules.tokens.whose)
+        await serve(_server(composer, engine, profile), composer, engine, made, rules, stop, started, site)
+
+
+def _console(composer: Composer, engine: Engine, whose: Callable[[str], Caller | None]) -> Console | None:
+    """The console, if a client may use it: nobody else pays for its import."""
+    if not any(client.console for client in engine.config.serve.clients.values()):
+        return None
+    from go_ent.engine.console.pages import all_pages
+    from go_ent.engine.console.serving import clients_console
+
+    return clients_console(engine, composer, all_pages(), whose)
 
 
 def _server(composer: Composer, engine: Engine, profile: Profile | None) -> FastMCP:

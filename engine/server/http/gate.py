@@ -14,7 +14,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -30,7 +30,7 @@ from go_ent.engine.server.http.tokens import Tokens
 from go_ent.waiting import first_of
 
 log = logging.getLogger("go_ent.engine.server")
-MCP = "/mcp"
+MCP, CONSOLE = "/mcp", "/console"
 METHODS = {MCP: ("GET", "POST", "DELETE"), "/healthz": ("GET", "HEAD"), "/metrics": ("GET", "HEAD")}
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?")
 DRAIN_BYTES = 256 << 10  # of a refused request: who still sends would not hear why it was refused
@@ -89,9 +89,22 @@ class _Request:
         return message
 
 
+class Site(Protocol):
+    """Pages below `/console` that look after their own sessions: a browser sends no token, but a cookie."""
+
+    def caller_of(self, scope: Scope) -> Caller | None:
+        """Whose session a request is of."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request: a stranger's with the way in, and nothing else."""
+
+    async def close(self) -> None:
+        """End what is open."""
+
+
 @dataclass(slots=True)
 class Gate:
-    """The application that is served; *inner* is what speaks MCP."""
+    """The application that is served; *inner* is what speaks MCP, *site* the console, where there is one."""
 
     inner: ASGIApp
     rules: Rules
@@ -99,6 +112,7 @@ class Gate:
     admission: Admission
     lobby: Lobby
     closing: bool = False
+    site: Site | None = None
     _ended: set[asyncio.Task[object]] = field(
         default_factory=set
     )  # streams that were closed for another request of their client's
@@ -158,6 +172,9 @@ class Gate:
         headers = _headers(scope)
         self._check_page(scope, headers)
         path, method = scope["path"], scope["method"]
+        if self.site is not None and (path == CONSOLE or path.startswith(f"{CONSOLE}/")):
+            await self._show(self.site, scope, receive, answer)
+            return
         if path not in METHODS:
             raise ConnectionRefused(404, f"there is nothing here; MCP is at {MCP}")
         if method not in METHODS[path]:
@@ -176,6 +193,19 @@ class Gate:
             await asyncio.sleep(BUSY_S)  # who asks again at once has less of it
             raise ConnectionRefused(429, str(busy), **{"retry-after": "1"}) from None
 
+    async def _show(self, site: Site, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        """Have the console answer. A session's requests count as its client's, like any other."""
+        inside = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"]}
+        caller = site.caller_of(inside)
+        if caller is None:
+            await site(inside, receive, answer)
+            return
+        try:
+            with self._admitted(scope, caller):
+                await site(inside, receive, answer)
+        except Busy as busy:
+            raise ConnectionRefused(429, str(busy), **{"retry-after": "1"}) from None
+
     @contextlib.contextmanager
     def _admitted(self, scope: Scope, caller: Caller) -> Iterator[Ticket]:
         """Count a request as its client's, and its connection."""
@@ -186,7 +216,8 @@ class Gate:
             self._ended.add(task)
             task.cancel()
 
-        ticket = self.admission.enter(caller.name, end if scope["path"] == MCP and scope["method"] == "GET" else None)
+        listens = scope["path"] in (MCP, f"{CONSOLE}/events") and scope["method"] == "GET"
+        ticket = self.admission.enter(caller.name, end if listens else None)
         connection = scope.get("state", {}).get("connection")
         try:
             if connection is not None:

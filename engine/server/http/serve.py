@@ -29,7 +29,7 @@ from go_ent.engine.server.calls.callers import NOBODY, become
 from go_ent.engine.server.calls.long_calls import end_calls
 from go_ent.engine.server.http.admission import Admission
 from go_ent.engine.server.http.connections import ROOM, Lobby, protocol
-from go_ent.engine.server.http.gate import MCP, Gate, Rules
+from go_ent.engine.server.http.gate import MCP, Gate, Rules, Site
 from go_ent.engine.server.http.metrics import Metrics
 from go_ent.engine.server.http.tokens import Tokens, names_of, read_tokens
 from go_ent.waiting import first_of
@@ -162,6 +162,7 @@ async def serve(
     rules: Rules,
     stop: asyncio.Event,
     started: Callable[[], None],
+    site: Site | None = None,
 ) -> None:
     """Serve until *stop* is set. Then nobody is let in any more, executions are interrupted, and who waits is
     answered.
@@ -192,7 +193,7 @@ async def serve(
     # Of bytes each client is sure of a whole request, however many clients there are.
     admission = Admission.of(most, max(config.max_waiting_bytes, 2 * callers * rules.max_bytes), callers)
     lobby = Lobby(most + ROOM, rules.read_s)
-    gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version), admission, lobby)
+    gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version), admission, lobby, site=site)
     web = WebServer(
         uvicorn.Config(
             gate,
@@ -219,6 +220,8 @@ async def serve(
         try:
             await first_of(serving, stop)
             if web.started and not serving.done():
+                if site is not None:
+                    await site.close()
                 await _end(web, gate, engine)
         finally:
             web.should_exit = True
