@@ -215,4 +215,4 @@ def _key(*parts: str) -> str:
 
 def _plain(text: str) -> str:
     """One line for a person, in which nothing is hidden."""
-    return "".join(char if char.isprintable() else "�" for char in text)[:300]
+    return "".join(char if char.isprintable() else "�" for char in text.replace("…", "..."))[:300]
