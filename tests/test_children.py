@@ -22,7 +22,8 @@ STARTS = {
     "sandbox/worker/zygote.py": {"os.fork"},
     "engine/cli/terminal/pager.py": {"subprocess.run"},  # a person's own pager, by its full path
     "engine/cli/terminal/editor.py": {"subprocess.call"},  # and their editor, likewise
-    # A person's own browser, for a login that they have asked for. The command has left no relative name in PATH.
+    # A person's own browser, for a page that they have asked for. The command has left no relative name in PATH.
+    "engine/cli/commands/console.py": {"webbrowser", "webbrowser.open"},
     "engine/cli/commands/servers/logins.py": {"webbrowser", "webbrowser.open"},
 }
 MODULES = frozenset("pty multiprocessing concurrent.futures.process webbrowser".split())

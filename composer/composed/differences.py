@@ -96,3 +96,8 @@ def _shown(value: Any) -> str | None:
         return None
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters)"
+
+
+def source_diff(before: str, after: str, names: tuple[str, str]) -> list[str]:
+    """How one source became another, as a unified diff."""
+    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))

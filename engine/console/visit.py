@@ -30,7 +30,7 @@ READ_S = 20.0
 
 
 class Refused(Exception):
-    """Raised when a request can't be answered as it is; becomes a page of that status that says why."""
+    """Internal: raised when a request can't be answered as it is; becomes a page of that status that says why."""
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
         super().__init__(message)

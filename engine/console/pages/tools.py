@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.grants import check_pattern
 from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.composed.checks import ExampleOutcome
+from go_ent.composer.composed.differences import source_diff
 from go_ent.composer.composed.source import Composed
 from go_ent.composer.composed.tool_store import ToolStore
 from go_ent.composer.errors import ComposerError, NotGranted
@@ -312,10 +312,7 @@ async def _diff(visit: Visit, tool: Composed | Broken, old: int, new: int) -> st
     """How one version became another."""
     version = _store(visit, tool).version
     before, after = [await asyncio.to_thread(version, tool.name, number) for number in (old, new)]
-    lines = difflib.unified_diff(
-        before.source.splitlines(), after.source.splitlines(), f"version {old}", f"version {new}", lineterm=""
-    )
-    return "\n".join(lines)
+    return "\n".join(source_diff(before.source, after.source, (f"version {old}", f"version {new}")))
 
 
 async def _calls(visit: Visit, name: str, span: float) -> int | None:

@@ -214,7 +214,7 @@ class TestFinding:
     async def test_a_project_says_where_a_tool_is_granted(self) -> None:
         catalogue = Catalogue([Fake("web", {"get": 1, "post": 2})])
         catalogue.project_grants = project = Grants(["web.get"])
-        with pytest.raises(NotGranted, match=r"granted here: name it under \[grants\] allow in .*config\.toml$"):
+        with pytest.raises(NotGranted, match=r"here: go-ent grant adds it to \[grants\] allow in .*config\.toml$"):
             await catalogue.get("web.post", project)
         with pytest.raises(NotGranted, match=r"^web\.get is not granted here$"):  # it is the caller who has narrowed it
             await catalogue.get("web.get", project.narrowed(["web.post"]))

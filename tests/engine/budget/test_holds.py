@@ -454,18 +454,20 @@ def test_no_limit_is_passed_but_by_what_was_under_way(
             cost = held * percent / 10_000
             async with turn:
                 estimate = budget.estimate(model=None, prompt_tokens=1, limit=None, command=command)
+                # From before it is held, which another thread does: it may be held before this loop hears of it.
+                under_way[f"k{number}"] = max(0.0, cost - held / 100)
+                most_over = max(most_over, sum(under_way.values()))
                 try:
                     reservation: Reservation = await budget.reserve(
                         f"k{number}", estimate, execution_id="e", task_id=f"t{number}", command=command
                     )
                 except BudgetExceeded:
+                    del under_way[f"k{number}"]
                     return None
                 assert reservation.usd == held / 100, "all of it, or nothing"
-                under_way[reservation.key] = max(0.0, cost - held / 100)
-                most_over = max(most_over, sum(under_way.values()))
                 await asyncio.sleep(0)
                 settled = await budget.settle(reservation, runtime="cli", model=None, role=None, tokens=None, usd=cost)
-                del under_way[reservation.key]
+                del under_way[f"k{number}"]
                 return settled
 
         answers = await asyncio.gather(*(call(number, *one) for number, one in enumerate(calls)))

@@ -71,6 +71,7 @@ class TestDocuments:
         assert project.json("tool", "add", "double.py")[0] == {
             "file": "double.py",
             "name": "double",
+            "language": "python",
             "version": 1,
             "created": False,
             "examples": 0,

@@ -18,7 +18,6 @@ PHRASES = "sandbox/messages/validation.py"
 NAMES = "sandbox/messages/near_names.py"
 DIFFERENCES = (
     "composer/composed/differences.py",
-    "engine/cli/commands/authoring/pages.py",
     "engine/settings/edit.py",
     "engine/setup/install.py",
 )

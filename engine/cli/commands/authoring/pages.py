@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 from go_ent.composer import Composer, ToolSpec
 from go_ent.composer.catalogue.tool_page import page
 from go_ent.composer.composed import toolfile
+from go_ent.composer.composed.differences import source_diff
 from go_ent.composer.composed.drafts import Drafts
 from go_ent.composer.errors import ToolNotFound
 from go_ent.engine.cli import UsageError
@@ -36,15 +36,15 @@ def diff_command(name: ToolName, a: Side = None, b: Side = None, /, *, json_: Js
         sources = await asyncio.to_thread(_Sources, composer, name)
         older, newer = sources.sides(a, b)
         before, after = sources.read(older), sources.read(newer)
-        named = [f"{name} {side if side == DRAFT else f'v{side}'}" for side in (older, newer)]
-        lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), named[0], named[1], lineterm=""))
+        was, now = (f"{name} {side if side == DRAFT else f'v{side}'}" for side in (older, newer))
+        lines = source_diff(before, after, (was, now))
         if json_:
             show_json({"name": name, "from": older, "to": newer, "diff": lines})
             return 0
         for line in lines:
             say(line, style="bold" if line.startswith(("---", "+++")) else DIFF_STYLES.get(line[:1]))
         if not lines:
-            say(f"{' and '.join(named)} are the same", err=True)
+            say(f"{was} and {now} are the same", err=True)
         return 0
 
     return with_composer(work, quiet=True)
