@@ -30,9 +30,10 @@ def workers() -> list[int]:
     """The pids of all workers: children of a zygote, which is a child of ours."""
     found = []
     for child in children():
-        parent = child.parent()
-        if parent is not None and parent.pid != os.getpid():
-            found.append(child.pid)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may end meanwhile
+            parent = child.parent()
+            if parent is not None and parent.pid != os.getpid():
+                found.append(child.pid)
     return found
 
 
