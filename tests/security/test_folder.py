@@ -18,6 +18,7 @@ from tests.security.corpus import attack
 from tests.security.trapped import STATE, Driver, Install, Watcher, built, environment, set_traps, stand_ins
 
 PATIENCE_S = 60
+STAYS = (["serve"], ["console"])  # commands that end only when they are told to; they have tests of their own
 # What a command legitimately opens in a folder that nobody has trusted, and why.
 OPENS = {
     "trust": ({".mcp.json"}, "a person who is asked sees the servers of the files that mcp_json names"),
@@ -186,7 +187,7 @@ def arguments_of(command: str, driver: Driver, workflow: Path) -> list[list[str]
 def test_no_command_opens_runs_or_obeys_what_is_in_the_folder(place: Place, driver: Driver, tmp_path: Path) -> None:
     workflow = tmp_path / "workflow.toml"
     workflow.write_text(WORKFLOW)
-    commands = [" ".join(path) for path in driver.ask("tree") if path != ["serve"]]
+    commands = [" ".join(path) for path in driver.ask("tree") if path not in STAYS]
     assert len(commands) > 40
     wrong: dict[str, list[str]] = {"starting": place.wrong()}
     codes: dict[str, int] = {}
@@ -215,6 +216,8 @@ def test_nor_does_a_command_that_is_started_in_a_folder_below(place: Place, driv
     assert driver.ask("run", ["exec", "-c", "1"])[0] == 0
     wrong: list[str] = []
     for path in driver.ask("tree"):
+        if path == ["console"]:  # it would stay: see `test_a_console`
+            continue
         command = " ".join(path)
         allowed, _ = OPENS.get(command, (set(), ""))
         arguments = arguments_of(command, driver, workflow)[0] if command != "serve" else []
@@ -301,6 +304,32 @@ def test_a_server_over_http(place: Place) -> None:
         server.send_signal(signal.SIGTERM)
         server.stderr.read()
         assert server.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    assert place.wrong() == []
+
+
+@pytest.mark.more
+@attack("folder", "a console that is started in it")
+def test_a_console(place: Place) -> None:
+    import http.client
+
+    command = [str(place.install.bin / "go-ent"), "console", "--no-open"]
+    with subprocess.Popen(
+        command, cwd=place.folder, env=place.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr is not None
+        line = next(line for line in server.stderr if "http://" in line)
+        host, _, path = line.split("http://")[1].strip().partition("/")
+        cookie = {"host": host}
+        for page in (path, "console/runs", "console/plans", "console/tools", "console/health"):
+            with contextlib.closing(http.client.HTTPConnection(host, timeout=PATIENCE_S)) as connection:
+                connection.request("GET", f"/{page}", headers=cookie)
+                answer = connection.getresponse()
+                assert answer.status == (303 if page == path else 200), page
+                if page == path:
+                    cookie["cookie"] = str(answer.getheader("set-cookie")).partition(";")[0]
+        server.send_signal(signal.SIGTERM)
+        server.stderr.read()
+        server.wait(PATIENCE_S)
     assert place.wrong() == []
 
 

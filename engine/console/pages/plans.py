@@ -160,9 +160,9 @@ async def plans(visit: Visit) -> Response:
     """The plan files of the project, and the newest runs of plans."""
     visit.allow(own=True)
     await visit.follow("runs")
-    files = await asyncio.to_thread(plan_files, visit.engine.project)
+    files = await _files(visit)
     rows = await visit.engine.executions(limit=20, kind="graph")
-    return await visit.html("plans.html", files=files, rows=rows)
+    return await visit.html("plans.html", files=files, rows=rows, trusted=visit.engine.trusted)
 
 
 @PAGE.get("/file")
@@ -170,7 +170,7 @@ async def plan_file(visit: Visit) -> Response:
     """A plan file: its graph, or its problems at their lines."""
     visit.allow(own=True)
     name = visit.query("name")
-    if name not in await asyncio.to_thread(plan_files, visit.engine.project):
+    if name not in await _files(visit):
         raise Refused(404, f"there is no plan {name[:100]} in the project")
     path = visit.engine.project / name
     text = await asyncio.to_thread(_beginning, path)
@@ -229,6 +229,11 @@ async def plan_run(visit: Visit) -> Response:
 async def _stamp(viewer: Viewer, argument: str) -> str:
     state = await viewer.execution(argument)
     return f"{state.status}:{state.seq}"
+
+
+async def _files(visit: Visit) -> list[str]:
+    """The plan files of the project; of a folder that nobody has trusted, none is opened to see whether it is one."""
+    return await asyncio.to_thread(plan_files, visit.engine.project) if visit.engine.trusted else []
 
 
 def plan_files(project: Path) -> list[str]:

@@ -86,6 +86,9 @@ async def test_a_file_is_drawn_or_its_problems_are_shown_at_their_lines(console:
     (project / "good.toml").write_text(PLAN)
     (project / "bad.toml").write_text(PLAN.replace('depends_on = ["a"]', 'depends_on = ["zz"]'))
     (project / "torn.toml").write_text(PLAN + "\n[[task")
+    assert "not trusted" in (await browser.get("/plans")).text
+    assert (await browser.get("/plans/file?name=good.toml")).status_code == 404
+    console.engine.trusted = True
     listed = (await browser.get("/plans")).text
     assert "good.toml" in listed
     assert 'class="box pending' in (await browser.get("/plans/file?name=good.toml&critical=yes")).text
@@ -100,6 +103,7 @@ async def test_only_plans_of_the_project_are_opened(console: Console, browser: B
     project = console.engine.project
     (project.parent / "outside.toml").write_text(PLAN)
     (project / "link.toml").symlink_to(project.parent / "outside.toml")
+    console.engine.trusted = True
     assert (await browser.get(f"/plans/file?name={name}")).status_code == 404
     other = await Browser(console).sign_in(Caller("someone"))
     assert (await other.get("/plans")).status_code == 403
