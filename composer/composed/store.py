@@ -68,7 +68,8 @@ class Store:
         self._settled: dict[str, Stamp | None] | None = None  # what tells that nothing has changed since
 
     def scan(self) -> dict[str, Found]:
-        if self._settled is not None and all(_stamp(path) == stamp for path, stamp in self._settled.items()):
+        settled = self._settled  # once: another thread may be about to look anew
+        if settled is not None and all(_stamp(path) == stamp for path, stamp in settled.items()):
             self._check()
             return self._scanned[1]
         self._settled = None
@@ -85,9 +86,6 @@ class Store:
             pass
         except OSError as error:
             raise StoreError(f"{self.folder} can't be read: {error.strerror}") from None
-        # A folder's time tells of files that come and go, but of two within one tick of the clock only once.
-        if folder is None or began - folder[0] > TICK_NS:
-            self._settled = {self.where: folder} | {f"{self.where}/{name}": stamp for name, stamp in stamps.items()}
         before, found = self._scanned
         if stamps != before:
             found = {}
@@ -95,6 +93,10 @@ class Store:
                 if NAME.fullmatch(tool := name[:-3]):
                     found[tool] = Found(tool, stamp if tool not in found else _both(found[tool].stamp, stamp))
             self._scanned = stamps, found
+        # Last: other threads take what is settled for scanned.
+        # A folder's time tells of files that come and go, but of two within one tick of the clock only once.
+        if folder is None or began - folder[0] > TICK_NS:
+            self._settled = {self.where: folder} | {f"{self.where}/{name}": stamp for name, stamp in stamps.items()}
         return found
 
     def find(self, name: str) -> Found | None:

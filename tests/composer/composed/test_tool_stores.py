@@ -148,3 +148,15 @@ class TestFilesThatWereLookedAt:
         state.symlink_to(tmp_path / "elsewhere")
         with pytest.raises(StoreError, match="is a link, or in one"):
             store.scan()
+
+
+def test_what_threads_see_of_a_folder_is_never_less_than_there_is(tmp_path: Path) -> None:
+    """The first look of one thread is not yet over when another looks."""
+    folder = tmp_path / "tools"
+    Store(folder, "project").save(toolfile.read(DOUBLE))
+    os.utime(folder, ns=(1, 1))  # long ago, so that one look settles it
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(100):
+            fresh = Store(folder, "project")
+            looks = [pool.submit(fresh.scan) for _ in range(8)]
+            assert [list(look.result()) for look in looks] == [["double"]] * 8
