@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, forked
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 32, 16384, 1 << 18
@@ -41,6 +41,8 @@ def inside(scene: Callable[[Path], Any], place: Path, patience_s: float = PATIEN
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.inside", order],
         cwd=ROOT,
+        # Commands are forked from a process of its own: another one would not see what is mounted there.
+        env={name: value for name, value in os.environ.items() if name != forked.VARIABLE},
         capture_output=True,
         text=True,
         timeout=patience_s,
