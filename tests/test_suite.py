@@ -19,7 +19,7 @@ REACHED = {
     "composer/sources/test_mcp.py": "_bucket _died _left _link _not_before _tool_buckets _unwrapped",
     "composer/sources/test_logins.py": "_classes",
     "engine/context/test_counting.py": "_load _usable",
-    "engine/fleet/test_dbos_adapter.py": "_core _recover_pending_workflows _serialization _sys_db",
+    "engine/fleet/test_dbos_adapter.py": "_core _dbos _serialization _sys_db",
     "engine/processes/test_child.py": "_Lines _send",
     "engine/prompts/test_chunker.py": "_load _usable",
     "faults/test_clock.py": "_last",

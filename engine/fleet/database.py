@@ -27,6 +27,7 @@ MOST_CONNECTIONS = 4  # of one process, beside the one that its life hangs on an
 CONNECT_S = 10
 PATIENCE_S = 60.0  # that a server may be away, restarting, before what needs it fails
 PAUSE_S = 0.1
+OVER_S = 1.0  # that a listener may take to notice that it is over
 # A dead peer is noticed within about ten seconds, in whatever state the connection is.
 KEEPALIVE = {"keepalives_idle": "3", "keepalives_interval": "2", "keepalives_count": "3", "tcp_user_timeout": "10000"}
 
@@ -149,6 +150,42 @@ class Database:
         """Let go of what is idle. The next use connects again."""
         with self._lock:
             _close(self._idle)
+
+
+class Listener:
+    """Calls *told*, in a thread of its own, when a channel is notified, and whenever it has begun to listen: what came
+    before may have been missed. A lost session is made anew. A pooler between must let sessions listen
+    (`session_url_env`).
+    """
+
+    def __init__(self, database: Database, channel: str, told: Callable[[], None]) -> None:
+        self._database, self._channel, self._told = database, channel, told
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="fleet listener", daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        session: Connection | None = None
+        while not self._over.is_set():
+            try:
+                if session is None:
+                    session = self._database.connect()
+                    session.execute(f"listen {self._channel}".encode())
+                    self._told()
+                for _ in session.notifies(timeout=OVER_S, stop_after=1):
+                    self._told()
+            except psycopg.Error:
+                if session is not None:
+                    session.close()
+                session = None
+                self._over.wait(OVER_S / 2)
+        if session is not None:
+            session.close()
+
+    def close(self) -> None:
+        """Nobody is told any more when this returns, or soon if the server does not answer."""
+        self._over.set()
+        self._thread.join(3 * OVER_S)
 
 
 def _close(connections: list[Connection]) -> None:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
+import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
 
 from go_ent.engine.fleet.database import Address
@@ -45,7 +46,7 @@ with _without_variables():
     from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, WorkflowSerializationFormat
     from dbos._core import execute_dequeued_workflow
     from dbos._error import MaxRecoveryAttemptsExceededError
-    from dbos._utils import GlobalParams
+    from dbos._utils import INTERNAL_QUEUE_NAME, GlobalParams
 
 
 def _refuse(*_: object) -> object:
@@ -190,6 +191,11 @@ class Workflows:
                 "log_level": "ERROR",
             }
             self._dbos = DBOS(config=config)
+            table = f"{schema_of(address)}.workflow_status"
+            self._taken = (
+                f"select workflow_uuid, owner_xid from {table} where status = 'PENDING' and owner_xid = any(:owners)"  # noqa: S608
+            )
+            self._unsure: list[str] = []  # what we may have taken by, and were not told of
             DBOS.listen_queues([])  # `take` does: at once when there is something, and seldom when there is not
             DBOS.launch()
 
@@ -197,13 +203,26 @@ class Workflows:
         """Begin what waits in a queue, so much at the most; how much that was. What was tried too often is set aside,
         and told.
         """
+        system = self._dbos._sys_db
+        if self._unsure:
+            with system.engine.begin() as connection:
+                found = connection.execute(sqlalchemy.text(self._taken), {"owners": self._unsure}).fetchall()
+            for workflow, owner in found:
+                self._begin([workflow], owner, set_aside)
+            self._unsure.clear()
         queue = copy.copy(self._dbos._registry.get_internal_queue())
         queue.name, queue._worker_concurrency = name, most
         owner = str(uuid.uuid4())
-        system = self._dbos._sys_db
+        self._unsure.append(owner)  # the server may go away once it has given us something, and before it said so
         taken, _ = system.start_queued_workflows(
             queue, GlobalParams.executor_id, GlobalParams.app_version, None, 0, owner_xid=owner
         )
+        self._unsure.remove(owner)
+        self._begin(taken, owner, set_aside)
+        return len(taken)
+
+    def _begin(self, taken: list[str], owner: str, set_aside: Callable[[str], None]) -> None:
+        system = self._dbos._sys_db
         statuses = {one["workflow_uuid"]: one for one in system.get_workflow_statuses(taken)} if taken else {}
         for workflow in taken:
             try:
@@ -212,11 +231,14 @@ class Workflows:
                 set_aside(workflow)
             except Exception as error:  # of one: an order that can't be read is an error of its own
                 log.warning("%s can't be begun: %s: %s", workflow, type(error).__name__, str(error)[:200])
-        return len(taken)
 
     def recover(self, executors: Iterable[str]) -> int:
-        """Put back into their queues what executors had that have died."""
-        return len(self._dbos._recover_pending_workflows(list(executors)))
+        """Put back into their queues what executors had that have died, whatever their version: only workers of that
+        version take it again.
+        """
+        names, system = list(executors), self._dbos._sys_db
+        found = system.list_workflows(status=["PENDING"], executor_id=names, load_input=False, load_output=False)
+        return sum(system.reenqueue_for_recovery(one.workflow_id, names, INTERNAL_QUEUE_NAME) for one in found)
 
     def close(self) -> None:
         DBOS.destroy(destroy_registry=True)

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from go_ent.engine.core.errors import ExecutionConflict, ExecutionNotFound
@@ -19,13 +19,13 @@ from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record, Row
 from go_ent.engine.fleet import schema
 from go_ent.engine.fleet.attachments import PostgresAttachments
-from go_ent.engine.fleet.database import Address, Database
+from go_ent.engine.fleet.database import Address, Database, Listener
 from go_ent.engine.fleet.execution_index import FOUND, PostgresIndex
 from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.members import Member, Members
 from go_ent.engine.fleet.records import Lines, read_rows
 from go_ent.engine.fleet.slot import PostgresSlot, Request, Taken
-from go_ent.engine.fleet.writer import Entry, Writer
+from go_ent.engine.fleet.writer import Entry, Writer, channel, notify
 from go_ent.engine.storage.records import MAX_SEQ, lost
 from go_ent.sandbox.children.proc import own_identity, pid_of
 
@@ -178,13 +178,28 @@ class PostgresStorage:
         )
         return bool(self.database.ask(query, (execution_id,)))
 
-    def queue(self, execution_id: str, *, queued: bool = True) -> bool:
-        """Note that it waits for a worker, or does so no more; whether that changed. Nobody has it meanwhile, and it is
-        under way.
+    def queue(self, execution_id: str) -> int | None:
+        """Note that it waits for a worker: the number of this wait, or None if it is under way already. Nobody has it
+        meanwhile.
         """
         self.flush()
-        query = "update $.slots set queued = %s where id = %s and queued <> %s and (owner is null or not %s)"
-        return bool(self.database.tell(query, (queued, execution_id, queued, queued)))
+        query = "update $.slots set queued = true, epoch = epoch + 1 where id = %s and not queued and owner is null"
+        rows = self.database.ask(query + " returning epoch", (execution_id,))
+        return int(rows[0][0]) if rows else None
+
+    def unqueue(self, execution_id: str) -> None:
+        """It waits for nobody."""
+        self.database.tell("update $.slots set queued = false where id = %s", (execution_id,))
+
+    def is_due(self, execution_id: str, number: int) -> bool:
+        """Whether that wait for a worker is the one that counts, or was, and the worker has died. One that somebody has
+        ended, and that rests or waits anew, is not.
+        """
+        query = (
+            "select 1 from $.slots s where s.id = %s and case when s.queued then s.epoch = %s "  # noqa: S608
+            f"else s.owner is not null and s.owner not in (select id from ({self.members.alive_query}) a) end"
+        )
+        return bool(self.database.ask(query, (execution_id, number)))
 
     def where(self, execution_id: str) -> str:
         return f"execution {execution_id} in the fleet"
@@ -285,6 +300,9 @@ class PostgresStorage:
             _wait(until, execution_id)
         return self.is_held(execution_id)
 
+    def watch(self, told: Callable[[], None]) -> FleetWatch:
+        return FleetWatch(self.database, told)
+
     # -- removing
 
     def forget_unborn(self, execution_id: str) -> None:
@@ -334,6 +352,7 @@ class PostgresStorage:
             self.database.tell(steps, ([one for one, _ in gone],))
             removed += [one for one in ids if one in dict(gone)]
             freed += sum(size for _, size in gone)
+        notify(self.database)
         return removed, freed
 
     @contextmanager
@@ -374,6 +393,18 @@ class PostgresStorage:
             with contextlib.suppress(OSError):
                 member.leave()
         self.database.close()
+
+
+class FleetWatch:
+    """`StorageWatch` of a fleet: of all of its executions, on whatever machine."""
+
+    def __init__(self, database: Database, told: Callable[[], None]) -> None:
+        self._told = told
+        self._listener = Listener(database, channel(database), told)
+        self.close = self._listener.close
+
+    def follow(self, ids: Iterable[str]) -> None:
+        self._told()
 
 
 def _not_there(slot_id: str) -> ExecutionNotFound:

@@ -23,12 +23,16 @@ from go_ent.sandbox.children.proc import own_identity
 log = logging.getLogger("go_ent.engine.fleet")
 BEAT_S = 1.0
 AGAIN_S = 0.1  # until it is tried again to reach a server
-GRACE_S = 0.6  # that a lock may be free before its owner is dead: after a restart of the server, all are
+GRACE_S = 0.6  # that a lock may be free before its owner is dead: it may connect again
+RESTARTED_S = 5.0  # after a restart of the server nobody is dead for so long: all come back, some later than others
 SILENT_S = 5.0  # without a beat a process is dead though its connection lives: it was stopped, or hangs
 # The members, with the session that has each one's lock, and for how long it was silent.
 SEEN = """
 select m.id, m.name, m.kind, l.pid, extract(epoch from clock_timestamp() - a.state_change)::float8, m.draining,
-  m.suspect is not null, coalesce(m.suspect < clock_timestamp() - {grace} * interval '1 second', false),
+  m.suspect is not null, coalesce(m.suspect < clock_timestamp() - {grace} * interval '1 second', false)
+    and clock_timestamp() > greatest(pg_postmaster_start_time(),
+      (select max(backend_start) from pg_stat_activity where backend_type = 'checkpointer'))
+      + {restarted} * interval '1 second',
   m.dead is not null
 from $.members m left join pg_locks l on l.locktype = 'advisory' and l.granted and l.objsubid = 1
   and l.classid = {space} and l.objid = m.id
@@ -67,7 +71,7 @@ class Members:
     def __init__(self, database: Database) -> None:
         self._database = database
         space = zlib.crc32(f"go-ent {database.address.namespace}".encode()) >> 1
-        self._seen_query = SEEN.format(space=space, grace=GRACE_S)
+        self._seen_query = SEEN.format(space=space, grace=GRACE_S, restarted=RESTARTED_S)
         self.alive_query, self.lock_query = ALIVE.format(space=space), LOCK.format(space=space)
 
     def look(self) -> list[Seen]:
@@ -121,7 +125,7 @@ class Members:
 
     def wait_for_death(self, member: int) -> None:
         """Until one whose lock is free is dead, or has come back."""
-        until = time.monotonic() + 3 * GRACE_S
+        until = time.monotonic() + RESTARTED_S + 3 * GRACE_S
         while time.monotonic() < until:
             seen = next((one for one in self.bury() if one.id == member), None)
             if seen is None or seen.dead or seen.alive:

@@ -12,14 +12,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psycopg
-from psycopg import Connection
 from pydantic_core import to_json
 
 from go_ent.composer.project.trust import has_shared_key, is_sealed, seal
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
 from go_ent.engine.executions.resume_checks import own_version
-from go_ent.engine.fleet.database import Database
+from go_ent.engine.fleet.database import Database, Listener
 from go_ent.engine.fleet.dbos_adapter import Order, Outcome, Queues, channel
 
 log = logging.getLogger("go_ent.engine.fleet")
@@ -161,15 +159,11 @@ class WorkQueue:
 
 
 class Bell:
-    """Rings when there may be work: a thread that listens. Behind a pooler that can't, it is looked every second."""
+    """Rings when there may be work. Behind a pooler that can't let anybody listen, it is looked every second."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
         self._rung = threading.Event()
-        self._over = threading.Event()
-        self._session: Connection | None = None
-        self._thread = threading.Thread(target=self._listen, name="fleet bell", daemon=True)
-        self._thread.start()
+        self._listener = Listener(database, channel(database.address), self._rung.set)
 
     def ring(self) -> None:
         self._rung.set()
@@ -180,23 +174,6 @@ class Bell:
         self._rung.clear()
         return rung
 
-    def _listen(self) -> None:
-        while not self._over.is_set():
-            try:
-                if self._session is None:
-                    self._session = self._database.connect()
-                    self._session.execute(f"listen {channel(self._database.address)}".encode())
-                for _ in self._session.notifies(timeout=1.0, stop_after=1):
-                    self._rung.set()
-            except psycopg.Error:
-                if self._session is not None:
-                    self._session.close()
-                self._session = None
-                self._over.wait(0.5)
-        if self._session is not None:
-            self._session.close()
-
     def close(self) -> None:
-        self._over.set()
         self._rung.set()
-        self._thread.join(3.0)
+        self._listener.close()

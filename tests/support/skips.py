@@ -14,6 +14,7 @@ MAY_SKIP = (
     ("tests/e2e/test_real_typescript.py", "there is no node"),
     ("tests/e2e/test_real_typescript.py", "TypeScript's compiler is not there"),
     ("tests/browser/", "there is no Chromium"),
+    ("tests/engine/fleet/test_failures.py", "the kernel lets nobody"),
     ("tests/faults/", "no mounts of one's own"),
     ("tests/security/test_http.py", "only root"),
     ("tests/security/test_image_cache.py", "only root"),

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
+from go_ent.composer.project.numbers import whole
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import BudgetLimit, Model, Task
@@ -104,6 +105,11 @@ def read_execution(workflow: str, order: Order) -> ExecutionOrder:
     if workflow.partition("@")[0] != read.id:
         raise BadTask("the order is another workflow's")
     return read
+
+
+def read_number(workflow: str) -> int:
+    """Which wait for a worker it is of its execution: its id is `execution@number`."""
+    return whole(workflow.partition("@")[2]) or 0
 
 
 def _checked(kind: type[AnyOrder], order: Order) -> AnyOrder:

@@ -36,7 +36,7 @@ from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.opening import open_fleet
 from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, STEP, Bell, WorkQueue, queue_name
 from go_ent.engine.fleet.worker.line_chunks import run_chunk
-from go_ent.engine.fleet.worker.orders import LinesOrder, StepOrder, read_execution, read_lines, read_step
+from go_ent.engine.fleet.worker.orders import LinesOrder, StepOrder, read_execution, read_lines, read_number, read_step
 from go_ent.engine.fleet.worker.remote_steps import RemoteSteps
 from go_ent.engine.guest_runs.needs import configured_names
 from go_ent.engine.storages import Storages
@@ -216,7 +216,7 @@ class Worker:
         state = await asyncio.to_thread(self.storage.load, read.id)
         if state.status in FINISHED:
             return {"status": state.status}
-        if state.status == "pending" and not await asyncio.to_thread(self.storage.is_held, read.id):
+        if not await asyncio.to_thread(self.storage.is_due, read.id, read_number(workflow)):
             return {"status": "interrupted"}  # somebody has stopped it while it waited
         if not is_sealed(sealed_text(state), state.seal):
             return {"status": state.status, "error": "it was not begun by anybody with the fleet's key"}
@@ -255,6 +255,7 @@ class Worker:
             )
             self._steps[workflow] = held, run
             result = self._unknown(read, run) or await self.engine.dispatcher.run(read.as_step(), run)
+            await run.flush()
             if run.broken is not None:
                 raise ExecutionConflict(run.broken)
             return {"result": result.model_dump(mode="json")}

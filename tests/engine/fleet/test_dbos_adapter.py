@@ -8,12 +8,12 @@ import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("dbos", reason="the fleet's tests need its packages: make test-fleet installs them")
 
-from dbos import DBOS
 from dbos import _serialization as serialization
 from dbos._core import execute_dequeued_workflow
 from dbos._sys_db import SystemDatabase
@@ -55,7 +55,10 @@ def test_the_private_parts_are_there() -> None:
         "partition_local_running_count",
     ]
     assert list(inspect.signature(execute_dequeued_workflow).parameters) == ["dbos", "status", "owner_xid"]
-    assert callable(DBOS._recover_pending_workflows)
+    assert list(inspect.signature(SystemDatabase.reenqueue_for_recovery).parameters)[1:3] == [
+        "workflow_id",
+        "executor_ids",
+    ]
     assert callable(SystemDatabase.get_workflow_statuses)
 
 
@@ -111,6 +114,10 @@ def test_work_is_taken_once_recovered_and_set_aside(address: Address) -> None:
         while "d" not in queues.ended(["d"]):
             pass
 
+        # Also what was of another version, which its own workers take.
+        database.tell(f"update {table} set status = 'PENDING', executor_id = 'dead' where workflow_uuid = 'c'")
+        assert (workflows.recover(["dead"]), workflows.take("q", 10, aside.append)) == (1, 0)
+
         # One that has killed its workers again and again is set aside.
         queues.put("q", "add", "e", {"n": 5}, "1")
         database.tell(f"update {table} set recovery_attempts = 6 where workflow_uuid = 'e'")
@@ -142,6 +149,38 @@ def test_work_is_taken_once_recovered_and_set_aside(address: Address) -> None:
         workflows.close()
         queues.close()
         database.close()
+
+
+def test_what_was_taken_while_the_server_went_away_is_begun(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server has given us something, and the answer was lost."""
+    done: list[str] = []
+
+    def body(workflow: str, order: Order) -> Order:
+        done.append(workflow)
+        return order
+
+    queues = Queues(address)
+    workflows = Workflows(address, executor="me", version="1", kinds={"add": body})
+    try:
+        queues.put("lost", "add", "h", {"n": 8}, "1")
+        system: Any = workflows._dbos._sys_db
+        given = system.start_queued_workflows
+
+        def cut(*arguments: Any, **named: Any) -> None:
+            given(*arguments, **named)
+            raise ConnectionError
+
+        monkeypatch.setattr(system, "start_queued_workflows", cut)
+        with pytest.raises(ConnectionError):
+            workflows.take("lost", 10, done.append)
+        monkeypatch.setattr(system, "start_queued_workflows", given)
+        assert workflows.take("lost", 10, done.append) == 0
+        while "h" not in queues.ended(["h"]):
+            pass
+        assert done == ["h"]
+    finally:
+        workflows.close()
+        queues.close()
 
 
 def test_an_address_is_understood() -> None:

@@ -125,6 +125,22 @@ class TestDeath:
         two.release()
 
 
+def test_only_the_last_wait_for_a_worker_counts(another: Open) -> None:
+    a, b = another(), another()
+    with ExecutionStore(a).create(fresh()) as held:
+        held.place()
+    first = a.queue(held.id)
+    assert first is not None
+    assert (a.queue(held.id), b.is_due(held.id, first)) == (None, True)
+    b.ask_to_interrupt(held.id)
+    assert not b.is_due(held.id, first)
+    second = b.queue(held.id)
+    assert second is not None
+    assert (b.is_due(held.id, first), b.is_due(held.id, second)) == (False, True)
+    with ExecutionStore(b).hold(held.id):
+        assert not a.is_due(held.id, second)  # who has it lives
+
+
 class TestWriting:
     def test_what_many_write_at_once_takes_few_transactions(self, another: Open, database: Database) -> None:
         store = ExecutionStore(another())
