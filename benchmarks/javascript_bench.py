@@ -49,6 +49,46 @@ async def in_a_row(box: Sandbox, code: str, language: Language) -> float:
     return sorted([await timed(box, code, language) for _ in range(IN_A_ROW)])[IN_A_ROW // 2]
 
 
+# What an interrupt ends: nothing of it comes back to the guest's own loop by itself.
+ENDLESS = {
+    "a loop": "for (;;);",
+    "a regular expression": "/^(a+)+$/.test('a'.repeat(40) + 'b')",
+    "JSON.parse": "const text = '[' + '1,'.repeat(3e6) + '1]'; for (;;) JSON.parse(text)",
+    "a sort": "const xs = Array.from({ length: 2e5 }, (_, i) => (i * 7919) % 200003); for (;;) xs.slice().sort((a, b) => a - b)",
+}
+
+
+def is_under_way(box: Sandbox) -> None:
+    """Wait until the run is past what prepares it."""
+    while box.cpu_used("endless") < 0.2:
+        time.sleep(0.01)
+
+
+async def interrupted(box: Sandbox, code: str) -> float:
+    """How long it takes from the interrupt to the end of the run, in ms."""
+    task = asyncio.create_task(box.run(code, language="javascript", run_id="endless"))
+    await asyncio.to_thread(is_under_way, box)
+    started = time.perf_counter()
+    box.interrupt("endless")
+    assert (await task).status == "interrupted"
+    return (time.perf_counter() - started) * 1e3
+
+
+async def interrupt_rows(rounds: int) -> list[Row]:
+    async with Sandbox() as box:
+        return [
+            Row(
+                f"interrupt to end: {name}",
+                "process",
+                sorted([await interrupted(box, code) for _ in range(rounds)])[rounds // 2],
+                "ms",
+                must=50,
+                gated=False,
+            )
+            for name, code in ENDLESS.items()
+        ]
+
+
 async def run_rows(rounds: int) -> list[Row]:
     pairs: list[tuple[str, float, tuple[str, Language], tuple[str, Language]]] = [
         ("fresh 1+2", 0.7, ("1+2", "javascript"), ("1+2", "python")),
@@ -115,7 +155,7 @@ the reset comes after the answer. So where the bound of a fresh `1+2` is missed,
 
 
 def measure(quick_look: bool) -> Report:
-    rows = [*asyncio.run(run_rows(10 if quick_look else 40)), *image_rows()]
+    rows = [*asyncio.run(run_rows(10 if quick_look else 40)), *asyncio.run(interrupt_rows(5)), *image_rows()]
     alone = {name: parts.in_a_guest_s_thread(partial(times_of, name)) for name in ("python", "javascript")}
     after = AFTER.format(**alone) if None not in alone.values() else ""
     return Report("javascript", "JavaScript and TypeScript", INTRO, rows, quick_look, after=after)

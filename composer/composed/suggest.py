@@ -33,6 +33,7 @@ class Suggestion:
     name: str
     runs: int
     source: str
+    language: Language = "python"
 
 
 class _Example(BaseModel):
@@ -68,17 +69,17 @@ async def suggest(
     """Suggestions from the runs of code that completed, the most frequent first; none of what one of the *saved* tools,
     whose sources are given by name, does already.
     """
-    past_runs = await asyncio.to_thread(_newest, past)
-    if len(past_runs) < least:
-        return []
     suggestions = []
     names = set(saved or {})
-    for proposal in await _proposals(past_runs, box, least, _within(saved or {}, MOST_BYTES)):
-        made = _one(proposal, past_runs, names, catalogue)
-        if made is not None:
-            names.add(made.name)
-            suggestions.append(made)
-    return suggestions
+    for language, past_runs in (await asyncio.to_thread(_newest, past)).items():
+        if len(past_runs) < least:
+            continue
+        for proposal in await _proposals(past_runs, box, least, _within(saved or {}, MOST_BYTES)):
+            made = _one(proposal, past_runs, names, catalogue, language)
+            if made is not None:
+                names.add(made.name)
+                suggestions.append(made)
+    return sorted(suggestions, key=lambda suggestion: -suggestion.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,9 @@ def _within(saved: Mapping[str, str], room: int) -> dict[str, str]:
 
 
 async def _proposals(past_runs: list[PastRun], box: Sandbox, least: int, saved: Mapping[str, str]) -> list[_Proposal]:
-    """What a guest makes of runs of code; what is not as it should be is passed over."""
+    """What a guest makes of runs of code in one language; what is not as it should be is passed over."""
     runs = [{"source": run.source, "inputs": run.inputs, "result": run.result} for run in past_runs]
-    answer = await box.suggest(runs, least, saved, limits=box.limits.tightened(LIMITS))
+    answer = await box.suggest(runs, least, saved, limits=box.limits.tightened(LIMITS), language=past_runs[0].language)
     if answer.status != "completed" or not isinstance(answer.result, list):
         raise StoreError(
             f"the past runs can't be compared: {answer.error.message if answer.error is not None else answer.status}"
@@ -147,18 +148,19 @@ async def _proposals(past_runs: list[PastRun], box: Sandbox, least: int, saved: 
     return proposals
 
 
-def _newest(past: PastRuns) -> list[PastRun]:
-    """The newest runs of code, the oldest of them first."""
-    runs: list[PastRun] = []
-    size = 0
+def _newest(past: PastRuns) -> dict[Language, list[PastRun]]:
+    """The newest runs of code by their language, the oldest of them first."""
+    runs: dict[Language, list[PastRun]] = {}
+    size = count = 0
     for run in past():
-        if run.source is None or run.language != "python":  # what is suggested is Python
+        if run.source is None:
             continue
         size += len(run.source) + len(str(run.inputs)) + len(str(run.result))
-        if size > MOST_BYTES or len(runs) == MOST_RUNS:
+        count += 1
+        if size > MOST_BYTES or count > MOST_RUNS:
             break
-        runs.append(run)
-    return runs[::-1]
+        runs.setdefault(run.language, []).append(run)
+    return {language: newest[::-1] for language, newest in runs.items()}
 
 
 def _one(
@@ -182,9 +184,10 @@ def _one(
         examples.setdefault(repr(given.inputs), Example(inputs=given.inputs, result=run.result, calls=calls))
         if len(examples) == MOST_EXAMPLES:
             break
-    body = proposal.source.replace(f"async def {proposal.name}(", f"async def {name}(", 1)
+    word = "async def" if language == "python" else "async function"
+    body = proposal.source.replace(f"{word} {proposal.name}(", f"{word} {name}(", 1)
     source = toolfile.write(name, body, examples=list(examples.values()), language=language)
-    return Suggestion(name, len(proposal.runs), source)
+    return Suggestion(name, len(proposal.runs), source, language)
 
 
 def recorded(made: Iterable[CallRecord], catalogue: Catalogue) -> list[RecordedCall] | None:

@@ -44,12 +44,13 @@ class Examiner(ABC):
         saved: Mapping[str, str] | None = None,
         *,
         limits: Limits | Mapping[str, Any] | None = None,
+        language: Language = "python",
     ) -> Run:
         """Functions that *runs* (`{"source", "inputs", "result"}`) of one shape would make, found out in a guest; none
         of them is run. What one of the *saved* tools does already makes none.
         """
         inputs = {"runs": runs, "least": least, "saved": dict(saved or {})}
-        return await self._examine("", inputs, limits, Way("", "shapes"))
+        return await self._examine("", inputs, limits, Way("", "shapes", language=check_language(language)))
 
     async def as_tool(
         self,

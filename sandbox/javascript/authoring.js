@@ -9,11 +9,12 @@ const typeText = (value) => {
   return value !== null && typeof value === "object" ? "Record<string, unknown>" : "unknown";
 };
 const commentLines = (lines) => `/**\n${lines.map((line) => ` *${line ? ` ${line.replaceAll("*/", "* /")}` : ""}\n`).join("")} */\n`;
-const wholeFunction = (name, doc, parameters, body, result, language) => {
-  const names = keysOf(parameters), lines = doc.trim().split("\n");
-  if (language === "typescript") return `${commentLines(lines)}export async function ${name}(${names.map((each) => `${each}: ${parameters[each]}`).join(", ")}): Promise<${result}> {\n${body}}\n`;
+// *defaults* are the texts of literals, by parameter.
+const wholeFunction = (name, doc, parameters, body, result, language, defaults = { __proto__: null }) => {
+  const names = keysOf(parameters), lines = doc.trim().split("\n"), valued = (each) => each in defaults ? ` = ${defaults[each]}` : "";
+  if (language === "typescript") return `${commentLines(lines)}export async function ${name}(${names.map((each) => `${each}: ${parameters[each]}${valued(each)}`).join(", ")}): Promise<${result}> {\n${body}}\n`;
   const typed = [...lines, ...names.map((each) => `@param {${parameters[each]}} ${each}`), `@returns {Promise<${result}>}`];
-  return `${commentLines(typed)}export async function ${name}(${names.join(", ")}) {\n${body}}\n`;
+  return `${commentLines(typed)}export async function ${name}(${names.map((each) => `${each}${valued(each)}`).join(", ")}) {\n${body}}\n`;
 };
 
 // The statements as the body of a function that returns the value of the last one, and the imports, which stand before it.
@@ -128,13 +129,14 @@ const asTool = ({ run: past, constants, unvalued, doc }, name, language) => {
   if (!past.source.trim()) return { problems: ["it has no code"] };
   let reader;
   try { reader = readCode(past.source); } catch (error) { return { problems: [`its code can't be read: ${error.message}`] }; }
-  const [places, tokens] = literalsOf(reader), problems = [], chosen = {}, edits = [];
+  const [places, tokens] = literalsOf(reader), problems = [], chosen = {}, edits = [], defaults = { __proto__: null };
   reader.tokens = undefined;
   const asked = [...entriesOf(constants), ...unvalued.map((each) => [each, undefined])];
   for (const [each, value] of asked) {
     const found = findConstant(each, value, places, tokens, reader, [...keysOf(past.inputs), ...keysOf(chosen)]);
     if (typeof found === "string") { problems.push(found); continue; }
     chosen[found.name] = found.place.value;
+    defaults[found.name] = past.source.slice(found.place.start, found.place.end);
     const own = found.own ? ownStatement(reader, found.place) : null;
     edits.push(own !== null ? [own[0], own[1], ""] : [found.place.start, found.place.end, found.name]);
   }
@@ -142,5 +144,86 @@ const asTool = ({ run: past, constants, unvalued, doc }, name, language) => {
   const inputs = { ...past.inputs, ...chosen }, parameters = {};
   for (const each of keysOf(inputs)) parameters[each] = typeText(inputs[each]);
   const [imports, body] = asBody(reader, edits);
-  return { source: `${imports}${imports ? "\n" : ""}${wholeFunction(name, doc, parameters, body, typeText(past.result ?? null), language)}`, inputs };
+  return { source: `${imports}${imports ? "\n" : ""}${wholeFunction(name, doc, parameters, body, typeText(past.result ?? null), language, defaults)}`, inputs };
 };
+
+// -- runs of one shape: what is left of code without its names and literals
+
+const isScalar = (value) => typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+const shapeOf = (source, inputs) => {
+  const reader = readCode(source), [places, tokens] = literalsOf(reader);
+  const literals = places.filter((place) => isScalar(place.value)), names = new NativeMap();
+  const at = new NativeMap(literals.map((place) => [place.start, place])), shape = [], form = [];
+  let done = 0;
+  for (let index = 0; index < tokens.length; index++) {
+    const [kind, value, start] = tokens[index], place = at.get(start), before = tokens[index - 1]?.[1];
+    const between = source.slice(done, start).replace(/\/\*[^]*?\*\/|\/\/[^\n]*/g, "").trim(); // the fixed parts of a template
+    if (between) { push(shape, between); push(form, between); }
+    done = start + value.length;
+    if (place !== undefined) {
+      push(shape, `<${typeof place.value}>`);
+      push(form, "?");
+      while (tokens[index + 1] !== undefined && tokens[index + 1][2] < place.end) index++;
+      done = place.end;
+      continue;
+    }
+    const isName = kind === "word" && !/^\??\.$/.test(before ?? "") && !(value in globalThis) && !(value in KEPT_WORDS) && !(tokens[index + 1]?.[1] === ":" && /^[{,]$/.test(before ?? ""));
+    if (isName && !inputs.includes(value) && !names.has(value)) names.set(value, `$${names.size}`);
+    push(shape, isName && !inputs.includes(value) ? names.get(value) : value);
+    if (inputs.includes(value) && isName) push(form, "?");
+    else if (value !== "return" && value !== ";") push(form, isName ? names.get(value) : value);
+  }
+  return { reader, tokens, literals, names, shape: shape.join(" "), form: form.join(" ") };
+};
+const KEPT_WORDS = wordSet("const let var function class if else for while do switch case default try catch finally return throw break continue import export from interface type enum namespace declare abstract debugger new delete typeof instanceof in of void yield await async this super null true false undefined extends static get set as satisfies tools ToolError checkpoint string number boolean unknown any never");
+// What the function of a saved tool does; nothing for what can't be read, or is in another language.
+const formOfTool = (source) => {
+  try {
+    const tool = readTool(source), entry = exportedFunction(tool)[0], { parameters } = tool.functions[entry];
+    const open = source.indexOf("{\n", source.indexOf(`function ${entry}(`));
+    return shapeOf(source.slice(open + 1, source.lastIndexOf("}")), parameters.map((each) => each.name)).form;
+  } catch { return null; }
+};
+const suggestTools = ({ runs, least, saved }, language) => {
+  const known = new NativeSet(keysOf(saved).map((name) => formOfTool(saved[name]))), groups = new NativeMap();
+  runs.forEach((past, index) => {
+    const inputs = keysOf(past.inputs).sort();
+    let looked;
+    try { looked = shapeOf(past.source, inputs); } catch { return; }
+    if (!looked.tokens.length || known.has(looked.form) || !/\(|\bfor\b|\bwhile\b/.test(looked.shape)) return;
+    const key = `${inputs.join(",")}\n${looked.shape}`;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push({ index, ...looked });
+  });
+  const made = [...groups.values()].filter((members) => members.length >= least).map((members) => proposed(members, runs, language));
+  return made.sort((one, other) => other.runs.length - one.runs.length);
+};
+const proposed = (members, runs, language) => {
+  const last = members.at(-1), { inputs } = runs[last.index]; // the latest names are the ones to keep
+  const taken = new NativeSet([...keysOf(inputs), ...last.names.keys()]), columns = new NativeMap(), edits = [], parameters = {};
+  for (const each of keysOf(inputs)) parameters[each] = commonType(members.map((member) => runs[member.index].inputs[each]));
+  last.literals.forEach((place, at) => {
+    const column = members.map((member) => member.literals[at].value), key = stringify(column);
+    if (column.every((value) => value === column[0])) return;
+    if (!columns.has(key)) { // two literals that were always the same are one parameter
+      const base = place.called !== null && /^[A-Za-z]\w*$/.test(place.called) && !(place.called in KEPT_WORDS) ? place.called : { string: "text", boolean: "flag", number: "number" }[typeof place.value];
+      const statement = ownStatement(last.reader, place) !== null && place.called === base && !(base in parameters);
+      let name = base;
+      for (let number = 2; taken.has(name) && !statement || name in parameters; number++) name = `${base}_${number}`;
+      taken.add(name);
+      columns.set(key, { name, column });
+      parameters[name] = commonType(column);
+    }
+    const { name } = columns.get(key), own = place.called === name ? ownStatement(last.reader, place) : null;
+    edits.push(own !== null ? [own[0], own[1], ""] : [place.start, place.end, name]);
+  });
+  const calls = keysOf(toolCalls(last.reader).requires).map((each) => each.split(".").at(-1).toLowerCase());
+  const name = `${calls.slice(0, 2).join("_and_") || "computed"}_tool`.replace(/[^a-z0-9_]/g, "_").replace(/^[^a-z]+/, "").slice(0, 60);
+  const doc = `Made from ${members.length} runs of the same code: say here what it is for.`;
+  last.reader.tokens = undefined;
+  const [imports, body] = asBody(last.reader, edits), result = commonType(members.map((member) => runs[member.index].result ?? null));
+  const given = members.map((member, at) => ({ run: member.index, inputs: { ...runs[member.index].inputs, ...fromEntries([...columns.values()].map((each) => [each.name, each.column[at]])) } }));
+  return { name, source: `${imports}${imports ? "\n" : ""}${wholeFunction(name, doc, parameters, body, result, language)}`, runs: members.map((member) => member.index), examples: given };
+};
+const commonType = (values) => { const kinds = [...new NativeSet(values.map(typeText))]; return kinds.length === 1 ? kinds[0] : "unknown"; };
+const { fromEntries } = Object;

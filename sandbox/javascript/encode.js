@@ -19,9 +19,11 @@ const member = (path, key) =>
 class Encoder {
   values = 0;
   above = [];
+  attached = []; // the same bytes are one file
   deepest;
   marks; // whether bytes are written as bytes: tools take them
-  constructor(deepest, marks = false) { this.deepest = deepest; this.marks = marks; }
+  attach; // what stands for bytes that are no text: they are files of the run
+  constructor(deepest, marks = false, attach = null) { this.deepest = deepest; this.marks = marks; this.attach = attach; }
 
   text(value, path) {
     if (!textIsWell(value)) throw new NotEncodable(`${path}: text with a lone surrogate can't be encoded as JSON; it is not valid Unicode`);
@@ -83,6 +85,14 @@ class Encoder {
     return `[${text}]`;
   }
 
+  bytes(data, value) {
+    if (fileEnding(data) === "bin") try { return stringify(decodeUtf8(data, true, true)); } catch { /* no text */ }
+    for (let at = 0; at < this.attached.length; at++) if (this.attached[at].value === value) return this.attached[at].text;
+    const text = this.attach(data);
+    push(this.attached, { value, text });
+    return text;
+  }
+
   special(value, path) {
     if (takes(dateTime, value)) return dateTime(value) === dateTime(value) ? stringify(dateIso(value)) : "null";
     if (takes(mapSize, value)) {
@@ -101,6 +111,8 @@ class Encoder {
       return `[${text}]`;
     }
     if (this.marks && is(value, NativeUint8Array)) return `{"$bytes":"${toBase64(value)}"}`;
+    const bytes = this.attach === null ? null : bytesMeant(value);
+    if (bytes !== null) return this.bytes(bytes, value);
     if (typedTag(value) !== undefined) return this.list(value, typedLength(value), path);
     if (takes(bufferLength, value)) return this.list(new NativeUint8Array(value), bufferLength(value), path);
     if (takes(regexpSource, value)) return this.text(`/${regexpSource(value)}/${regexpFlags(value)}`, path);
@@ -126,7 +138,27 @@ class Encoder {
 }
 
 const NONE = freeze({});
-const encodeResult = (value) => new Encoder(MAX_DEPTH).encode(value, "result") ?? "null";
+const encodeResult = (value, attach = null) => new Encoder(MAX_DEPTH, false, attach).encode(value, "result") ?? "null";
+
+// What a file begins with, as latin-1, and how its name ends.
+const FILE_KINDS = [
+  [/^\x89PNG\r\n\x1a\n/, "png"], [/^\xff\xd8\xff/, "jpg"], [/^GIF8/, "gif"], [/^%PDF-/, "pdf"], [/^ID3/, "mp3"], [/^OggS/, "ogg"],
+  [/^fLaC/, "flac"], [/^PK\x03\x04/, "zip"], [/^RIFF[^]{4}WEBP/, "webp"], [/^RIFF[^]{4}WAVE/, "wav"],
+  [/^\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!DOCTYPE svg[^>]{0,300}>\s*)?<svg[\s>]/, "svg"],
+];
+const fileEnding = (data) => {
+  let head = "";
+  for (let at = 0; at < data.length && at < 1024; at++) head += fromCode(data[at]);
+  for (let at = 0; at < FILE_KINDS.length; at++) if (regexpExec(FILE_KINDS[at][0], head)) return FILE_KINDS[at][1];
+  return "bin";
+};
+// The bytes that a value of a result stands for. A Uint8Array may as well be numbers: only one that begins like a file is bytes.
+const bytesMeant = (value) => {
+  if (takes(bufferLength, value)) return new NativeUint8Array(value);
+  if (typedTag(value) !== "Uint8Array") return null;
+  const data = new NativeUint8Array(value);
+  return is(value, Buffer) || fileEnding(data) !== "bin" ? data : null;
+};
 
 // A value from JSON, with bytes where they are meant. What only looks like that is left as it is.
 const revived = (value) => {

@@ -22,6 +22,13 @@ const putFile = (name, data, changed) => {
   folder.size = size;
   folder.nodes[name] = { data, changed, at: NativeDate.now() };
 };
+// A new file beside those that there are: its name.
+const addFile = (stem, ending, data) => {
+  let name = `${stem}.${ending}`;
+  for (let number = 2; name in folder.nodes || name in folder.folders; number++) name = `${stem}-${number}.${ending}`;
+  putFile(name, data, true);
+  return name;
+};
 const addFolders = (name) => { for (let at = textIndex(name, "/"); at > 0; at = textIndex(name, "/", at + 1)) folder.folders[textSlice(name, 0, at)] = true; };
 const systemError = (code, words, call, path) => {
   const error = new NativeError(`${code}: ${words}, ${call} '${path}'`);

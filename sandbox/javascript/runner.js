@@ -37,9 +37,10 @@ const outOfMemory = () => {
   try { flush(); } catch { /* no room */ }
   answer = NO_ROOM;
 };
+const attachBytes = (data) => `{"file":${stringify(addFile("result", fileEnding(data), data))},"bytes":${data.length}}`;
 // The code has its value: what it is, as text. Timers may still run for a while.
 const complete = (value) => {
-  result = encodeResult(value);
+  result = encodeResult(value, attachBytes);
   for (let at = 0; at < bridge.made.length; at++) {
     const call = bridge.made[at];
     if (call.used || call.done && call.error === undefined) continue;
@@ -193,6 +194,7 @@ const examine = async (request) => {
   else if (what === "interface") { const tool = readTool(source); await begin(tool.code); value = describeTool(tool); }
   else if (what === "function") value = asFunctionNamed(source, entry, inputs.doc, language);
   else if (what === "tool") value = asTool(inputs, entry, language);
+  else if (what === "shapes") value = suggestTools(inputs, language);
   else throw new NativeError(`${what} is not known for ${language}`);
   result = encodeResult(value);
   finish();

@@ -11,6 +11,7 @@ const PLAIN_TYPES = {
   String: { type: "string" }, Number: { type: "number" }, Boolean: { type: "boolean" }, Object: { type: "object" },
 };
 const BYTES = { __proto__: null, Uint8Array: true, Buffer: true, ArrayBuffer: true };
+const FILE_SCHEMA = { type: "object", properties: { file: { type: "string" }, bytes: { type: "integer" } }, required: ["file", "bytes"] };
 const LISTS = { __proto__: null, Array: true, ReadonlyArray: true, Iterable: true, Set: true, ReadonlySet: true, IterableIterator: true, Generator: true, Iterator: true };
 const UTILITIES = { __proto__: null, Partial: true, Required: true, Readonly: true, Pick: true, Omit: true, NonNullable: true, Exclude: true, Extract: true };
 const named = (name) => ({ t: "name", name, args: [] });
@@ -94,7 +95,7 @@ class Schemas {
     if (isUndefined(type) || name === "never") return { type: "null" };
     if (name === "Object" && args.length === 2) return this.#record(args, depth);
     if (name in PLAIN_TYPES) return { ...PLAIN_TYPES[name] };
-    if (name in BYTES) return this.result ? { type: "array", items: { type: "integer" } } : { type: "string" };
+    if (name in BYTES) return this.result ? { anyOf: name === "Uint8Array" ? [{ type: "array", items: { type: "integer" } }, FILE_SCHEMA] : [{ type: "string" }, FILE_SCHEMA] } : { type: "string" };
     if (name in LISTS || name === "array") {
       const schema = { type: "array" };
       if (args.length) schema.items = this.of(args[0], depth + 1);

@@ -271,7 +271,7 @@ class TypeStripper {
       case "type": if (this.declares()) return this.gone(start, () => { this.next(); this.word(); if (this.is("<")) this.typeParameters(); this.expect("="); this.type(); this.semicolon(); }); break;
       case "enum": if (this.declares()) return this.enumeration(); break;
       case "namespace": case "module": { const ahead = this.peek(); if (!ahead.line && (ahead.kind === "word" || ahead.kind === "text")) return this.namespace(start); break; }
-      case "declare": { const ahead = this.peek(); if (!ahead.line && ahead.value in DECLARES) return this.gone(start, () => { this.next(); if (this.isWord("global")) { this.next(); this.balanced(); } else this.statement(); }); break; }
+      case "declare": { const ahead = this.peek(); if (!ahead.line && ahead.value in DECLARES) return this.gone(start, () => { this.next(); const ambient = this.isWord("global") || this.isWord("module") && this.peek().kind === "text"; if (ambient) { this.next(); if (this.kind === "text") this.next(); if (this.is("{")) this.balanced(); } else this.statement(); }); break; }
     }
     if (this.peek().value === ":" && !this.is("this")) { this.next(); this.next(); return this.statement(); }
     this.expression();
@@ -484,6 +484,7 @@ class TypeStripper {
   }
   importStatement(start) {
     this.next();
+    let hasValue = false;
     if (this.kind === "text") { this.next(); return this.semicolon(); }
     if (this.isWord("type")) {
       const ahead = this.peek();
@@ -493,23 +494,29 @@ class TypeStripper {
       this.next();
       if (this.is("=")) { this.replace(start, start + 6, "const "); this.next(); this.assign(); return this.semicolon(); }
       this.eat(",");
+      hasValue = true;
     }
-    if (this.eat("*")) { this.expect("as"); this.word(); } else if (this.is("{")) this.specifiers();
+    if (this.eat("*")) { this.expect("as"); this.word(); hasValue = true; } else if (this.is("{")) hasValue = this.specifiers() || hasValue;
     this.expect("from");
     this.next();
     if (this.eat("with") || this.eat("assert")) this.balanced();
     this.semicolon();
+    if (!hasValue) this.blank(start, this.ended, ";"); // types alone: the module need not be there
   }
+  // Whether there is one that is no type, or none at all.
   specifiers() {
     this.next();
+    let values = 0, types = 0;
     while (!this.is("}")) {
       const { start } = this;
       const typed = this.isWord("type") && (this.peek().kind === "word" && this.peek().value !== "as" || this.peek().kind === "text");
+      if (typed) types++; else values++;
       while (!this.is(",") && !this.is("}")) { if (this.kind === "end") this.fail(); this.next(); }
       this.eat(",");
       if (typed) this.blank(start);
     }
     this.next();
+    return values > 0 || types === 0;
   }
   exportStatement(start) {
     this.next();

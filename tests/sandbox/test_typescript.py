@@ -161,3 +161,21 @@ def test_a_session_speaks_typescript(box: Sandbox) -> None:
     with box.session(language="typescript") as session:
         assert session.run_sync("const f = (n: number): number => n + 1;").ok
         assert session.run_sync("f(1) as number").result == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
+        ('import { type A, type B as C } from "./nowhere";\nconst x: A = 1; x', 1),
+        ('import type { A } from "./nowhere"; 2', 2),
+        ('import { type A, join } from "path"; join("a", "b")', "a/b"),
+        ('import path, { type A } from "path"; path.join("a", "c")', "a/c"),
+        (
+            'declare module "m" { export const a: number }\ndeclare module "n";\ndeclare global { interface W {} }\n3',
+            3,
+        ),
+    ],
+)
+def test_what_is_only_types_needs_no_module(box: Sandbox, code: str, result: object) -> None:
+    done = box.run_sync(code, language="typescript")
+    assert (done.error, done.result) == (None, result)

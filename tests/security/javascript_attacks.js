@@ -239,3 +239,53 @@ x = 5; x
 console.log({ get a() { throw 1 } }, new Proxy({}, { get() { throw 2 }, ownKeys() { throw 3 } })); console.log("x".repeat(1e6)); 1
 //// completed
 (function () { return typeof this })()
+//// completed
+class E extends Array { static get [Symbol.species]() { return function () { return { length: 1e9 } } } } new E(1, 2, 3).map((x) => x)
+//// error Error
+class P extends Promise { static get [Symbol.species]() { throw new Error("species") } } await P.resolve(1).then((x) => x)
+//// completed
+Reflect.apply = () => 0; Object.keys = () => ["x"]; ({ a: await tools.add({ a: 1, b: 2 }) })
+//// error Error
+new Proxy({}, { getPrototypeOf() { throw new Error("trap") } })
+//// completed
+({ then(done) { done({ then(again) { again("deep") } }) } })
+//// error Deadlock
+({ then() {} })
+//// cpu_limit
+const t = { then(done) { done(t) } }; t
+//// error RangeError
+let a = []; for (let i = 0; i < 1e5; i++) a = [a]; a.flat(Infinity).length
+//// error RangeError
+let a = []; for (let i = 0; i < 1e5; i++) a = [a]; String(a).length
+//// error RangeError
+let a = {}; for (let i = 0; i < 1e5; i++) a = { a }; structuredClone(a); 1
+//// error SyntaxError
+new RegExp("(".repeat(1e5) + ")".repeat(1e5)).test("x")
+//// error RecursionError
+eval("(".repeat(1e5) + "1" + ")".repeat(1e5))
+//// error RecursionError
+JSON.parse("[".repeat(1e5) + "]".repeat(1e5), (k, v) => v)
+//// error RangeError
+let p = {}; for (let i = 0; i < 1e5; i++) p = new Proxy(p, {}); p.x
+//// error RangeError
+const p = new Proxy({}, {}); Object.setPrototypeOf(p, p)
+//// completed
+let n = 0; await tools.add({ get a() { return n++ ? "x" : 1 }, b: 2 })
+//// error ToolError
+await tools.add(JSON.parse('{"a": 1, "b": 2, "__proto__": {"c": 3}}'))
+//// error ToolError
+await tools.__proto__.constructor({})
+//// completed
+new FinalizationRegistry(() => { for (;;); }).register({}, 1); 1
+//// error NotEncodable
+await tools.add({ a: { valueOf: () => 1 }, b: 2 })
+//// completed
+const b = Buffer.from([255]); Object.defineProperty(b, "buffer", { value: new ArrayBuffer(1e6) }); Object.defineProperty(b, "length", { value: 1e9 }); b
+//// error TypeError
+const b = new ArrayBuffer(8); const u = Buffer.from(b); b.transfer(); [u, b]
+//// error Error
+Array.from({ length: 1001 }, () => Buffer.from([255]))
+//// completed
+class B extends Buffer { static get [Symbol.species]() { throw 1 } get byteLength() { return 1e9 } toJSON() { throw 2 } } Object.setPrototypeOf(Buffer.from([255, 1]), B.prototype)
+//// completed
+Uint8Array.prototype.toBase64 = Array.prototype.push = RegExp.prototype.exec = () => { throw 1 }; String.fromCharCode = () => "x"; [Buffer.from([255]), new Uint8Array([137, 80])]

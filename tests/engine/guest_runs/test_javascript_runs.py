@@ -96,9 +96,11 @@ def test_code_that_ran_becomes_a_tool_in_its_language(project: Path, box: Sandbo
         await composer.catalogue.load()
         source = await composer.tool_of(past_run(engine.store, run.id), "plus", "Add.", constants={"most": ...})
         saved = await composer.compose(source)
-        return saved, (await composer.run("plus", {"start": 4, "most": 1})).result
+        results = [(await composer.run("plus", {"start": 4} | more)).result for more in ({"most": 1}, {})]
+        return saved, results
 
-    saved, result = live(project, box, World(), work)
+    saved, results = live(project, box, World(), work)
     assert (saved.language, saved.examples, saved.interface.requires) == (language, 1, ("w.look",))
     assert sorted(saved.interface.input_schema["properties"]) == ["most", "start"]
-    assert result == 17
+    assert saved.interface.input_schema["properties"]["most"]["default"] == 2
+    assert results == [17, 18]

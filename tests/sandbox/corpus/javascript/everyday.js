@@ -567,3 +567,56 @@ const { EventEmitter } = require("events"); const path = require("path"); const 
 const wait = (ms, v) => new Promise(r => setTimeout(r, ms, v)); const pool = async (jobs, n) => { const out = []; let at = 0; await Promise.all(Array.from({ length: n }, async () => { while (at < jobs.length) { const i = at++; out[i] = await jobs[i](); } })); return out; };
 //=
 await pool([1, 2, 3, 4].map(x => () => wait(5 - x, x * x)), 2)
+//// async_generators_closed
+async function* ticks(n) { try { for (let i = 0; i < n; i++) { await null; yield i; } } finally { console.log("closed"); } }
+const got = [];
+for await (const t of ticks(10)) { if (t > 3) break; got.push(t); }
+async function* chain(...its) { for (const it of its) yield* it; }
+for await (const x of chain(ticks(2), [7, Promise.resolve(8)])) got.push(x);
+const it = ticks(3); await it.next(); const ret = await it.return(5); const after = await it.next();
+//=
+({ got, ret, after })
+//// class_private_and_super
+class Account { static #count = 0; #balance = 0; static { this.kind = "acc"; } constructor(owner) { this.owner = owner; Account.#count++; } get balance() { return this.#balance; } set balance(v) { if (v < 0) throw new RangeError("neg"); this.#balance = v; } #secret() { return this.#balance * 2; } reveal() { return this.#secret(); } static get count() { return Account.#count; } static is(o) { return #balance in o; } [Symbol.toPrimitive](h) { return h === "number" ? this.#balance : `Acc(${this.owner})`; } toJSON() { return { o: this.owner, b: this.#balance }; } }
+class Savings extends Account { rate = 0.1; add = () => { this.balance += this.balance * this.rate; return this; }; get balance() { return super.balance; } set balance(v) { super.balance = v + 1; } }
+const s = new Savings("x"); s.balance = 99; s.add(); let err; try { s.balance = -5; } catch (e) { err = `${e}`; }
+//=
+({ s, n: +s, t: `${s}`, r: s.reveal(), c: Account.count, k: Savings.kind, is: [Account.is(s), Account.is({})], err, names: [Savings.name, s.add.name, Object.getOwnPropertyNames(Savings.prototype)] })
+//// generators_two_way
+function* fib() { let [a, b] = [0, 1]; for (;;) { const reset = yield a; if (reset) [a, b] = [0, 1]; else [a, b] = [b, a + b]; } }
+const f = fib(); const first = Array.from({ length: 8 }, () => f.next().value); const again = f.next(true).value;
+function* tree(n) { if (!n) return "leaf"; const r = yield* tree(n - 1); yield [n, r]; return r + n; }
+const spread = [...tree(3)]; function* thrower() { try { yield 1; } catch (e) { yield "caught " + e; } }
+const t = thrower(); t.next();
+const [x, , y = 9, ...rest] = (function* () { yield 1; yield 2; yield undefined; yield 4; yield 5; })();
+//=
+({ first, again, spread, thrown: t.throw("boom"), done: t.next(), x, y, rest, str: Object.prototype.toString.call(f), m: Object.fromEntries(Object.entries({ a: 1 }).entries()) })
+//// labels_and_switch
+const found = []; outer: for (let i = 0; i < 5; i++) { for (let j = 0; j < 5; j++) { if (j === 3) continue outer; if (i === 3) break outer; if ((i + j) % 2) continue; found.push([i, j]); } }
+let n = 0; block: { n++; if (n) break block; n = 100; } do { n += 2; } while (n < 10); const fns = []; for (let i = 0; i < 3; i++) fns.push(() => i); var vs = []; for (var k = 0; k < 3; k++) vs.push(() => k);
+const sw = (x) => { const r = []; switch (x) { case 1: r.push(1); case 2: r.push(2); break; default: r.push("d"); case 3: r.push(3); } return r; };
+//=
+({ found, n, c: fns.map((f) => f()), v: vs.map((f) => f()), s: [1, 2, 3, 4].map(sw), fin: (() => { try { return "t"; } finally { console.log("fin"); } })(), forin: (() => { const o = []; for (const x in { b: 1, 2: 1, a: 1, 1: 1 }) o.push(x); return o; })() })
+//// typed_arrays_and_views
+const f = new Float32Array([1.1, 2.5]); const b = new ArrayBuffer(8); const dv = new DataView(b); dv.setInt16(0, -2); dv.setFloat32(4, 1.5, true);
+const u = new Uint8Array(b); const c = Uint8ClampedArray.of(300, -5, 1.5); const sub = u.subarray(0, 2); sub[0] = 7;
+//=
+({ f: f[0], u, c, i: new Int8Array([200]), big: new BigInt64Array([-1n]), sl: [...u.slice(0, 2)], from: Uint16Array.from([1, 2], (x) => x * 2), sorted: new Int16Array([3, -1, 2]).sort(), idx: u.indexOf(7), gf: dv.getUint16(0), be: dv.getFloat32(4), at: f.at(-1), set: (() => { const x = new Uint8Array(4); x.set([1, 2], 1); return x; })(), join: new Uint8Array([1, 2]).join("-"), len: [b.byteLength, f.BYTES_PER_ELEMENT], json: JSON.stringify(new Uint8Array([1])), red: new Float64Array([0.1, 0.2]).reduce((a, x) => a + x), out: u[99], oops: (() => { try { new Uint8Array(-1); } catch (e) { return e.name; } })() })
+//// json_edges_all
+const o = { u: undefined, f() {}, n: null, d: new Date(0), nan: NaN, inf: -Infinity, nested: [undefined, () => 1, Symbol("x")], [Symbol("k")]: 1, b: Object(true), s: Object("str"), neg: -0 };
+const cyc = {}; cyc.me = cyc; let err; try { JSON.stringify(cyc); } catch (e) { err = e.name; }
+//=
+({ s: JSON.stringify(o), pretty: JSON.stringify({ a: [1, { b: [] }], c: {} }, null, 2), tab: JSON.stringify([1, [2]], null, "--"), repl: JSON.stringify({ a: 1, b: 2, c: { a: 3 } }, ["a", "c"]), fn: JSON.stringify({ a: 1, b: "x" }, (k, v) => typeof v === "number" ? v + 1 : v), rev: JSON.parse('{"a":[1,2],"d":"1970"}', (k, v) => Array.isArray(v) ? v.length : v), err, bad: ["{a:1}", "[1,]", "01", "\"\\x\"", "nul", ""].map((t) => { try { return JSON.parse(t); } catch (e) { return e.name; } }), uni: JSON.stringify("\u2028\ud800é\u0007"), big: JSON.parse("12345678901234567890"), proto: JSON.parse('{"__proto__": {"x": 1}}').x === undefined, dup: JSON.parse('{"a":1,"a":2}'), und: JSON.stringify(undefined) === undefined, exp: JSON.parse("1e3"), keys: JSON.stringify({ 2: 1, b: 1, 1: 1 }) })
+//// proxies_of_each_kind
+const log = []; const p = new Proxy({ a: 1 }, { get(t, k, r) { log.push("get " + String(k)); return Reflect.get(t, k, r) ?? "def"; }, has: (t, k) => k.startsWith("x"), deleteProperty(t, k) { log.push("del " + k); return delete t[k]; }, ownKeys: () => ["a", "z"], getOwnPropertyDescriptor: (t, k) => ({ value: k, enumerable: true, configurable: true }) });
+const arr = new Proxy([], { get: (t, k) => typeof k === "string" && /^-\d+$/.test(k) ? t[t.length + +k] : t[k] }); arr.push(1, 2, 3);
+const fn = new Proxy(function () {}, { apply: (t, th, args) => args.length, construct: (t, args) => ({ made: args }) });
+const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); let err; try { proxy.x; } catch (e) { err = e.name; } delete p.a;
+//=
+({ v: [p.a, p.b, "xx" in p, "a" in p], keys: Object.keys(p), last: arr[-1], ap: fn(1, 2), co: new fn(3), err, own: Reflect.ownKeys({ b: 1, 1: 1, [Symbol.iterator]: 1 }).map(String), con: Reflect.construct(Date, [0], Array) instanceof Array, log })
+//// errors_of_each_kind
+class AppError extends Error { constructor(m, opt) { super(m, opt); this.name = "AppError"; this.code = 7; } }
+const out = []; try { try { null.x(); } catch (e) { throw new AppError("wrapped", { cause: e }); } } catch (e) { out.push(e.name, e.message, e.code, e.cause.name, e instanceof AppError, `${e}`, Object.keys(e)); }
+const kinds = [() => undefinedName, () => (void 0)(), () => new Array(-1), () => decodeURIComponent("%"), () => { const c = 1; c = 2; }, () => BigInt(1.5), () => Symbol() + "", () => "x".repeat(-1), () => Object.defineProperty(Object.freeze({}), "a", {}), () => { "use strict"; Object.freeze([]).push(1); }, () => new (class A { constructor() { this.x; } })().y.z, () => structuredClone(() => 1)].map((f) => { try { return f(); } catch (e) { return e.name; } });
+//=
+({ out, kinds, agg: new AggregateError([1], "m").errors, ts: Object.prototype.toString.call(new Error()), stack: typeof new Error("x").stack })
