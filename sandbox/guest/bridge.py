@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-import sys
+from asyncio import get_running_loop
+from sys import _getframe
 from typing import Any
 
 import wit_world
@@ -66,6 +67,7 @@ class Bridge:
     """Calls under way, and those not yet handed over."""
 
     def __init__(self) -> None:
+        self.clear()
         self.reset(())
 
     def reset(self, names: Any, limit: int | None = None, values: int | None = None) -> None:
@@ -73,6 +75,12 @@ class Bridge:
         self.names: Any = names[1:] if self.finds else names
         self.limit = limit
         self.values = values
+        # A call of that many characters is within both: a character is at most four bytes, and no more than one value.
+        self.short = min(1 << 60 if limit is None else limit // 4, 1 << 60 if values is None else values)
+        if self.next_token or self.next_id:  # a run before this one has made calls
+            self.clear()
+
+    def clear(self) -> None:
         self.queued = 0
         self.queued_values = 0
         self.next_id = 0
@@ -84,15 +92,15 @@ class Bridge:
         # Calls that were written but not awaited yet, and in which line: what is left at the end was forgotten.
         self.unawaited: dict[int, tuple[Any, int]] = {}
 
-    def encode(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = ""
-    ) -> tuple[int, str, int, int]:
-        """A call as it is sent, how long that is, and about how many values. Done at once: what can't be sent fails at
-        the line that wrote it."""
+    def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "") -> tuple[int, str]:
+        """A call as it is sent, and its number. Done at once: what can't be sent fails at the line that wrote it."""
         text = encode.dumps([0, name, args, kwargs], what or f"arguments of tools.{name}", MAX_DEPTH)
         # Numbered only now: encoding may run code of theirs, which may make calls, and numbers go out in their order.
         self.next_id = call_id = self.next_id + 1
-        text = f"[{call_id}{text[2:]}"
+        return call_id, f"[{call_id}{text[2:]}"
+
+    def measure(self, name: str, text: str) -> tuple[int, int]:
+        """How long a call is, and about how many values; a ToolError if that is too much."""
         size = len(text) if text.isascii() else len(text.encode())
         if self.limit is not None and size > self.limit:
             raise ToolError(
@@ -109,17 +117,18 @@ class Bridge:
                     name,
                     "ArgumentsTooLarge",
                 )
-        return call_id, text, size, values
+        return size, values
 
     def call_alone(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call, and wait for nothing else: what the loop would do when there is nothing else to do, without its
         detour.
         """
-        call_id, text, _, _ = self.encode(name, args, kwargs)
+        call_id, text = self.encode(name, args, kwargs)
+        if len(text) > self.short:
+            self.measure(name, text)
         message = f"-1\n[[{text}],[]]"
         while True:
-            now, _, completions = wit_world.exchange(message).partition("\n")
-            self.now = float(now)
+            _, _, completions = wit_world.exchange(message).partition("\n")
             if completions:
                 for answered, ok, value in _heard(completions):
                     if answered == call_id:
@@ -130,8 +139,8 @@ class Bridge:
 
     def ask(self, name: str, kwargs: dict[str, Any]) -> Any:
         """Call, and wait here for the answer, whatever else is under way: for what is no coroutine."""
-        call_id, text, size, values = self.encode(name, (), kwargs, "what is asked about tools")
-        self.queue(text, size, values)
+        call_id, text = self.encode(name, (), kwargs, "what is asked about tools")
+        self.queue(name, text)
         answer = _Answer()
         self.pending[call_id] = answer, name
         while not answer.is_there:
@@ -144,13 +153,14 @@ class Bridge:
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], loop: asyncio.AbstractEventLoop
     ) -> tuple[int, "asyncio.Future[Any]"]:
         future = loop.create_future()
-        call_id, text, size, values = self.encode(name, args, kwargs)
-        self.queue(text, size, values)
+        call_id, text = self.encode(name, args, kwargs)
+        self.queue(name, text)
         self.pending[call_id] = future, name
         return call_id, future
 
-    def queue(self, text: str, size: int, values: int) -> None:
+    def queue(self, name: str, text: str) -> None:
         """Have a call handed over at the next crossing."""
+        size, values = self.measure(name, text)
         if self.calls and (
             len(self.calls) >= BURST
             or (self.limit is not None and self.queued + size > self.limit)
@@ -206,8 +216,8 @@ def checkpoint(label: str, value: Any = None) -> None:
         raise TypeError(f"a checkpoint's label is text, not {type(label).__name__}")
     if not 1 <= len(label) <= MAX_LABEL:
         raise ValueError(f"a checkpoint's label has 1 to {MAX_LABEL} characters, not {len(label)}")
-    _, text, size, values = bridge.encode(CHECKPOINT, (label, value), {}, "arguments of checkpoint")
-    bridge.queue(text, size, values)
+    _, text = bridge.encode(CHECKPOINT, (label, value), {}, "arguments of checkpoint")
+    bridge.queue(CHECKPOINT, text)
     bridge.cross(0)
 
 
@@ -216,7 +226,7 @@ checkpoint.__module__ = "builtins"
 
 async def _call(token: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     del bridge.unawaited[token]
-    loop: Any = asyncio.get_running_loop()
+    loop: Any = get_running_loop()
     if not (loop._ready or loop._scheduled or bridge.pending or bridge.cancelled):
         return bridge.call_alone(name, args, kwargs)
     call_id, future = bridge.start(name, args, kwargs, loop)
@@ -257,7 +267,7 @@ class Tools:
             own, names = OWN[self._name]
             if len(args) <= 1 and (names is None or kwargs.keys() <= names):
                 return own(*args, **kwargs)
-        return _begun(self._name, args, kwargs, sys._getframe(1).f_lineno)
+        return _begun(self._name, args, kwargs, _getframe(1).f_lineno)
 
     def __dir__(self) -> list[str]:
         if self._name and bridge.finds:
@@ -302,12 +312,12 @@ def describe(name: Any) -> Described:
 def search(words: str = "", *, namespace: str | None = None, limit: int = 10) -> Any:
     """The granted tools that fit *words* best."""
     given = {"words": words, "namespace": namespace, "limit": limit}
-    return _begun(FIND, (), given, sys._getframe(2).f_lineno)
+    return _begun(FIND, (), given, _getframe(2).f_lineno)
 
 
 def call(name: str, /, **arguments: Any) -> Any:
     """Call the tool of that full name."""
-    return _begun(name, (), arguments, sys._getframe(2).f_lineno)
+    return _begun(name, (), arguments, _getframe(2).f_lineno)
 
 
 # What `tools` itself answers, where no tool that is granted has the name, and which arguments are meant for it: a call

@@ -177,6 +177,7 @@ def _default(value: object) -> object:
 _library: Any = json.encoder
 _chunks = _library.c_make_encoder(None, _default, _library.encode_basestring, None, ":", ",", False, False, True)
 _join = "".join
+_PLAIN = frozenset((bool, int, float, str))
 
 
 def describe(value: object) -> str:
@@ -236,6 +237,8 @@ def dumps_with_files(value: object, attach: Callable[[bytes], object]) -> str:
     """The JSON text of a result: bytes that are no text are files, and *attach* says what stands for one. The same
     bytes are one file, also when json gives up and it is done again the slow way.
     """
+    if value is None or value.__class__ in _PLAIN:
+        return dumps(value)
     attached: dict[bytes, object] = {}
 
     def once(data: bytes) -> object:
@@ -263,7 +266,9 @@ def dumps(value: object, path: str = "result", deepest: int = MAX_DEPTH) -> str:
             text.encode("utf-8")
     except (TypeError, ValueError, RecursionError):
         text = _join(_chunks(_plain(value, path, ()), 0))
-    if text.count("[") + text.count("{") > deepest and _deeper(text, deepest) and _deeper(_TEXT.sub("", text), deepest):
+    if len(text) <= deepest or text.count("[") + text.count("{") <= deepest:
+        return text
+    if _deeper(text, deepest) and _deeper(_TEXT.sub("", text), deepest):
         raise NotEncodable(f"{path}: nested too deeply to be encoded as JSON; about {MAX_DEPTH} levels are accepted")
     return text
 

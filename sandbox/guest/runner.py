@@ -4,6 +4,7 @@ import ast
 import asyncio
 import atexit
 import base64
+import binascii
 import contextlib
 import gc
 import io
@@ -340,8 +341,8 @@ def _attach(data: bytes) -> dict[str, Any]:
 
 def _finish(status: str, source: str, result: str = "", error: BaseException | None = None, **fields: Any) -> str:
     """The answer: how it went, the result and the files, each JSON already, with NULs between them."""
-    with contextlib.suppress(BaseException):  # a stream of theirs, which does what it likes
-        if sys.stdout is not output:
+    if getattr(sys, "stdout", None) is not output:
+        with contextlib.suppress(BaseException):  # a stream of theirs, which does what it likes
             sys.stdout.flush()
     output.flush()
     if files.folder.databases:
@@ -436,7 +437,7 @@ def _run(request: dict[str, Any]) -> str:
             if request["examine"]:
                 return _finish("completed", source, encode.dumps(_examine(source, request["examine"], request)))
             if request["code"]:
-                codes: Codes = marshal.loads(base64.b64decode(request["code"]))
+                codes: Codes = marshal.loads(binascii.a2b_base64(request["code"]))
             else:
                 codes = prepare(source)
             result = _result(_execute(codes, request["entry"], request["inputs"]))

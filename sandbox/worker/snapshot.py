@@ -14,7 +14,12 @@ import mmap
 import os
 import resource
 import struct
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import repeat, starmap
+from operator import setitem, sub
+from typing import Any
 
 from go_ent.sandbox.hardening.seccomp import PAGEMAP_SCAN
 from go_ent.sandbox.worker.memory import SNAPSHOT, MemoryMeter
@@ -42,6 +47,9 @@ _ioctl = _libc.ioctl
 _ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
 
 Regions = list[tuple[int, int]]
+_ALL = slice(None)
+_set: Callable[[Any, Any, Any], None] = setitem
+_exhaust = deque[None](maxlen=0).extend
 
 
 class Unsupported(Exception):
@@ -68,13 +76,15 @@ class Snapshot:
             raise Unsupported("the kernel has no PROCMAP_QUERY")
         self._first, self._end = meter.first, meter.end
         self._pagemap = -1
-        self._regions = (ctypes.c_uint64 * (3 * MOST_REGIONS))()
+        regions = (ctypes.c_uint64 * (3 * MOST_REGIONS))()
+        self._regions = memoryview(regions).cast("B").cast("Q")
         self._scan_order = ctypes.create_string_buffer(_SCAN.size)
         masks = _FILE, _FILE, _PRESENT | _SWAPPED, 0
-        at = ctypes.addressof(self._regions)
+        at = ctypes.addressof(regions)
         _SCAN.pack_into(self._scan_order, 0, _SCAN.size, 0, self._first, self._end, 0, at, MOST_REGIONS, 0, *masks)
         self._hot: Regions = []
-        self._copies: list[tuple[memoryview, memoryview]] = []  # the hot pages, and what was there
+        self._used: list[memoryview] = []  # the hot pages, while they are private
+        self._fresh: list[memoryview] = []  # and what was there
         try:
             self.open()
             if self._scan() is None:
@@ -137,7 +147,7 @@ class Snapshot:
         for start, end in self._hot:
             _madvise(start, end - start, POPULATE_WRITE)
         spans = [slice(start - self._first, end - self._first) for start, end in self._hot]
-        self._copies = [(self._now[span], self._before[span]) for span in spans]
+        self._used, self._fresh = [self._now[span] for span in spans], [self._before[span] for span in spans]
 
     @property
     def size(self) -> int:
@@ -150,28 +160,26 @@ class Snapshot:
         The hot pages are private then, and no others: which ones the run wrote to is not to be read from the time that
         the next run takes for them.
         """
-        if not unmoved or not self._copies:
-            private = self._scan() if self._copies else None  # none: they were given back while it was idle
-            if private is None or sum(end - start for start, end in private) > MOST_PAGES * PAGE:
+        if not unmoved or not self._used:
+            private = self._scan() if self._used else None  # none: they were given back while it was idle
+            if private is None or sum(starmap(sub, private)) < -MOST_PAGES * PAGE:
                 self.give_back()
                 self.warm_up()
                 return
             for start, end in self._beyond_hot(private):
                 _drop(start, end - start)
-        for page, before in self._copies:
-            page[:] = before
+        # By the hundred, so without a turn of the interpreter for each.
+        _exhaust(map(_set, self._used, repeat(_ALL), self._fresh))
 
     def _beyond_hot(self, private: Regions) -> Iterator[tuple[int, int]]:
         """What is private besides the hot pages, which always are."""
-        hot = iter([*self._hot, (self._end, self._end)])
-        first, last = next(hot)
-        for start, end in private:
+        hot = self._hot
+        for start, end in set(private).difference(hot):  # most regions are the hot ones, no more and no less
             at = start
-            while first < end:
+            for first, last in hot[bisect_left(hot, (start, 0)) : bisect_left(hot, (end, 0))]:
                 if at < first:
                     yield at, first
-                at = max(at, last)
-                first, last = next(hot)
+                at = last
             if at < end:
                 yield at, end
 
@@ -188,14 +196,14 @@ class Snapshot:
     def give_back(self) -> None:
         """Give all private pages back to the system: what is left is the snapshot."""
         _drop(self._first, self.size)
-        self._copies = []
+        self._used = self._fresh = []
 
     def _scan(self) -> Regions | None:
         """The private pages, as regions; None if there are too many, or the kernel can't tell."""
         count = _ioctl(self._pagemap, PAGEMAP_SCAN, ctypes.addressof(self._scan_order))
         if not 0 <= count < MOST_REGIONS:
             return None
-        flat = self._regions[: 3 * count]
+        flat = self._regions[: 3 * count].tolist()
         return list(zip(flat[0::3], flat[1::3], strict=True))
 
 
