@@ -328,8 +328,8 @@ By profiles of CPU time (the server's event loop, imports), taken on a busy mach
 - **200 at once.** The host's event loop is one core, and mcp's share of a call is about half a millisecond of it.
 - **A call in recorded code.** Two records (7 µs), their tally (5), a copy of the scope (5) and of the state (4), and locks around them.
 - **A graph on disk.** Six tenths of a task's CPU are the event loop's: of that its way through pool, strategy and dispatcher is seven
-  tenths, reading the plan one, pydantic one. The rest is the thread that writes two records a task and syncs those of a few tasks at a
-  time: the end of one step is on disk before the next begins, so that no more are synced together than run together.
+  tenths, reading the plan one, pydantic one. The rest is the thread that writes and syncs: one sync for the
+  ends of the tasks that ran together and the starts of those that follow, so that no more are synced together than run together.
 - **Starts.** `exec` is nine tenths imports. By samples a fifth each goes to finding and loading its 540 modules, to making 135
   dataclasses and to making 73 models; a tenth to regular expressions. The command line's parser is a sixth of all. The worker is
   started beside them and is ready before they end. A server imports 1,250 modules; four tenths of that are mcp and fastmcp."""

@@ -120,7 +120,9 @@ class Dispatcher:
         return await self._prompts.rehearsed(step, role, model, adjustments)
 
     async def run(self, step: Step, run: ExecutionContext) -> RunResult:
-        """One step, to its result. What is finished already, from before an interruption, is not run again."""
+        """One step, to its result, which is on disk when something else is, or after `run.flush`. What is finished
+        already, from before an interruption, is not run again.
+        """
         before = run.held.state.results.get(step.id)
         role = step.task.role
         if before is not None and before.ok:
@@ -152,10 +154,9 @@ class Dispatcher:
             run.broken is not None and result.status == "interrupted"
         )  # it was not asked to stop
         try:
-            await run.write(partial(run.held.finish_step, step.id, result, unknown=unknown))
-        except OSError as error:  # what can't be recorded must not be done again, nor anything after it be begun
-            run.broken = f"{run.held.slot.where} can't be written: {error.strerror or error}"
-            run.stop.set()
+            await run.finish(step.id, result, unknown=unknown)
+        except OSError as error:
+            run.fail(error)
         run.say("step", step.id, result.error or "", status=result.status)
         return result
 

@@ -56,7 +56,10 @@ class WorkSteps:
                 "status", text=run.held.state.title, status="running", strategy=chosen.strategy, reason=chosen.reason
             )
             step = partial(self.run_step, run=run)
-            results = await self.steps(run.id, work, chosen, step, concurrency, run.stop)
+            try:
+                results = await self.steps(run.id, work, chosen, step, concurrency, run.stop)
+            finally:
+                await run.flush()
             if run.broken is not None:
                 raise _broken(run)
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,12 +13,14 @@ from typing import Any
 from go_ent.engine.budget import Ask
 from go_ent.engine.context.keeper import RecordedContext
 from go_ent.engine.core.concurrency import to_the_end
-from go_ent.engine.core.models import BudgetLimit, Event
+from go_ent.engine.core.models import BudgetLimit, Event, RunResult
 from go_ent.engine.executions.lifecycle import Live
 from go_ent.engine.executions.tape import Policy
 from go_ent.engine.runners.base.runner import Progress
 
 MAX_NOTED = 4000
+LINGER_S = 0.002  # how long the end of a step waits for something that is synced with it
+MOST_AT_ONCE = 1 << 16  # characters of a result that are written on the event loop
 
 
 @dataclass(slots=True)
@@ -40,9 +43,18 @@ class ExecutionContext(Live):
     reserving: asyncio.Lock = field(default_factory=asyncio.Lock)
     queue: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = field(default_factory=list)  # what waits to be written
     writer: asyncio.Task[None] | None = None
+    lingering: asyncio.TimerHandle | None = None  # until the ends of steps are synced, with nothing else to do it
+    ends: int = 0  # how often ends of steps were left to be synced together
+    synced: int = 0  # how many of those times they have been
+    unsaid: deque[tuple[int, Event]] = field(default_factory=deque)  # and after which of them it is said
 
     def say(self, kind: Any, step: str | None = None, text: str = "", **data: Any) -> None:
-        self.emit(Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data))
+        """Tell who listens; in order, and nothing before the ends of steps that came before it are on disk."""
+        event = Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data)
+        if self.synced == self.ends:
+            self.emit(event)
+        else:
+            self.unsaid.append((self.ends, event))
 
     def note(self, step: str, progress: Progress) -> None:
         """An agent's turn, or its use of a tool, on record."""
@@ -50,8 +62,12 @@ class ExecutionContext(Live):
         try:
             self.held.append("progress", {"step": step, "what": progress.kind, "text": text[:MAX_NOTED]})
         except OSError as error:
-            self.broken = self.broken or f"{self.held.slot.where} can't be written: {error.strerror or error}"
-            self.stop.set()
+            self.fail(error)
+
+    def fail(self, error: OSError) -> None:
+        """Nothing more can be recorded: what can't be must not be done again, nor anything after it be begun."""
+        self.broken = self.broken or f"{self.held.slot.where} can't be written: {error.strerror or error}"
+        self.stop.set()
 
     def warn(self, step: str, text: str) -> None:
         self.warnings.setdefault(step, []).append(text)
@@ -63,19 +79,59 @@ class ExecutionContext(Live):
 
         Who is cancelled meanwhile waits for it.
         """
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.queue.append((partial(work, *arguments), done))
-        if self.writer is None or self.writer.done():
-            self.writer = asyncio.create_task(self._drain())
+        done = self._queued(partial(work, *arguments))
+        self._start()
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             await asyncio.wait([done])
             raise
 
+    async def finish(self, step: str, result: RunResult, *, unknown: bool) -> None:
+        """The end of a step, in the record when this returns. It is synced with the start of the next step, which waits
+        for that, or soon, or by `flush`; what is said from now on is said after that.
+        """
+        if len(result.output) > MOST_AT_ONCE:
+            await self.write(partial(self.held.finish_step, step, result, unknown=unknown))
+            return
+        self.held.finish_step(step, result, unknown=unknown, sync=False)
+        if self.lingering is None:
+            self.ends += 1
+            self._queued(self.held.settle).add_done_callback(partial(self._settled, self.ends))
+            self.lingering = asyncio.get_running_loop().call_later(LINGER_S, self._start)
+
+    def _settled(self, number: int, done: asyncio.Future[Any]) -> None:
+        if isinstance(error := done.exception(), OSError):
+            self.fail(error)
+        elif error is not None:
+            self.broken = self.broken or str(error)
+            self.stop.set()
+        self.synced = number
+        while self.unsaid and self.unsaid[0][0] <= number:
+            self.emit(self.unsaid.popleft()[1])
+
+    async def flush(self) -> None:
+        """All that steps have left to be written is on disk, and all is said, when this returns."""
+        if self.queue:
+            self._start()
+        if self.writer is not None:
+            await asyncio.shield(self.writer)
+
+    def _queued(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.queue.append((work, done))
+        return done
+
+    def _start(self) -> None:
+        if self.writer is None or self.writer.done():
+            self.writer = asyncio.create_task(self._drain())
+
     async def _drain(self) -> None:
         while self.queue:
             batch, self.queue = self.queue, []
+            if self.lingering is not None:
+                self.lingering.cancel()
+                self.lingering = None
             outcomes = await to_the_end(self.held.together, [work for work, _ in batch])
             for (_, done), outcome in zip(batch, outcomes, strict=True):
                 if isinstance(outcome, Exception):

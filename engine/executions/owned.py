@@ -83,7 +83,7 @@ class OwnedExecution:
                     known = {name: json.loads(value) for name, value in raw.items()} if raw and kind in READ_RAW else {}
                 self.state = applied(self.state, {"at": time.time(), **data, **known, "seq": seq, "kind": kind})
         if sync:
-            self._settle()
+            self.settle()
         elif not self.slot.placed:
             if kind != "created":
                 self.start_clock()
@@ -111,7 +111,8 @@ class OwnedExecution:
         if write and not self._written:
             self.write()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """All that was appended is on disk when this returns; in `together`, when that does."""
         if self._together == threading.get_ident():
             self._wanted = True
         else:
@@ -174,15 +175,16 @@ class OwnedExecution:
         """An agent has told its session: a retry after a crash goes on in it."""
         self.append("session", {"step": step, "session": session.model_dump()})
 
-    def finish_step(self, step: str, result: RunResult, *, unknown: bool = False) -> None:
-        """A step's result, on disk when this returns. The state's copy follows when it was not just written.
+    def finish_step(self, step: str, result: RunResult, *, unknown: bool = False, sync: bool = True) -> None:
+        """A step's result, on disk when this returns; without *sync*, with the next thing that is. The state's copy
+        follows when it was not just written.
 
         Where it is *unknown* what the last try came to, that stays so.
         """
         data = {"step": step} | ({"unknown": True} if unknown else {})
         raw = {"result": result.model_dump_json().encode()}
-        self.append("step_finished", data, raw=raw, known={"result": result}, sync=True)
-        if self._together != threading.get_ident() and self._due():
+        self.append("step_finished", data, raw=raw, known={"result": result}, sync=sync)
+        if sync and self._together != threading.get_ident() and self._due():
             self.write()
 
     def checkpoint(self, label: str, value: Any = None) -> None:
