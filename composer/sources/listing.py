@@ -23,7 +23,8 @@ from pydantic_core import to_json
 
 from go_ent.composer.catalogue.spec import Hints, Schema, ToolSpec, part_of
 from go_ent.composer.errors import BadName, ConfigError
-from go_ent.composer.project.files import TEMPORARY, read_bounded, user_data, write_whole
+from go_ent.composer.project.files import TEMPORARY, read_bounded, write_whole
+from go_ent.composer.sources.kept_names import listings_folder
 from go_ent.composer.sources.openapi_requests import Route
 
 FORMAT = 1
@@ -137,8 +138,7 @@ class ListingStore:
     """The copies that are kept for one project, a file for each of its sources."""
 
     def __init__(self, project: Path) -> None:
-        key = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:32]
-        self.folder = user_data() / "listings" / key
+        self.folder = listings_folder(project)
 
     def load(self, namespace: str, origin: str) -> Copy | None:
         """The copy of a source's listing; None if there is none, or what is there is none of ours."""

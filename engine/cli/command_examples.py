@@ -16,7 +16,7 @@ EXAMPLES = {
     "loop": "go-ent loop 'make the tests pass' --check 'make test'",
     "budget": "go-ent budget",
     "trust": "go-ent trust --yes",
-    "doctor": "go-ent doctor --deep",
+    "doctor": "go-ent doctor --no-servers",
     "grant": "go-ent grant 'shop.*'",
     "revoke": "go-ent revoke 'shop.*'",
     "server add": "go-ent server add files npx -y @modelcontextprotocol/server-filesystem .",

@@ -1,22 +1,24 @@
-"""What the Tab key completes most, without importing the command that it is for: executions and composed tools."""
+"""What the Tab key completes most, without importing the command that it is for: executions, tools, servers."""
 
 from __future__ import annotations
 
-from go_ent.engine.cli.terminal.completion_values import execution_ids, tool_names
+from go_ent.engine.cli.terminal.completion_values import any_tool_names, execution_ids, server_names, tool_names
 
-IDS = frozenset("status output logs resume interrupt approve reject checkpoint context summarize".split())
-TOOLS = frozenset("show run test history rollback rm export learn edit diff record".split())
+# The commands whose first argument is a name, by what names it may be. A test compares them with the commands.
+FIRST = {
+    execution_ids: "status output logs resume interrupt approve reject checkpoint context summarize tool+save",
+    tool_names: "tool+test tool+history tool+rollback tool+rm tool+export tool+learn tool+edit tool+diff tool+record "
+    "tool+docs",
+    any_tool_names: "tool+show tool+run tool+call",
+    server_names: "server+login server+logout server+remove server+tools server+refresh",
+}
+VALUES = {tuple(command.split("+")): values for values, commands in FIRST.items() for command in commands.split()}
 
 
 def completed(words: list[str]) -> list[str] | None:
     """The candidates for the last of the words, which is the first argument of its command; None for any other."""
-    if len(words) == 2 and words[0] in IDS and not words[1].startswith("-"):
-        return execution_ids(None)
-    if len(words) == 3 and words[0] == "tool" and words[1] == "save":
-        return execution_ids(None)
-    if len(words) == 3 and words[0] == "tool" and words[1] in TOOLS and not words[2].startswith("-"):
-        return tool_names(None)
-    return None
+    values = None if words[-1:] and words[-1].startswith("-") else VALUES.get(tuple(words[:-1]))
+    return None if values is None else values(None)
 
 
 def show_completed(found: list[str]) -> None:

@@ -27,6 +27,7 @@ from go_ent.sandbox.worker.languages import SPOKEN, Language
 MOST_EXECUTIONS = 2000  # the newest
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 8 << 20  # of all their journals, and of one
 MOST_CALLS = 500  # that an example can have
+MOST_NAMED = 5  # tasks, where one had to be meant
 OLD_LINE = 256 << 10  # bytes of a line of an older version
 NOTED = TypeAdapter(list[CallRecord], config=ConfigDict(defer_build=True))
 
@@ -50,8 +51,13 @@ def past_runs(store: ExecutionStore) -> Iterator[PastRun]:
 
 
 def past_run(store: ExecutionStore, execution_id: str) -> PastRun:
-    """The run of code of an execution that completed; `ExecutionConflict` if it was none. Blocks."""
+    """The run of code of an execution that completed; `ExecutionConflict` if it was none, or one of several. Blocks."""
     state = store.load(store.find(execution_id), compare=False)
+    if len(steps := [step for step, *_ in _code(state)]) > 1:
+        named = ", ".join(steps[:MOST_NAMED]) + (", …" if len(steps) > MOST_NAMED else "")
+        raise ExecutionConflict(
+            f"execution {state.id} ran code in several tasks ({named}): give the code of one to go-ent tool new --from"
+        )
     calls, _ = _calls(store, state, MOST_OF_ONE)
     for run in _runs(state, calls):
         if run.source is not None:

@@ -445,11 +445,12 @@ async def _servers(engine: Engine, *, deep: bool) -> list[Check]:
     ]
     if not names:
         return unusable
-    if not deep:
+    if not deep or not engine.trusted:
         unusable += _missing_programs(config)
-        return [*unusable, Check("servers", True, f"{', '.join(names)}: not asked; doctor --deep does", needed=False)]
-    if not engine.trusted:
-        return [Check("servers", False, "not asked, for the project is not trusted", "go-ent trust", needed=False)]
+        if not deep:
+            return [*unusable, Check("servers", True, f"{', '.join(names)}: not asked", needed=False)]
+        said = "not asked, for the project is not trusted"
+        return [*unusable, Check("servers", False, said, "go-ent trust", needed=False)]
     checks = unusable
     for answer in await Servers(engine.project, config).ask(names):
         if answer.problem:

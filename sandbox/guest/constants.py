@@ -4,7 +4,7 @@ import ast
 import keyword
 from typing import Any
 
-from guest.shape import KEPT, function_source, type_of
+from guest.shape import KEPT, Parameter, function_source, type_of
 
 MOST_TOLD = 10
 MAX_SHOWN = 40
@@ -30,6 +30,8 @@ class Place:
 def as_tool(run: dict[str, Any], constants: dict[str, Any], unvalued: list[str], name: str, doc: str) -> dict[str, Any]:
     """The source of a tool that does what *run* (`{"source", "inputs", "result"}`) did, and the inputs of its example.
 
+    The values of constants, as they stood in the code, are the defaults of their parameters.
+
     *constants* are values by `name` or `name:line`; *unvalued* are names of constants that the code calls so itself.
     """
     source, inputs = run["source"], run["inputs"]
@@ -52,10 +54,19 @@ def as_tool(run: dict[str, Any], constants: dict[str, Any], unvalued: list[str],
     if problems:
         return {"problems": problems}
     _replace(tree, chosen)
-    parameters = {each: type_of([value]) for each, value in inputs.items()}
-    parameters |= {each: type_of([place.value]) for each, place in chosen.items()}
+    # A parameter without a default can't stand after one that has it, and a set or a tuple is no JSON value.
+    chosen = dict(sorted(chosen.items(), key=lambda item: _is_json(item[1].value)))
+    parameters: dict[str, Parameter] = {each: (type_of([value]), None) for each, value in inputs.items()}
+    for each, place in chosen.items():
+        parameters[each] = (type_of([place.value]), place.node if _is_json(place.value) else None)
     given = dict(inputs) | {each: place.value for each, place in chosen.items()}
     return {"source": function_source(name, doc, parameters, tree.body, [run.get("result")]), "inputs": given}
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(inner) for key, inner in value.items())
+    return all(map(_is_json, value)) if isinstance(value, list) else isinstance(value, str | int | float | None)
 
 
 class _Places(ast.NodeVisitor):

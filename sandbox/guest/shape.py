@@ -11,6 +11,7 @@ from typing import Any
 
 KEPT = frozenset(dir(builtins)) | {"tools", "ToolError", "checkpoint"}
 LITERALS = (str, int, float, bool)
+Parameter = tuple[str, ast.expr | None]  # its type as it is written, and its default
 
 
 class _Shape(ast.NodeVisitor):
@@ -143,8 +144,8 @@ def _propose(
         literal.kind = "parameter"
     tree = ast.fix_missing_locations(_Replace(dict.fromkeys(by_column.values())).visit(tree))
     name = _tool_name(tree)
-    typed = {i: type_of([runs[m[0]]["inputs"][i] for m in members]) for i in inputs}
-    typed |= {p: type_of(column) for p, _, column in parameters}
+    typed: dict[str, Parameter] = {i: (type_of([runs[m[0]]["inputs"][i] for m in members]), None) for i in inputs}
+    typed |= {p: (type_of(column), None) for p, _, column in parameters}
     doc = f"Made from {len(members)} run{'' if len(members) == 1 else 's'} of the same code: say here what it is for."
     results = [runs[member[0]].get("result") for member in members]
     source = function_source(name, doc, typed, tree.body, results)
@@ -155,21 +156,24 @@ def _propose(
     return {"name": name, "source": source, "runs": [member[0] for member in members], "examples": examples}
 
 
-def function_source(name: str, doc: str, parameters: dict[str, str], body: list[ast.stmt], results: list[Any]) -> str:
+def function_source(
+    name: str, doc: str, parameters: dict[str, Parameter], body: list[ast.stmt], results: list[Any]
+) -> str:
     """The source of an async function with typed parameters. What it returns is typed by what it returned."""
-    arguments = [ast.arg(each, ast.parse(kind, mode="eval").body) for each, kind in parameters.items()]
+    arguments = [ast.arg(each, ast.parse(kind, mode="eval").body) for each, (kind, _) in parameters.items()]
+    defaults = [default for _, default in parameters.values() if default is not None]
     is_sure = len(results) > 1 or isinstance(results[0], str | bool | list | dict)  # one number may be of any kind
     returns = ast.parse(type_of(results) if is_sure else "Any", mode="eval").body
     function = ast.AsyncFunctionDef(
         name,
-        ast.arguments([], arguments, None, [], [], None, []),
+        ast.arguments([], arguments, None, [], [], None, defaults),
         [ast.Expr(ast.Constant(doc)), *_with_return(body)],
         [],
         returns,
         None,
         [],
     )
-    needed = [*parameters.values(), ast.unparse(returns)]
+    needed = [*(kind for kind, _ in parameters.values()), ast.unparse(returns)]
     typing = [ast.ImportFrom("typing", [ast.alias("Any")], 0)] if any("Any" in kind for kind in needed) else []
     module: Any = ast.fix_missing_locations(ast.Module([*typing, function], []))
     return ast.unparse(module).replace("\nasync def ", "\n\n\nasync def ", 1) + "\n"

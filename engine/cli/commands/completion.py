@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import Parameter
 
+from go_ent.composer.project.files import read_bounded, write_whole
 from go_ent.engine.cli import UsageError, app
 from go_ent.engine.cli.terminal.output import say, show, show_json
+from go_ent.sandbox.worker.paths import users_folder
 
+MOST_BYTES = 4 << 20
 Shell = Literal["bash", "zsh", "fish"]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
@@ -29,9 +35,30 @@ def fish_command() -> int:
 
 def show_command(shell: Annotated[Shell, Parameter(help="The shell.")], /, *, json_: JsonFlag = False) -> int:
     """Print the script that a shell needs. For this shell alone: `source <(go-ent completion show bash)`."""
-    script = app.generate_completion(shell=shell)
+    script = _script(shell)
     show_json({"shell": shell, "script": script}) if json_ else show(script)
     return 0
+
+
+def _script(shell: Shell) -> str:
+    """The script, from the cache if the commands are what they were: making it imports them all, for two seconds in
+    which a shell that sources it does not start.
+    """
+    made_of = hashlib.sha256(version("cyclopts").encode())
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
+        found = path.stat()
+        made_of.update(f"{path}\0{found.st_mtime_ns}\0{found.st_size}\0".encode())
+    folder = users_folder("GO_ENT_CACHE", "XDG_CACHE_HOME", ".cache") / "completion"
+    path = folder / f"{shell}-{made_of.hexdigest()[:32]}"
+    with contextlib.suppress(OSError, ValueError):
+        return read_bounded(path, MOST_BYTES).decode()
+    script = app.generate_completion(shell=shell)
+    with contextlib.suppress(OSError):  # what can't be kept is made anew
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for old in folder.glob(f"{shell}-*"):
+            old.unlink(missing_ok=True)
+        write_whole(path, script.encode(), mode=0o600)
+    return script
 
 
 def install_command(

@@ -165,6 +165,8 @@ def _source(file: str | None, code: str | None) -> str | bytes:
         return sys.stdin.buffer.read()
     try:
         return Path(str(file)).read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {file}; code itself is given with -c") from None
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None
 

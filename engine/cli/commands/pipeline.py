@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedReader
 from typing import Any, cast
 
@@ -34,6 +34,7 @@ MAX_SLURPED = 256 << 20
 Window = deque[tuple[Item, asyncio.Task[Run]]]
 MOST_PRINTED = 4000  # characters of what a line has printed
 MOST_PATH = 4096  # bytes of a line that may be the name of a file
+MOST_NAMED = 5  # of those that failed
 
 
 @dataclass(slots=True)
@@ -46,12 +47,15 @@ class Piped:
     stopped: int = 0  # lines that were interrupted
     interrupted: bool = False
     cut: bool = False  # a line failed, and those after it were left out for that
+    names: list[str] = field(default_factory=list)  # of the first that failed
 
-    def count(self, status: Status) -> bool:
+    def count(self, item: Item, status: Status) -> bool:
         """One line more, and whether it failed; one that waits or was interrupted has not."""
         failed = status not in ("completed", "paused", "interrupted")
         self.done += 1
         self.failed += failed
+        if failed and len(self.names) < MOST_NAMED:
+            self.names.append(short(item.name))
         self.waiting += status == "paused"
         self.stopped += status == "interrupted"
         self.interrupted = self.interrupted or status == "interrupted"
@@ -64,7 +68,9 @@ class Piped:
     @property
     def said(self) -> str:
         """What came of the lines, for people."""
-        counts = ((self.failed, "failed"), (self.waiting, "waiting for approval"), (self.stopped, "interrupted"))
+        more = ", …" if self.failed > len(self.names) else ""
+        failed = f"failed ({', '.join(self.names)}{more})"
+        counts = ((self.failed, failed), (self.waiting, "waiting for approval"), (self.stopped, "interrupted"))
         return ", ".join(
             [
                 f"{self.done} line{'' if self.done == 1 else 's'}",
@@ -75,19 +81,15 @@ class Piped:
 
 def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = False) -> dict[str, Any]:
     """The inputs of a run over *value*: its members if they are the tool's parameters, else its first free
-    parameter.
+    parameter. An object with some of them only is a parameter's value where that may be one.
     """
-    names = list(tool.interface.input_schema["properties"])
+    properties = tool.interface.input_schema["properties"]
     required = set(tool.interface.input_schema.get("required", ()))
-    if (
-        isinstance(value, dict)
-        and not as_list
-        and value.keys() <= set(names)
-        and required <= value.keys() | inputs.keys()
-        and value
-    ):
-        return {**inputs, **value}
-    free = [name for name in names if name not in inputs]
+    free = [name for name in properties if name not in inputs]
+    if isinstance(value, dict) and not as_list and value and value.keys() <= properties.keys():
+        takes = kinds(properties[free[0]]) if free else frozenset()  # nothing: it may be an object, too
+        if required <= value.keys() | inputs.keys() or (takes and "object" not in takes):
+            return {**inputs, **value}
     if not free:
         raise UsageError(f"{tool.name} has no parameter left for what stands on stdin")
     return {**inputs, free[0]: value}
@@ -148,7 +150,8 @@ async def run_each(
                     item, task = window.popleft()
                     outcome = task.result()
                     _emit(item, outcome, whole)
-                    ends = piped.count(outcome.status) and batch.order.fail_fast and item.number not in batch.known
+                    failed = piped.count(item, outcome.status)
+                    ends = failed and batch.order.fail_fast and item.number not in batch.known
                     progress.count(piped.done, piped.failed, stdin.total)
                     if ends or (piped.interrupted and outcome.status != "completed"):
                         piped.cut = piped.cut or (ends and bool(reading is not None or lines or window))
@@ -229,7 +232,8 @@ async def _line(batch: Batch, approver: Approver | None, item: Item) -> Run:
     except (ValueError, RecursionError) as error:
         text = _text_of(batch, item)
         if text is None:
-            return batch.refuse(item.number, item.data, f"not JSON: {error}{_hint(item)}")
+            why = f"not JSON: {error}{_hint(item)}" if item.data.strip() else "it is empty"
+            return batch.refuse(item.number, item.data, why)
         value = text
     return await batch.line(item.number, item.data, feed(batch.tool, batch.order.inputs, value), approver)
 

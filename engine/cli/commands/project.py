@@ -123,7 +123,10 @@ def budget_command(*, json_: JsonFlag = False) -> int:
 
 def doctor_command(
     *,
-    deep: Annotated[bool, Parameter(negative="", help="Also connect to the configured servers.")] = False,
+    servers: Annotated[
+        bool,
+        Parameter(name=("--servers", "--deep"), negative="--no-servers", help="Connect to the configured servers."),
+    ] = True,
     json_: JsonFlag = False,
 ) -> int:
     """Look at this machine and this project, and say what to do about each problem.
@@ -134,7 +137,7 @@ def doctor_command(
     from go_ent.engine.setup.doctor import examine, explain_config
 
     async def work(engine: Engine) -> int:
-        return _print(await examine(engine, deep=deep), json_=json_)
+        return _print(await examine(engine, deep=servers), json_=json_)
 
     try:
         return with_engine(work, progress="looking", quiet=json_)
@@ -180,5 +183,5 @@ def _next(checks: list[Check]) -> str:
     if not (find_project(".") / STATE).is_dir():
         return "go-ent init makes this folder a project"
     if any(check.name == "servers" and check.ok for check in checks):
-        return "go-ent doctor --deep asks the servers too; all else is well"
+        return "go-ent doctor asks the servers too; all else is well"
     return "all is well: go-ent exec -c '1 + 1', or go-ent serve"

@@ -25,7 +25,7 @@ from go_ent.engine.cli.terminal.usage_errors import unknown_option
 from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.past_runs import past_run
 from go_ent.engine.storages import open_store
-from go_ent.sandbox.worker.languages import Language, by_suffix
+from go_ent.sandbox.worker.languages import SUFFIXES, Language, by_suffix
 
 T = TypeVar("T")
 
@@ -254,7 +254,8 @@ def save_command(
     """Make the code of an execution a composed tool: its inputs become parameters, its calls and its result an example.
 
     Constants of the code that you name become parameters too: `--param limit=10` takes the one literal 10, `--param
-    limit` the literal that the code calls so itself (`limit = 10`, or `f(limit=10)`).
+    limit` the literal that the code calls so itself (`limit = 10`, or `f(limit=10)`). The value that was there is the
+    parameter's default.
 
     Example: go-ent tool save last --name newest_orders --param limit=10 --about "The newest orders of a customer."
     """
@@ -311,11 +312,12 @@ def suggest_command(
             runs = f"{suggestion.runs} run{'' if suggestion.runs == 1 else 's'}"
             if write is not None:
                 write.mkdir(parents=True, exist_ok=True)
-                path = write / f"{suggestion.name}.py"
+                path = write / f"{suggestion.name}{SUFFIXES[suggestion.language]}"
                 path.write_text(suggestion.source, encoding="utf-8")
                 say(f"{path}: from {runs}")
             else:
-                show(f"# from {runs}; save it with: go-ent tool add FILE\n{suggestion.source}")
+                mark = "#" if suggestion.language == "python" else "//"
+                show(f"{mark} from {runs}; save it with: go-ent tool add FILE\n{suggestion.source}")
         return 0
 
     return with_composer(work, quiet=json_)

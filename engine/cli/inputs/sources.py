@@ -176,8 +176,8 @@ class Files:
                 data = read_file(Path(path), MAX_LINE)
             except OSError as error:
                 raise UsageError(f"{path}: {error.strerror}") from None
-            for line in data.split(b"\n") if path.endswith(LINES) else [data]:
-                if line.strip():
-                    self._number += 1
-                    found.append(Item((self._number, line, path)))
+            lines = [line for line in data.split(b"\n") if line.strip()] if path.endswith(LINES) else [data]
+            for line in lines:
+                self._number += 1
+                found.append(Item((self._number, line, path)))
         return found

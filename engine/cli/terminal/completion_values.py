@@ -1,27 +1,31 @@
-"""Names that the Tab key completes: tools and executions. Read from folders; nothing is started for it."""
+"""Names that the Tab key completes: tools, servers and executions. Read from folders; nothing is started.
+
+What reads them with care takes longer to import than a person waits for a key. Only names are wanted here, and a wrong
+one is merely offered.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from go_ent.composer.project.files import STATE, find_project, user_data
+from go_ent.composer.project.files import STATE, find_project, read_bounded, user_data
 
 MOST = 200
+MOST_BYTES = 1 << 20  # of a configuration
+TOOL_FILE = re.compile(r"[a-z][a-z0-9_]*\.(py|js|ts)")
 
 
 def tool_names(context: Any) -> list[str]:
     """The composed tools of the project and of the user."""
-    from go_ent.composer.composed.store import Store
-    from go_ent.composer.errors import StoreError
-
     found: set[str] = set()
-    for folder in (find_project() / STATE / "composed-tools", user_data() / "composed-tools"):
-        try:
-            found |= Store(folder, "project").scan().keys()
-        except StoreError:
-            continue
+    for folder in (find_project() / STATE, user_data()):
+        with contextlib.suppress(OSError):
+            found |= {name[:-3] for name in os.listdir(folder / "composed-tools") if TOOL_FILE.fullmatch(name)}
     return sorted(found)[:MOST]
 
 
@@ -34,29 +38,24 @@ def execution_ids(context: Any) -> list[str]:
 
 
 def server_names(context: Any) -> list[str]:
-    """The servers and APIs of the project."""
-    from go_ent.composer.config import read_config
-    from go_ent.composer.errors import ConfigError
+    """The servers and APIs of the project, whether they are as they should be or not."""
+    import tomllib
 
     try:
-        config = read_config(find_project())
-    except (ConfigError, OSError):
+        written = tomllib.loads(read_bounded(find_project() / STATE / "config.toml", MOST_BYTES).decode())
+    except (OSError, ValueError, RecursionError):
         return []
-    return sorted((*config.servers, *config.apis))[:MOST]
+    sections = [written.get(section) for section in ("servers", "openapi")]
+    return sorted(name for section in sections if isinstance(section, dict) for name in section)[:MOST]
 
 
 def any_tool_names(context: Any) -> list[str]:
     """Composed tools, and the tools of servers that are known."""
-    from go_ent.composer.config import read_config
-    from go_ent.composer.errors import ConfigError
-    from go_ent.composer.known_tools import known_tools
+    from go_ent.composer.sources.kept_names import kept_names
 
-    try:
-        config = read_config(find_project())
-        found = known_tools(find_project(), config, (*config.servers, *config.apis))
-    except (ConfigError, OSError):
-        return tool_names(context)
-    return sorted(name for names in found.values() for name in names or ())[:MOST]
+    project = find_project()
+    upstream = [name for server in server_names(context) for name in kept_names(project, server)]
+    return sorted([*tool_names(context), *upstream])[:MOST]
 
 
 AnyToolName = Annotated[str, Parameter(help="The name of a tool, with its namespace.", completer=any_tool_names)]

@@ -164,7 +164,7 @@ class TestExec:
             ([], b"exec needs code"),
             (["file.py", "-c", "1"], b"code was given twice"),
             (["-c", "1", "--input", '{"a": NaN}'], b"NaN is not JSON"),
-            (["no-such-file.py"], b"no-such-file.py: No such file or directory"),
+            (["no-such-file.py"], b"there is no file no-such-file.py; code itself is given with -c"),
             (["-c", "1", "--input", "{"], b"--input is not JSON"),
             (["-c", "1", "--input", "[1]"], b"--input must be a JSON object"),
             (["-c", "1", "--input", "@nowhere.json"], b"nowhere.json"),

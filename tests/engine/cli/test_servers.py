@@ -186,6 +186,10 @@ class TestGrants:
         assert 'approve = ["texts.wipe"]' in added.config
         added("revoke", "texts.wipe")
         assert "approve = []" in added.config
+        assert added.err == ""
+        added("grant", "mine", "--approve")
+        added("revoke", "mine")
+        assert "mine: composed tools need no grant; code may still call it, now without approval" in added.err
         added("revoke", "texts.find", "texts.*")
         assert "allow = []" in added.config
         added("revoke", "texts.find", code=2)

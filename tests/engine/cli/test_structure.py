@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import inspect
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+from cyclopts import Parameter
 
+from go_ent.composer.sources.kept_names import listings_folder
 from go_ent.engine.cli import app
 from go_ent.engine.cli.command_examples import EXAMPLES
 from go_ent.engine.cli.command_table import COMMANDS, GROUPS
+from go_ent.engine.cli.completing import VALUES, completed
 from go_ent.engine.cli.global_options import take_globals
 from go_ent.engine.cli.terminal.variables import unknown_variables
 from tests.support.shell import go_ent
@@ -117,6 +122,63 @@ def test_completion_as_people_type_it(project: Path) -> None:
     go_ent("exec", "-c", "1")
     found = go_ent("__complete", "resume", "").stdout.decode().splitlines()
     assert found[:3] == ["", "\x1fbegin", "last"]
+
+
+@pytest.mark.more
+def test_names_are_completed_without_importing_their_commands() -> None:
+    """Every command whose first argument has names to complete is in the table of those that are completed at once."""
+    found: dict[tuple[str, ...], object] = {}
+    for typed, module, _ in COMMANDS:
+        if not module:
+            continue
+        file, _, function = module.partition(":")
+        place = import_module(f"go_ent.engine.cli.commands.{file}")
+        command = getattr(place, f"{function or typed.rpartition(' ')[2]}_command")
+        for name, kind in get_type_hints(command, include_extras=True).items():
+            parameter = inspect.signature(command).parameters.get(name)
+            if parameter is not None and parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
+                completers = [one.completer for one in getattr(kind, "__metadata__", ()) if isinstance(one, Parameter)]
+                found |= {tuple(typed.split()): one for one in completers if one is not None}
+                break
+    assert found == {command: values for command, values in VALUES.items() if command in found}
+    assert VALUES.keys() - found.keys() <= {("tool", "call")}  # another name of `tool run`
+
+
+def test_names_of_servers_and_their_tools_are_completed(project: Path) -> None:
+    (project / ".go-ent" / "config.toml").write_text(
+        '[servers.shop]\ncommand = "x"\n[servers.Bad-one]\ncommand = "y"\n'
+    )
+    (project / ".go-ent" / "composed-tools").mkdir(exist_ok=True)
+    (project / ".go-ent" / "composed-tools" / "mine.ts").write_text("")
+    folder = listings_folder(project)
+    folder.mkdir(parents=True)
+    for namespace, kept in {"shop": '{"tools": [{"upstream": "list-orders"}]}', "Bad-one": "{}"}.items():
+        (folder / f"{namespace}.json").write_text(kept)
+    assert completed(["server", "remove", ""]) == ["Bad-one", "shop"]
+    assert completed(["tool", "run", "sh"]) == ["mine", "shop.list_orders"]
+    assert completed(["tool", "edit", ""]) == ["mine"]
+    assert completed(["tool", "run", "--"]) is None
+    for broken in ("[", "[1]", '{"tools": [1]}', '{"tools": [{"upstream": ""}]}'):
+        (folder / "shop.json").write_text(broken)
+        assert completed(["tool", "run", ""]) == ["mine"]
+    (project / ".go-ent" / "config.toml").write_text("[servers")
+    assert completed(["server", "remove", ""]) == []
+
+
+@pytest.mark.more
+def test_the_script_for_a_shell_is_kept_until_the_commands_change(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Making it imports every command."""
+    monkeypatch.setenv("GO_ENT_CACHE", str(project / "cache"))
+    script = go_ent("completion", "bash").stdout
+    (kept,) = (project / "cache" / "completion").iterdir()
+    assert (kept.read_bytes().strip(), kept.stat().st_mode & 0o777) == (script.strip(), 0o600)
+    kept.write_text("# kept")
+    assert go_ent("completion", "bash").stdout == b"# kept\n"
+    kept.rename(kept.with_name("bash-" + "0" * 32))  # of other commands
+    assert go_ent("completion", "bash").stdout == script
+    assert [*(project / "cache" / "completion").iterdir()] == [kept]
 
 
 def test_a_broken_server_is_told_and_is_an_exit_code(project: Path) -> None:

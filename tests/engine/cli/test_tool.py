@@ -353,11 +353,30 @@ class TestArguments:
         for number in range(3):
             (typed.folder / f"{number}.json").write_text(json.dumps({"name": f" X{number} ", "n": "1"}, indent=2))
         (typed.folder / "bad.json").write_text("nope")
-        done = typed("tool", "run", "clean", "--each", "0.json", "1.json", "bad.json", "2.json")
+        (typed.folder / "none.json").write_text("\n")
+        done = typed("tool", "run", "clean", "--each", "0.json", "1.json", "bad.json", "none.json", "2.json")
         assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["x0", "x1", "x2"]
         assert (done.returncode, "bad.json: not JSON" in done.stderr) == (1, True)
-        assert "1 of 4 files failed" in done.stderr
-        assert typed("tool", "run", "clean", "--each", "none.json").returncode == 2
+        assert "none.json: it is empty" in done.stderr
+        assert "2 of 5 files failed" in done.stderr
+        names = ", ".join(str(typed.folder / name) for name in ("bad.json", "none.json"))
+        assert f"5 lines, 2 failed ({names})" in typed("status", "last").stdout
+        assert typed("tool", "run", "clean", "--each", "nowhere.json").returncode == 2
+
+    def test_an_object_with_some_parameters_lacks_the_others(self, typed: Shell) -> None:
+        (typed.folder / "pair.py").write_text(
+            '# /// tool\n# name = "pair"\n# ///\ndef pair(a: int, b: int) -> int:\n    """x."""\n    return a + b\n'
+        )
+        assert typed("tool", "add", "pair.py").returncode == 0
+        done = typed("tool", "run", "pair", "--each", stdin='{"a": 1}\n{"a": 1, "b": 2}\n')
+        assert (done.stdout, "b is required" in done.stderr, '{"a"' in done.stderr) == ("3\n", True, False)
+
+    def test_a_plan_with_several_pieces_of_code_is_not_saved_as_one_of_them(self, typed: Shell) -> None:
+        (typed.folder / "two.toml").write_text('[[task]]\nid = "a"\ncode = "1"\n[[task]]\nid = "b"\ncode = "2"\n')
+        assert typed("run", "--plan", "two.toml").returncode == 0
+        saved = typed("tool", "save", "last", "--name", "one")
+        assert saved.returncode != 0
+        assert "ran code in several tasks (a, b)" in saved.stderr
 
     def test_what_fails_over_files_is_resumed_without_them(self, typed: Shell) -> None:
         (typed.folder / "fail.py").write_text(

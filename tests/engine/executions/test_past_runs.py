@@ -100,6 +100,24 @@ class TestSuggestions:
             await composer.compose(renamed)
             assert await composer.suggest(least=2) == []
 
+    @pytest.mark.parametrize("language", ["javascript", "typescript"])
+    async def test_code_of_one_shape_in_another_language(self, place: Place, language: Any) -> None:
+        async with place.open() as composer:
+            for name, q, top in (("hits", "wasm", 2), ("found", "python", 4)):
+                code = (
+                    f"const {name} = await tools.search({{ q: '{q}', top: {top} }});\n`${{'{q}'}}: ${{{name}.length}}`"
+                )
+                assert (await place.run(code, language=language)).status == "completed"
+            other = "const hits = await tools.search({ q: 'x', top: 1 });\n`${'x'} = ${hits.length}`"
+            await place.run(other, language=language)  # another text between
+            await place.run("const broken = (", language=language)
+            (suggestion,) = await composer.suggest()
+            assert (suggestion.name, suggestion.runs, suggestion.language) == ("search_tool", 2, language)
+            saved = await composer.compose(suggestion.source)
+            assert (saved.language, saved.examples, saved.interface.requires) == (language, 2, ("search",))
+            assert await composer.call("search_tool", q="new", top=1) == "new: 1"
+            assert await composer.suggest() == []  # it is saved now
+
     async def test_inputs_are_parameters_and_equal_literals_are_one(self, place: Place) -> None:
         async with place.open() as composer:
             for word, limit in (("a", 1), ("b", 2)):

@@ -15,6 +15,7 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.engine import Engine, ExecutionConflict
 from go_ent.engine.cli.commands.pipeline import Piped
+from go_ent.engine.cli.inputs.sources import Item
 from go_ent.engine.guest_runs.runs import guest_order
 from go_ent.engine.server import make_server
 from go_ent.engine.storage.file_storage import owner
@@ -200,7 +201,7 @@ def test_lines_that_wait_are_not_counted_as_failed(project: Path) -> None:
     assert b"1 of 3 lines failed" in done.stderr
     assert b"1 call waits for approval" in done.stderr
     state = status(execution_id)
-    assert (state["result"]["output"], state["error"]) == ("3 lines, 1 failed, 1 waiting for approval", None)
+    assert (state["result"]["output"], state["error"]) == ("3 lines, 1 failed (line 2), 1 waiting for approval", None)
     shown = go_ent("status", execution_id).stdout.decode()
     assert f"then go on: go-ent resume {execution_id[-8:]} < LINES" in shown
     assert f"go on: go-ent resume {execution_id[-8:]} < LINES" in go_ent("approve", execution_id).stdout.decode()
@@ -209,8 +210,12 @@ def test_lines_that_wait_are_not_counted_as_failed(project: Path) -> None:
 def test_lines_are_counted_by_how_they_ended() -> None:
     piped = Piped()
     ended: list[Status] = ["completed", "timeout", "paused", "error", "interrupted"]
-    assert [piped.count(status) for status in ended] == [False, True, False, True, False]
-    assert piped.said == "5 lines, 2 failed, 1 waiting for approval, 1 interrupted"
+    counted = [piped.count(Item((number, b"", "")), status) for number, status in enumerate(ended, 1)]
+    assert counted == [False, True, False, True, False]
+    assert piped.said == "5 lines, 2 failed (line 2, line 4), 1 waiting for approval, 1 interrupted"
+    for number in range(6, 12):
+        piped.count(Item((number, b"", f"{number}.json")), "error")
+    assert "8 failed (line 2, line 4, 6.json, 7.json, 8.json, …)" in piped.said
     assert piped.interrupted
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from fastmcp import Client
 
 from go_ent.composer import Composer
+from go_ent.composer.codemode.past_runs import PastRun
 from go_ent.composer.config import Config
 from go_ent.composer.sources.functions import FunctionSource
 from go_ent.engine import Engine
@@ -80,6 +83,10 @@ async def test_constants_become_parameters(project: Path, box: Sandbox) -> None:
         tool = await composer.composed.get("orders_below")
         types = {name: kind["type"] for name, kind in tool.interface.input_schema["properties"].items()}
         assert types == {"limit": "integer", "customer": "string", "floor": "integer"}
+        defaults = {name: kind["default"] for name, kind in tool.interface.input_schema["properties"].items()}
+        assert defaults == {"limit": 10, "customer": "anna", "floor": 10}
+        assert tool.interface.input_schema["required"] == []
+        assert (await client.call_tool("orders_below", {"limit": 2})).structured_content == {"rows": [1], "over": []}
         (example,) = tool.file.metadata.examples
         assert example.inputs == {"limit": 10, "customer": "anna", "floor": 10}
         result = await client.call_tool("orders_below", {"limit": 2, "customer": "anna", "floor": 3})
@@ -127,3 +134,24 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     assert done.stdout == b"first: version 1, 1 example passed (project)\n", done.stderr
     ran = go_ent("tool", "run", "first", "--input", json.dumps({"top": 1, "letters": "z,y"}), cwd=tmp_path)
     assert ran.stdout == b'["y"]\n', ran.stderr
+    assert go_ent("tool", "run", "first", "--top", "1", cwd=tmp_path).stdout == b'["a"]\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "constants", "required", "defaults"),
+    [
+        ("sorted([3, 1])[:n]", {"of": [3, 1]}, ["n"], {"of": [3, 1]}),
+        ("low = -1.5\nfound = {'a': {1}}\n[low, found, n]", {"low": ..., "found": ...}, ["found", "n"], {"low": -1.5}),
+        ("[(1, 2), 'x', n]", {"pair": [1, 2], "text": "x"}, ["n", "pair"], {"text": "x"}),
+    ],
+)
+async def test_a_constant_is_the_default_of_its_parameter(
+    project: Path, box: Sandbox, code: str, constants: dict[str, Any], required: list[str], defaults: dict[str, Any]
+) -> None:
+    """What is no JSON value, a set or a tuple, stays required."""
+    async with Composer(project, box=box, trusted=True) as composer:
+        run = PastRun(source=code, inputs={"n": 2}, result=None)
+        source = await composer.tool_of(run, "made", "Made.", constants=constants)
+        schema = (await composer.check(source))[1].input_schema
+    assert sorted(schema["required"]) == required
+    assert {name: kind["default"] for name, kind in schema["properties"].items() if "default" in kind} == defaults

@@ -153,18 +153,36 @@ class TestTheProject:
         with locked(path):
             assert str(path) in of_record(shell)["locks"].said
 
-    def test_servers_are_asked_only_in_depth(self, shell: Shell) -> None:
+    def test_a_server_that_does_not_work_is_a_failure(self, shell: Shell) -> None:
         shutil.copy(SMALL_SERVER, shell.folder / "server.py")
         good = f'[servers.mine]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n'
         (shell.folder / ".go-ent" / "config.toml").write_text(f'{good}[servers.gone]\ncommand = "no-such-program"\n')
         shell.text("trust", "--yes")
-        found = checks(shell, code=1)
-        assert found["servers"]["said"] == "mine, gone: not asked; doctor --deep does"
+        found = checks(shell, "--no-servers", code=1)
+        assert found["servers"]["said"] == "mine, gone: not asked"
         assert found["server gone"]["said"] == "there is no program no-such-program"
-        found = checks(shell, "--deep", code=1)
+        found = checks(shell, code=1)
         assert found["server mine"]["said"] == "answers, 2 tools"
         assert found["server gone"]["ok"] is False
         assert "[servers.gone]" in found["server gone"]["fix"]
+
+    def test_a_server_that_starts_and_ends_at_once(self, shell: Shell) -> None:
+        """Its program is there: that it is broken is seen only when it is asked."""
+        (shell.folder / ".go-ent" / "config.toml").write_text('[servers.dead]\ncommand = "false"\n')
+        shell.text("trust", "--yes")
+        assert checks(shell, "--no-servers")["servers"]["ok"]
+        done = shell("doctor")
+        assert done.returncode == 1
+        assert "its process ended with exit code 1" in done.stdout.decode()
+        assert done.stdout.decode().splitlines()[-1].startswith("next: run it by hand to see more: false")
+
+    def test_servers_of_a_folder_that_is_not_trusted_are_not_started(self, shell: Shell) -> None:
+        mark = shell.folder / "started"
+        (shell.folder / ".go-ent" / "config.toml").write_text(f'[servers.mine]\ncommand = "touch"\nargs = ["{mark}"]\n')
+        done = shell("doctor")
+        assert done.returncode == 0
+        assert done.stdout.decode().splitlines()[-1].startswith("next: go-ent trust")
+        assert not mark.exists()
 
 
 def test_each_problem_has_a_fix(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,11 +219,15 @@ def revoke_command(
     for pattern in patterns:
         if (problem := grants.not_granted(project, pattern)) is not None:
             raise UsageError(problem)
+    unasked = [one for one in patterns if "." not in one and one in grants.written(project, "approve")]
     lines = grants.revoke(project, patterns)
+    notes = [f"{one}: composed tools need no grant; code may still call it, now without approval" for one in unasked]
     if json_:
-        show_json({"revoked": list(patterns), "changed": lines})
+        show_json({"revoked": list(patterns), "changed": lines, "notes": notes})
         return 0
     _say_changed(lines, "nothing was changed")
+    for note in notes:
+        say(f"note: {note}", err=True)
     _say_overridden(project)
     return 0
 

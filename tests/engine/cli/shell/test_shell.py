@@ -48,7 +48,7 @@ def test_what_was_typed_becomes_a_tool(made: Path) -> None:
     assert done.returncode == 2
     assert go_ent("tool", "test", "nine", cwd=made).stdout == b"ok     nine example 1\n"
     done = typed(made, "size = 4", "await tools.double(n=size)", "%save twice size", "await tools.twice(size=5)")
-    assert done.stdout.endswith(b"call it: await tools.twice(size: int)\nchange it: go-ent tool edit twice\n10\n")
+    assert done.stdout.endswith(b"call it: await tools.twice(size: int = 4)\nchange it: go-ent tool edit twice\n10\n")
 
 
 def test_the_shell_s_own_commands(made: Path, tmp_path: Path) -> None:
@@ -168,6 +168,6 @@ def test_typescript_is_typed_and_saved(made: Path) -> None:
     lines = "let n: number = 4;", "const twice = await tools.double({ n });", "twice + 1", "%save nine n", "?double"
     done = go_ent("shell", "-l", "ts", stdin="\n".join(lines).encode(), cwd=made)
     assert done.returncode == 0, done.stderr
-    assert b"9\nnine: version 1, 1 example passed\ncall it: await tools.nine({ n: number })\n" in done.stdout
+    assert b"9\nnine: version 1, 1 example passed\ncall it: await tools.nine({ n?: number })\n" in done.stdout
     assert b"double(args: { n: number }): Promise<number>;" in done.stdout
     assert (made / ".go-ent" / "composed-tools" / "nine.ts").exists()
