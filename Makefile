@@ -100,6 +100,7 @@ bench: image  ## all figures, with pages, plots and JSON; saved in docs/benchmar
 	$(BIN)/python -m benchmarks.context_bench --save
 	$(BIN)/python -m benchmarks.codemode_bench --save
 	$(BIN)/python -m benchmarks.end_to_end_bench --save
+	$(BIN)/python -m benchmarks.console_bench --save
 	$(BIN)/python -m benchmarks.peers_bench --save
 	$(BIN)/python -m benchmarks.index
 
@@ -125,6 +126,7 @@ bench-quick: image  ## a quick look at the figures; nothing is saved
 	$(BIN)/python -m benchmarks.context_bench --quick
 	$(BIN)/python -m benchmarks.codemode_bench --quick
 	$(BIN)/python -m benchmarks.end_to_end_bench --quick
+	$(BIN)/python -m benchmarks.console_bench --quick
 
 audit: $(STAMP)  ## whether an advisory names a package that we pin; needs an index that has advisories
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit

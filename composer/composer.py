@@ -175,6 +175,11 @@ class Composer:
             return server_source(namespace, server, self.project, self.listings)
         return api_source(namespace, self.config.apis[namespace], self.listings)
 
+    @property
+    def folders(self) -> list[Path]:
+        """Where composed tools, what they were used, and the project's other state are kept; they need not be there."""
+        return [place for above in (self.state, user_data()) for place in (above, above / "composed-tools")]
+
     async def close(self) -> None:
         """Save the usage figures, end the servers it started, and close the sandbox if it is its own."""
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from go_ent.engine.executions.kept_files import KeptFile, kept_files, read_file
 from go_ent.engine.executions.past_runs import past_run
 from go_ent.engine.executions.retention import Pruned, prune
 from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
-from go_ent.engine.executions.storage import Record, Row
+from go_ent.engine.executions.storage import Record, Row, StorageWatch
 from go_ent.engine.executions.store import ALIVE, ExecutionStore
 from go_ent.engine.timeline import Span, Timeline
 from go_ent.sandbox.media.kinds import Media
@@ -50,6 +50,10 @@ class Records:
     def __init__(self, store: ExecutionStore) -> None:
         self._store = store
         self._followed: OrderedDict[str, _Followed] = OrderedDict()
+
+    def watch(self, told: Callable[[], None]) -> StorageWatch:
+        """Have *told* called, by another thread, when executions may have changed; see `ExecutionStorage.watch`."""
+        return self._store.storage.watch(told)
 
     async def calls(self, ids: Sequence[str]) -> dict[str, int]:
         """How many calls executions have made, as far as they were counted."""

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from go_ent.composer import ComposerError
+from go_ent.engine.console.changes import Changes
 from go_ent.engine.console.feed import Feed
 from go_ent.engine.console.guard import ENTER, Access, Guard, cookie_of
 from go_ent.engine.console.launches import Launches
@@ -62,7 +63,8 @@ class Console:
         self.pages = sorted(pages, key=lambda page: (page.order or 1000, page.path))
         self.sessions = Sessions()
         self.templates = templates()
-        self.feed = Feed({topic: stamp for page in self.pages for topic, stamp in page.stamps.items()})
+        stamps = {topic: stamp for page in self.pages for topic, stamp in page.stamps.items()}
+        self.feed = Feed(stamps, lambda told: Changes(engine, composer, told))
         self.launches = Launches(engine)
         self.version = version("go-ent")
         self._access, self._login = access, login

@@ -5,6 +5,7 @@ Markdown is read without HTML and without pictures; a link is one only if it lea
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -23,6 +24,7 @@ from go_ent.engine.console.words import visible
 
 MOST_MARKED = 200_000  # characters that are coloured or laid out; more is shown plain
 MOST_NESTED = 20
+COLOURED_S = 0.5  # of CPU: lexers take the square of some texts' length, and what is left by then is shown plain
 LANGUAGES = ("python", "javascript", "typescript", "json", "toml", "yaml", "bash", "diff", "html", "css", "sql", "xml")
 
 
@@ -96,12 +98,20 @@ def code_lines(text: str, language: str = "") -> list[Markup]:
     lexer = _lexer(language) if len(shown) <= MOST_MARKED else None
     if lexer is None:
         return [escape(one) for one in shown.split("\n")]
-    lines = [Markup("")]
+    lines: list[list[Markup]] = [[]]  # joined at the end: a line may have as many parts as characters
+    until, done = time.thread_time() + COLOURED_S, 0
     for kind, value in lexer.get_tokens(shown):
-        name = STANDARD_TYPES.get(kind, "")
-        for at, part in enumerate(value.split("\n")):
-            if at:
-                lines.append(Markup(""))
-            if part:
-                lines[-1] += Markup('<span class="t-%s">%s</span>') % (name, part) if name else escape(part)
-    return lines
+        _add(lines, value, STANDARD_TYPES.get(kind, ""))
+        done += len(value)
+        if time.thread_time() > until:
+            _add(lines, shown[done:], "")
+            break
+    return [Markup("").join(parts) for parts in lines]
+
+
+def _add(lines: list[list[Markup]], text: str, name: str) -> None:
+    for at, part in enumerate(text.split("\n")):
+        if at:
+            lines.append([])
+        if part:
+            lines[-1].append(Markup('<span class="t-%s">%s</span>') % (name, part) if name else escape(part))

@@ -50,8 +50,8 @@ class Page:
     def stamp(self, topic: str) -> Callable[[Stamp], Stamp]:
         """Make something live: what this gives changes whenever what is shown under *topic* does.
 
-        It is asked some times a second while anybody looks, once for all who do, so it must be cheap. What comes after
-        a colon in a page's topic is its argument.
+        It is asked whenever something has changed while anybody looks, some times a second at the most, once for all
+        who do; so it must be cheap. What comes after a colon in a page's topic is the execution that it is about.
         """
 
         def add(stamp: Stamp) -> Stamp:

@@ -35,7 +35,7 @@ def fields_of(schema: Mapping[str, Any], given: Mapping[str, Any] | None = None)
     """The fields of an object's schema, in its order; *given* are the values that they begin with."""
     properties = schema.get("properties")
     required = schema.get("required")
-    needed = set(required) if isinstance(required, list) else set()
+    needed = {one for one in required if isinstance(one, str)} if isinstance(required, list) else set()
     made = []
     for name, one in list(properties.items())[:MOST_FIELDS] if isinstance(properties, dict) else ():
         about = one if isinstance(one, dict) else {}

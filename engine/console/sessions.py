@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -75,10 +76,12 @@ class Sessions:
         return self.open(caller) if self._clock() < until else None
 
     def open(self, caller: Caller) -> str:
-        """The cookie of a new session. The one that was unused for longest makes room for it."""
+        """The cookie of a new session. Of who has the most, the one that was unused for longest makes room for it."""
         cookie = secrets.token_urlsafe(32)
         while len(self._open) >= MOST_SESSIONS:
-            del self._open[next(iter(self._open))]
+            names = [session.caller.name for session in self._open.values()]
+            most = Counter(names).most_common(1)[0][0]
+            del self._open[next(digest for digest, one in self._open.items() if one.caller.name == most)]
         self._open[_digest(cookie)] = Session(caller, seen=self._clock())
         return cookie
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from go_ent.composer.errors import NotGranted
 from go_ent.composer.project.numbers import whole
 from go_ent.engine.console.sessions import Session
 from go_ent.engine.console.words import line
@@ -121,6 +122,11 @@ class Visit:
             raise Refused(403, f"client {name} may not do that: [serve.clients.{name}] has no {wants} = true")
         if own and name:
             raise Refused(403, "only the project's own user may do that")
+
+    def allow_tool(self, name: str) -> None:
+        """Refuse a client with a token what its token does not name; the project's own user has all composed tools."""
+        if self.caller.allow is not None and not self.caller.grants(self.composer).allows(name):
+            raise NotGranted(name)
 
     # -- ways to answer
 

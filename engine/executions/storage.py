@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypedDict, Unpack
@@ -215,6 +215,16 @@ class ExecutionIndex(Protocol):
         """Whether it can be used; None if there is nothing to be looked up yet."""
 
 
+class StorageWatch(Protocol):
+    """Somebody is told when what a storage keeps may have changed. Thread-safe."""
+
+    def follow(self, ids: Iterable[str]) -> None:
+        """Also when a record is added to one of these executions, instead of those before."""
+
+    def close(self) -> None:
+        """Nobody is told any more when this returns."""
+
+
 class ExecutionStorage(Protocol):
     """Where the executions of a project are kept. The methods block, but for `create`."""
 
@@ -267,6 +277,12 @@ class ExecutionStorage(Protocol):
     def ask_for_mark(self, execution_id: str, request: bytes, patience_s: float) -> bool:
         """Ask the process that has an execution for a mark, and wait until it has answered; False if it has died
         meanwhile. `ExecutionConflict` if it does not answer.
+        """
+
+    def watch(self, told: Callable[[], None]) -> StorageWatch:
+        """Have *told* called, by another thread, soon after the list of executions or one of those that are followed
+        may have changed, and after each `follow`. Nobody looks meanwhile. What a process has not placed yet is not
+        told of.
         """
 
     def oldest(self) -> Iterator[Row]:

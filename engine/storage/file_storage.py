@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ from go_ent.engine.storage.marks import Mark, is_changed
 from go_ent.engine.storage.packed import Packed, Place
 from go_ent.engine.storage.records import Scan, fits, lost
 from go_ent.engine.storage.slot import INTERRUPT_FILE, JOURNAL_FILE, LOCK_FILE, MARK_FILE, STATE_FILE, FileSlot
+from go_ent.watching import FolderWatch
 
 log = logging.getLogger("go_ent.engine")
 MOST_DESCRIPTORS = 1 << 16
@@ -253,6 +254,9 @@ class FileStorage:
             _wait(until, execution_id)
         return True
 
+    def watch(self, told: Callable[[], None]) -> FileWatch:
+        return FileWatch(self.folder, told)
+
     def oldest(self) -> Iterator[Row]:
         return iter(()) if self._is_elsewhere() or not self.folder.is_dir() else self.index.oldest()
 
@@ -314,6 +318,18 @@ class FileStorage:
         if folder.is_symlink() or self._is_elsewhere():
             raise BadState(f"{folder} is reached by a link, and an execution is only where it is")
         return folder
+
+
+class FileWatch:
+    """`StorageWatch` of folders: the one of all executions, and those of the executions that are followed."""
+
+    def __init__(self, folder: Path, told: Callable[[], None]) -> None:
+        self._folder, self._watch = folder, FolderWatch(told)
+        self.close = self._watch.close
+        self.follow([])
+
+    def follow(self, ids: Iterable[str]) -> None:
+        self._watch.follow([self._folder, *(self._folder / one for one in ids if ID.fullmatch(one))])
 
 
 def _make_room() -> None:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Unpack
@@ -167,6 +167,12 @@ class Memory:
         self.changed = threading.Condition(threading.RLock())
         self.pruning = threading.Lock()
         self.pruned: float | None = None
+        self.watches: list[MemoryWatch] = []
+
+    def tell(self) -> None:
+        """Whoever watches: something has changed."""
+        for watch in list(self.watches):
+            watch.told()
 
     def get(self, execution_id: str) -> Kept:
         if (kept := self.executions.get(execution_id)) is None:
@@ -198,6 +204,7 @@ class MemorySlot:
                 self._memory.executions[state.id] = self._kept
                 self._memory.index.put(state)
                 self.placed = True
+                self._memory.tell()
 
     def append(self, kind: str, data: Mapping[str, Any], raw: Mapping[str, bytes] | None = None) -> int:
         with self._memory.changed:
@@ -208,6 +215,7 @@ class MemorySlot:
                 raise OSError(errno.EFBIG, f"the journal of an execution may have {MAX_JOURNAL} bytes")
             self._kept.lines.append(line)
             self._kept.size += len(line)
+            self._memory.tell()
             return self.seq
 
     def sync(self) -> None:
@@ -254,6 +262,22 @@ class MemorySlot:
             if not self.released:
                 self.released, self._kept.held = True, False
                 self._memory.changed.notify_all()
+                self._memory.tell()
+
+
+class MemoryWatch:
+    """`StorageWatch` of what is in memory. Who is told is told by who changes something."""
+
+    def __init__(self, memory: Memory, told: Callable[[], None]) -> None:
+        self._memory, self.told = memory, told
+        memory.watches.append(self)
+
+    def follow(self, ids: Iterable[str]) -> None:
+        self.told()
+
+    def close(self) -> None:
+        if self in self._memory.watches:
+            self._memory.watches.remove(self)
 
 
 class MemoryStorage:
@@ -336,6 +360,9 @@ class MemoryStorage:
                     kept.mark = request
         return True
 
+    def watch(self, told: Callable[[], None]) -> MemoryWatch:
+        return MemoryWatch(self.memory, told)
+
     def oldest(self) -> Iterator[Row]:
         return reversed(self.index.rows(len(self.memory.executions)))
 
@@ -352,6 +379,7 @@ class MemoryStorage:
                     removed.append(row.id)
                     freed += kept.size
             self.index.remove(*removed)
+            self.memory.tell()
         return removed, freed
 
     @contextmanager

@@ -17,6 +17,13 @@ import pytest
 WHERE = "there is no Chromium here: apt-get install chromium, or put one on the PATH"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>"
+DROP = '''# /// tool
+# name = "drop"
+# ///
+def drop(table: str) -> str:
+    """Drop a table."""
+    return f"dropped {table}"
+'''
 PLAN = """
 [[task]]
 id = "rows"
@@ -91,6 +98,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("browser") / "shop"
     folder.mkdir()
     command(folder, "init")
+    command(folder, "trust", "--yes")  # plans of a folder that nobody has trusted are not opened
+    (folder / "drop.py").write_text(DROP)
+    command(folder, "tool", "add", "drop.py")
+    command(folder, "grant", "drop", "--approve")
     (folder / "plan.toml").write_text(PLAN)
     command(folder, "run", "--plan", "plan.toml", check=False)
     command(folder, "exec", "-c", "print('hello')\n[{'name': 'a', 'n': 1}, {'name': 'b', 'n': 2}]")

@@ -135,6 +135,25 @@ def test_a_tool_is_run_by_its_form(site: Site, page: Any) -> None:
     assert "z" in page.locator("main").inner_text()
 
 
+@pytest.mark.parametrize(("button", "came_to"), [("approve", "completed"), ("reject", "failed")])
+def test_a_call_that_waits_is_decided_about_and_its_run_goes_on(
+    site: Site, page: Any, button: str, came_to: str
+) -> None:
+    page.goto(f"{site.origin}/console/approvals")
+    page.wait_for_selector(".live[data-state=live]")
+    site.go_ent("exec", "-c", f"await tools.drop(table='logs of {button}')", check=False)
+    waiting = page.locator("article.request", has_text=f"logs of {button}")
+    waiting.wait_for(timeout=150_000)  # it appears while somebody looks
+    waiting.locator("input[name=call]").check()
+    page.fill("input[name=comment]", "as agreed")
+    page.click(f"button[value={button}]")
+    page.wait_for_selector("text=1 call")
+    execution_id = newest(site, kind="code")
+    page.goto(f"{site.origin}/console/runs/{execution_id}")
+    page.locator("#status", has_text=came_to).wait_for(timeout=150_000)
+    assert ("dropped logs of approve" in page.locator("main").inner_text()) == (button == "approve")
+
+
 def test_everything_by_the_keyboard(site: Site, page: Any) -> None:
     page.goto(f"{site.origin}/console/runs")
     page.keyboard.press("?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
+from go_ent.engine.console import markup
 from go_ent.engine.console.app import Console
 from go_ent.engine.console.downloads import download, picture
 from go_ent.engine.server.calls.callers import Caller
@@ -164,6 +166,17 @@ async def test_pages_of_large_values_are_bounded(console: Console, browser: Brow
         assert answer.status_code == 200
         assert len(answer.content) < 3_000_000
     assert len((await browser.get("/runs")).content) < 100_000
+
+
+@attack("console", "code that a lexer takes the square of its length for")
+@pytest.mark.parametrize(
+    ("language", "unit"), [("javascript", "a."), ("javascript", "\\'"), ("html", "<!--"), ("yaml", "*")]
+)
+def test_colours_end_before_a_hostile_text_does(language: str, unit: str) -> None:
+    text = unit * (190_000 // len(unit))
+    shown = markup.code(text, language)
+    assert not shown.endswith("</span>")  # the rest is plain
+    assert html.unescape(re.sub("<[^>]*>", "", shown)) == text
 
 
 @attack("console", "another client's runs, by id, list, stream, file and form")

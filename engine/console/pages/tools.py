@@ -92,7 +92,7 @@ async def composed_tool(visit: Visit) -> Response:
 async def _show_composed(
     visit: Visit, name: str, outcomes: Sequence[ExampleOutcome] | None = None, problem: str = ""
 ) -> Response:
-    _check_granted(visit, name)
+    visit.allow_tool(name)
     rows = {tool.name: (tool, used) for tool, used in await visit.composer.tools()}
     if name not in rows:
         raise Refused(404, f"there is no composed tool {name}", "its history may be there: go-ent tool history NAME")
@@ -129,7 +129,7 @@ async def _show_composed(
 async def test(visit: Visit) -> Response:
     """Run the examples, whose calls are answered from recordings."""
     name = visit.path("name")
-    _check_granted(visit, name)
+    visit.allow_tool(name)
     try:
         outcomes = await visit.composer.test(name)
     except ComposerError as error:
@@ -141,7 +141,7 @@ async def test(visit: Visit) -> Response:
 async def rollback(visit: Visit) -> Response:
     visit.allow(compose=True)
     name = visit.path("name")
-    _check_granted(visit, name)
+    visit.allow_tool(name)
     version = _number(visit.field("version"))
     if not visit.sure:
         return await visit.confirm(
@@ -157,7 +157,7 @@ async def rollback(visit: Visit) -> Response:
 async def remove(visit: Visit) -> Response:
     visit.allow(compose=True)
     name = visit.path("name")
-    _check_granted(visit, name)
+    visit.allow_tool(name)
     if not visit.sure:
         return await visit.confirm(
             f"Remove the tool {name}?",
@@ -256,12 +256,6 @@ async def _change_grants(visit: Visit, what: str) -> Response:
 
 
 # -- how
-
-
-def _check_granted(visit: Visit, name: str) -> None:
-    """Refuse a client with a token what its token does not name; the project's own user has all composed tools."""
-    if visit.caller.allow is not None and not visit.caller.grants(visit.composer).allows(name):
-        raise NotGranted(name)
 
 
 async def _spec(visit: Visit, name: str) -> tuple[ToolSpec, bool]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import re
+import threading
 from pathlib import Path
 
 import pytest
 
 from go_ent.engine.console.app import Console
-from go_ent.engine.console.feed import LOOK_S
+from go_ent.engine.console.changes import Changes
 from go_ent.engine.console.visit import local, url
 from go_ent.engine.server.calls.callers import LOCAL
 from tests.support.console import Browser, run
+from tests.support.watching import Told, settle
 
 
 async def test_an_invitation_becomes_a_session_and_leaves_the_address(console: Console) -> None:
@@ -73,10 +76,38 @@ async def test_a_stream_says_what_has_changed(console: Console) -> None:
     first = json.loads((await anext(events)).removeprefix("data: "))
     assert first["topic"] == "runs"
     await run(console, "1 + 1")
-    async with asyncio.timeout(60 + LOOK_S):
+    async with asyncio.timeout(60):
         then = json.loads((await anext(events)).removeprefix("data: "))
     assert then["stamp"] != first["stamp"]
     await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_nobody_looks_while_nothing_changes(console: Console, project: Path) -> None:
+    """The looks themselves change nothing that is watched: else each would bring the next."""
+    done = await run(console, "1 + 1")
+    told: Told = queue.Queue()
+    changes = Changes(console.engine, console.composer, lambda: told.put(None))
+    changes.follow([done.id])
+    topics = ("runs", "approvals", "tools", "budget", f"run:{done.id}")
+    for topic in topics:  # the first look may make what it needs
+        await console.feed.stamp(console.viewer(LOCAL), topic)
+    await asyncio.to_thread(settle, told, project / ".go-ent")
+    for topic in topics * 3:
+        await console.feed.stamp(console.viewer(LOCAL), topic)
+    await asyncio.to_thread(settle, told, project / ".go-ent", most=1)
+    await asyncio.to_thread(changes.close)
+
+
+async def test_a_look_is_taken_when_something_changes_and_ends_with_the_last_stream(console: Console) -> None:
+    events = await console.feed.stream(console.viewer(LOCAL), ["runs"])
+    async with asyncio.timeout(60):
+        assert [(await anext(events))[:5] for _ in range(2)] == ["retry", "data:"]
+        await run(console, "2 + 2")
+        assert (await anext(events)).startswith("data:")
+        await events.aclose()  # type: ignore[attr-defined]
+        for thread in threading.enumerate():
+            if thread.name == "folder watch":
+                await asyncio.to_thread(thread.join)
 
 
 async def test_a_stream_ends_with_the_console(console: Console) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from go_ent.engine.console.sessions import IDLE_S, INVITED_S, MOST_INVITED, MOST_SESSIONS, Sessions
-from go_ent.engine.server.calls.callers import LOCAL, Caller
+from go_ent.engine.server.calls.callers import LOCAL
 
 
 class Clock:
@@ -58,7 +58,7 @@ def test_a_session_ends_when_it_rests_or_is_closed() -> None:
 
 def test_the_session_that_was_unused_for_longest_makes_room() -> None:
     sessions = Sessions()
-    first, second = sessions.open(LOCAL), sessions.open(Caller("ci"))
+    first, second = sessions.open(LOCAL), sessions.open(LOCAL)
     for _ in range(MOST_SESSIONS - 2):
         sessions.open(LOCAL)
     assert sessions.find(first) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from go_ent.engine.storage.memory import Memory, MemoryStorage
 from go_ent.engine.storage.packed import MAX_PACKED
 from tests.engine.executions.test_executions import fresh, result
 from tests.support.packed import made as packed
+from tests.support.watching import Told, heard
 
 Open = Callable[[], ExecutionStorage]
 
@@ -72,6 +74,33 @@ def made(store: ExecutionStore, status: ExecutionStatus = "completed", **changes
 
 def kinds(store: ExecutionStore, execution_id: str) -> list[str]:
     return [record["kind"] for record in store.records(execution_id)]
+
+
+class TestWatching:
+    def test_who_watches_is_told_of_new_ones_of_records_and_of_removals(
+        self, store: ExecutionStore, other: ExecutionStore
+    ) -> None:
+        told: Told = queue.Queue()
+        watch = other.storage.watch(lambda: told.put(None))
+
+        def until(check: Callable[[], bool]) -> None:
+            """Looks only when told, and so sees it only if somebody is told after it is so."""
+            while not check():
+                heard(told)
+
+        until(lambda: not other.rows())
+        with store.create(fresh()) as held:
+            until(lambda: bool(other.rows()))
+            watch.follow([held.id])
+            for number in range(3):
+                seq = held.append("note", {"text": str(number)})
+                held.commit()
+                until(lambda seq=seq: other.load(held.id).seq >= seq)  # type: ignore[misc]
+        execution_id = made(store)
+        until(lambda: any(row.status == "completed" for row in other.rows()))
+        store.storage.remove([row for row in store.rows() if row.id == execution_id], {}, resumable=True)
+        until(lambda: execution_id not in {row.id for row in other.rows()})
+        watch.close()
 
 
 class TestHolding:
