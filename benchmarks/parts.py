@@ -137,7 +137,7 @@ def of_guest() -> tuple[float, float, int, float]:
     """A guest's run, its reset and the pages of that; its side of a call. Raises `Unsupported`."""
     alone = Alone()
     run, reset, pages = alone.times()
-    calling = json.dumps({**json.loads(alone.guest._requests[1]), "source": CALLING}).encode()
+    calling = json.dumps({**json.loads(alone.guest._requests[-1]), "source": CALLING}).encode()
     echo = least_us(lambda: alone.port.exchange(b'-1\n[[[1,"plain",[],{"n":1}]],[]]'), 1000)
     calls = least_us(lambda: alone.once(calling, unmoved=False), 1) / CALLS - echo
     return run, reset, pages, calls

@@ -362,7 +362,7 @@ AFTER = """\
 
 The parts alone are what the instructions cost; the rest seems to be caches and the kernel (inferred: this was measured
 where no cache counters are to be had). A worker that is woken, and a host that is, find little of their data in the core's
-own caches. A reset reads and writes 1.3 MB each, more than such a cache holds.
+own caches. A reset reads and writes 1 MB each, more than such a cache holds.
 After a pause the same instructions take three to four times as long.
 
 Whose the time is, by samples of a worker and its host at fresh `1+1` back to back (`perf`, a busy machine, so shares and no
@@ -371,17 +371,16 @@ kernel, 6 % wasmtime and the rest (taken while the pages were copied by a loop i
 22 % seed `random`, 21 % read the request, 10 % load the compiled code; no other part has as much.
 
 Which pages are kept ready: to copy one back takes 0.2 µs, to take a page fault for it and drop it again about 4. So a page is worth
-keeping if one program in twenty writes to it. The 60 everyday programs write to 151 pages on average, of which the
-kept 310 spare them all but 24; the best choice of 310 would spare them all but 12, the best choice of 200 all but 20. `1+1` writes
-to 75. A program that takes one such fault has its pages listed by the kernel, which takes about 170 µs.
+keeping if one program in twenty writes to it, and what the shortest runs write to is worth more: one that takes a single fault has
+its pages listed by the kernel and its worker waited for, which takes a worker about 170 µs. `1+1`, a composed tool and a program that
+makes one call, each seen before, take none. The 60 everyday programs write to 143 pages on average the first time, of which the
+kept 242 spare them all but 33 (102, all but 21, when they were seen before); the best choice of 242 would spare them all but 16.
 Why a bound is missed, where it is:
 
 - *Paced, beside monty*: the time is the sum of the two columns of CPU time, and nothing waits for anything else. Monty's worker is
   a small program in Rust, with less to bring back into the caches than a CPython in WebAssembly and one around it.
 - *Runs a second, beside monty*: worker and host together set the bound, and the host's part is Python in one thread. Both have as
-  many workers as cores here; with twice as many, either gets about half as many runs again. With
-  130 pages to reset instead of 310, a worker takes about a fifth less for `1+1`, and each program of forty lines
-  takes the page faults that the others spare it now: 55 to 109, at 4 µs.
+  many workers as cores here; with twice as many, either gets about half as many runs again.
 - *Forty lines*: the guest compiles a new source (about as long as it then runs), and runs it about twice as slowly as the host's
   CPython; a dataclass compiles its own methods each time. What is around that is as for `1+1`, so that each µs saved
   there makes this ratio worse.

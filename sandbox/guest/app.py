@@ -97,16 +97,23 @@ def _request(source: str, code: str | None = None, **fields: object) -> str:
     return json.dumps({"source": source, "code": code, "inputs": {"n": 1}, **FIELDS, **fields})
 
 
-def _prepared(source: str) -> str:
-    return _request(source, base64.b64encode(marshal.dumps(runner.prepare(source))).decode())
+def _prepared(source: str, **fields: object) -> str:
+    return _request(source, base64.b64encode(marshal.dumps(runner.prepare(source))).decode(), **fields)
 
 
-TOUCHES = (_prepared("1+1"), _request(everyday.TOUCH))
+# An expression, a composed tool and a tool call, each compiled before; then a program that is new. A run that is like
+# one of them takes no page fault.
+TOUCHES = (
+    _prepared("1+1"),
+    _prepared('def f(n: int) -> int:\n    """About it."""\n    return 2 * n\n', entry="f"),
+    _prepared("found = await tools.a.b(q=n)\nfound"),
+    _request(everyday.TOUCH),
+)
 
 
 def touch() -> str:
-    """Write to the pages that most runs write to, and say by which requests. Runs only this image's own code, and
-    leaves no trace of it.
+    """Write to the pages that most runs write to, and say by which requests. Runs only this image's own code, whose
+    one call is answered by whoever asked for it, and leaves no trace of it.
 
     The C library's descriptors are closed, since nothing is behind them: a write to one fails instead of trapping.
     """

@@ -17,12 +17,8 @@ import os
 # What nearly every program does, and little more: each page that it writes to is memory of every guest in the pool.
 TOUCH = """
 import json
-import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from datetime import datetime
-from enum import Enum
-from typing import NamedTuple
+from dataclasses import dataclass
 class Base:
     size: int = 0
     def __init__(self, name: str) -> None:
@@ -35,38 +31,24 @@ class Derived(Base):
         super().__init__(name)
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+@dataclass
+class Item:
+    name: str
+    size: int = 0
 def work(items: list[int]) -> dict[str, int]:
     out = {}
     for item in sorted(items, key=lambda i: -i):
         out[f"{item}"] = out.get(str(item), 0) + 1
     return out
-async def later():
-    return [i for i in range(3)]
-await later()
 groups = defaultdict(list)
-for word in re.findall(r"[a-z]+", "some words of text"):
+for word in "some words of text".split():
     groups[len(word)].append(Derived(word).upper)
 try:
     {}["missing"]
 except KeyError as error:
     groups[0].append(repr(error))
-@dataclass
-class Item:
-    name: str
-    tags: list[str] = field(default_factory=list)
-Item("x")
-class Kind(Enum):
-    A = "a"
-    B = "b"
-class Row(NamedTuple):
-    kind: Kind
-    at: int = 0
-re.purge()
-pattern = re.compile(r"(?P<name>[a-z_]+)=(?P<number>\\d+)|(?P<sign>[-+*/])|\\s*$")
-Row(Kind("b"), pattern.match("x=1").end())
-datetime(2024, 1, 2).strftime("%Y-%m-%d")
 counts = Counter(len(x) for x in groups.values())
-f"{1.5:.2f} {Derived('x')} {len(counts)}"
+print(f"{1.5:.2f} {Derived('x')} {Item('y')}")
 json.loads(json.dumps([work([1, 2, 3]), dict(counts)]))
 """
 

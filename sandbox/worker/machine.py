@@ -39,6 +39,19 @@ class Port(Protocol):
     def keep(self, code: bytes) -> None: ...
 
 
+class OwnPort:
+    """Answers the image's own code, which makes one call at the most."""
+
+    def exchange(self, message: bytes) -> bytes:
+        return b"1.0\n[[1,1,1]]"
+
+    def write(self, text: bytes) -> None:
+        pass
+
+    def keep(self, code: bytes) -> None:
+        raise Stop("outside")
+
+
 class Machine:
     """Makes guests from one compiled artefact. One guest of a machine runs at a time."""
 
@@ -128,9 +141,12 @@ class Guest:
 
     def _run_own(self, request: bytes) -> bytes:
         """Run the image's own code, to which nothing is granted either."""
-        self.machine.port, self.machine.seam = None, self.seam
+        self.machine.port, self.machine.seam = OwnPort(), self.seam
         self._arm()
-        return self._run(request)
+        try:
+            return self._run(request)
+        finally:
+            self.machine.port = None
 
     def touch(self) -> None:
         """Write to the pages that most runs write to."""
