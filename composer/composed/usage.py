@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from go_ent.composer.project.files import check_database, locked
+from go_ent.composer.project.databases import check_database, connect
+from go_ent.composer.project.files import locked
 from go_ent.composer.project.items import apart
 
 log = logging.getLogger("go_ent.composer")
@@ -168,7 +169,7 @@ class UsageStore:
         if not self._path.exists():
             self._make()
         check_database(self._path)
-        database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None)
+        database = connect(self._path, BUSY_S)
         try:
             database.execute("PRAGMA synchronous=NORMAL")
             database.execute("PRAGMA trusted_schema=OFF")

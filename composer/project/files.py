@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import stat
 from pathlib import Path
 
 from go_ent.files import TEMPORARY, locked, open_ordinary, read_bounded, sync_folder, write_new, write_whole
@@ -15,7 +13,6 @@ __all__ = [
     "IGNORED",
     "STATE",
     "TEMPORARY",
-    "check_database",
     "check_folder",
     "find_project",
     "ignore_state",
@@ -63,22 +60,6 @@ def ignore_state(state: Path) -> bool:
 
 def _not_through_links(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_EXCL, 0o644)
-
-
-def check_database(path: Path) -> None:
-    """Refuse a database of ours that somebody else has made up: before SQLite opens it, it obeys what lies beside it.
-
-    Ours are always in WAL mode. A rollback journal can name any file for SQLite to delete.
-    """
-    if os.path.lexists(f"{path}-journal"):
-        raise OSError(f"{path}-journal is none of ours: remove it")
-    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):  # the latter two come and go with connections
-        with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISREG(name.lstat().st_mode):
-                raise OSError(f"{name} is not an ordinary file")
-    with contextlib.suppress(FileNotFoundError):
-        if read_bounded(path, 19)[18:20] != b"\x02\x02":
-            raise OSError(f"{path} is not a database of ours: move it away")
 
 
 def check_folder(folder: Path) -> None:

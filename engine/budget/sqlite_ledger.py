@@ -14,7 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from go_ent.composer.project.files import STATE, check_database, check_folder, ignore_state, locked, sync_folder
+from go_ent.composer.project.databases import check_database, connect
+from go_ent.composer.project.files import STATE, check_folder, ignore_state, locked, sync_folder
 from go_ent.engine.budget.ledger import (
     LONGEST_LABEL,
     Cost,
@@ -287,8 +288,7 @@ class FileLedger(SqliteLedger):
                 yield database
 
     def _connect(self) -> sqlite3.Connection:
-        address = self.path.absolute().as_uri() + "?mode=rw"  # only `_make` makes one
-        database = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
+        database = connect(self.path, BUSY_S)  # only `_make` makes one
         try:
             database.execute("PRAGMA trusted_schema=OFF")
             database.execute("PRAGMA synchronous=FULL")  # a spend survives a power cut, not only a crash

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from go_ent.composer.project.files import check_database, locked
+from go_ent.composer.project.databases import check_database, connect
+from go_ent.composer.project.files import locked
 
 T = TypeVar("T")
 BUSY_S = 5.0
@@ -91,8 +92,7 @@ class IndexFile:
                 check_database(self.path)
             except OSError as error:
                 raise Damaged(str(error)) from None
-            address = self.path.absolute().as_uri() + "?mode=rw"
-            database = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            database = connect(self.path, BUSY_S, any_thread=True)
             self._open.append(database)
             deadline = self._deadline
             deadline[0] = time.monotonic() + BUSY_S + WORK_S
