@@ -210,7 +210,7 @@ async def _handshake(session: ClientSession) -> str:
     """The handshake that nearly every server knows, and whose servers say when their tools change; else the newer one.
     What the server calls itself.
 
-    Neither sampling nor elicitation is offered: a server that asks all the same is declined.
+    Neither sampling nor elicitation is offered: a server that asks anyway is declined.
     """
     from mcp import MCPError
     from mcp_types import UNSUPPORTED_PROTOCOL_VERSION

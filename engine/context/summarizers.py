@@ -35,7 +35,7 @@ _REFUSAL = re.compile(
     r"|as an ai|unfortunately,? i)\b",
     re.IGNORECASE,
 )
-_REFUSED = 800  # characters: a longer text that begins so is a summary all the same
+_REFUSED = 800  # characters: a longer text that begins so is still a summary
 
 Sample = Callable[[str, str, int], Awaitable[ModelReply]]
 """Asks the connected client's model: the system prompt, the user's, and how many tokens it may write; what it says."""

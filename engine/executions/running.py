@@ -91,6 +91,6 @@ def _asked(running: list[Running]) -> list[Running]:
             if one.held.interrupt_requested():
                 found.append(one)
             one.held.mark_requested()
-        except Exception as error:  # of one execution: the others' requests are heard all the same
+        except Exception as error:  # of one execution: the others' requests are still heard
             log.warning("execution %s could not be put on disk, or do what it was asked: %s", one.held.id, error)
     return found

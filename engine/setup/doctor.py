@@ -478,6 +478,6 @@ def _missing_programs(config: Config) -> list[Check]:
 
 
 def explain_config(error: ConfigError, project: Path) -> list[Check]:
-    """What there is to say when the configuration can't be read: the machine all the same."""
+    """What there is to say when the configuration can't be read: at least the machine."""
     wrong = [Check("configuration", False, one, "mend that, then go-ent doctor again") for one in error.problems]
     return [*machine(project), *wrong]

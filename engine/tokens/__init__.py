@@ -69,7 +69,7 @@ def _load() -> tiktoken.Encoding:
 def _usable() -> tiktoken.Encoding | None:
     try:
         return encoding()
-    except Exception as error:  # a damaged file, no memory for it, no tiktoken: a count is needed all the same
+    except Exception as error:  # a damaged file, no memory for it, no tiktoken: a count is still needed
         log.warning("tokens can't be counted, and are estimated on the high side: %s: %s", type(error).__name__, error)
         return None
 

@@ -251,7 +251,7 @@ def _fail(future: asyncio.Future[WorkerProcess], error: Exception) -> None:
 
 
 class Queued:
-    """A run that has no worker yet; it can be interrupted all the same."""
+    """A run that has no worker yet; it can still be interrupted."""
 
     def __init__(self) -> None:
         self.interrupted = False

@@ -34,7 +34,7 @@ async def interrupt(visit: Visit) -> Response:
 
 @PAGE.post("/{id}/resume")
 async def resume(visit: Visit) -> Response:
-    """Go on with a run. What keeps it from that is shown, with the ways to go on all the same."""
+    """Go on with a run. What keeps it from that is shown, with the ways to go on anyway."""
     visit.allow(agents=True)
     state = await visit.viewer.execution(visit.path("id"))
     chosen = visit.field("unfinished")

@@ -1,7 +1,7 @@
 """What a client finds listed: the tools of its profile, and in `code_execute` what code may call.
 
 Where the granted tools fit a number of tokens, `code_execute` says them itself: no search, one call. Else it names the
-namespaces, and `tool_search` finds the rest. What is not listed can be called all the same.
+namespaces, and `tool_search` finds the rest. What is not listed can still be called.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class TestMachinesApart:
         check(result, fleet, values, effects, kills=1)
 
     async def test_a_full_disk(self, machines: Fleet) -> None:
-        """The record is not on a worker's disk: what it runs comes out all the same."""
+        """The record is not on a worker's disk: what it runs completes anyway."""
         fleet = machines
         machine = fleet.start(apart=SMALL_DISK)
         machine.ready()
