@@ -209,9 +209,10 @@ class Guests:
         """Run what is ready in an execution that this process holds, to its end."""
         live = Live(held, ready.tapes)
         started = time.monotonic()
-        interrupted = Run(
-            id=held.id, status="interrupted", error=RunError(kind="interrupted", message="the run was interrupted")
-        )
+
+        def interrupted() -> Run:
+            said = RunError(kind="interrupted", message="the run was interrupted")
+            return Run(id=held.id, status="interrupted", error=said)
 
         async def steps() -> Ending:
             recording = None if ready.order.session is not None else ready.tapes.tape(STEP)
@@ -220,13 +221,13 @@ class Guests:
             try:
                 with noting as calls:
                     running = guest_run(ready.composer, ready.order, recording, calls=calls, **how)
-                    run = await drive(ready.box, held.id, running, live.stop) or interrupted
+                    run = await drive(ready.box, held.id, running, live.stop) or interrupted()
             except (ComposerError, SandboxError) as error:  # it never began
                 said = RunError(kind=type(error).__name__, message=str(error))
                 return await _ending(live, Run(id=held.id, status="error", error=said), started, error)
             return await _ending(live, run, started)
 
-        return await self.lifecycle.carry(live, steps, lambda: _end_of(live, interrupted, started))
+        return await self.lifecycle.carry(live, steps, lambda: _end_of(live, interrupted(), started))
 
 
 def run_of(ending: Ending) -> Run:
