@@ -64,22 +64,6 @@ const finish = () => {
 // -- compiling
 
 const compiles = (source) => { try { new AsyncFunction(source); return true; } catch { return false; } };
-// Modules are not there, but what they say can be: an import is a `require`, an export only the declaration.
-const withoutModules = (source) => {
-  let changed = textReplace(source, /(?<=^|;)([ \t]*)import\s+(?:type\s+)?((?:[\w$]+\s*,?\s*)?(?:\*\s*as\s+[\w$]+|\{[^}]*\})?)\s*from\s*(["'][^"'\n]+["'])/gm, (whole, space, names, from) => {
-    const found = regexpExec(/^([\w$]+)?\s*,?\s*(?:\*\s*as\s+([\w$]+)|(\{[^}]*\}))?\s*$/, names);
-    const parts = [];
-    if (found[1]) push(parts, `${found[1]} = __import(${from}, 1)`);
-    if (found[2]) push(parts, `${found[2]} = __import(${from})`);
-    if (found[3]) push(parts, `${textReplace(textReplace(found[3], /\btype\s+(?=[\w$])/g, ""), /\bas\b/g, ":")} = __import(${from})`);
-    return `${space}var ${arrayJoin(parts, ", ")}`;
-  });
-  changed = textReplace(changed, /(?<=^|;)([ \t]*)import\s*(["'][^"'\n]+["'])/gm, (whole, space, from) => `${space}__import(${from})`);
-  changed = textReplace(changed, /(?<=^|;)([ \t]*)export\s+default\s+(?=(?:async\s+)?function\b\s*\*?\s*[\w$]|class\s+[\w$])/gm, "$1");
-  changed = textReplace(changed, /(?<=^|;)([ \t]*)export\s+default\s+/gm, "$1module.exports.default = ");
-  changed = textReplace(changed, /(?<=^|;)([ \t]*)export\s+(?=(?:async\s+)?function\b|class\b|const\b|let\b|var\b)/gm, "$1");
-  return textReplace(changed, /(?<=^|;)([ \t]*)export\s*\{[^}]*\};?/gm, "$1;");
-};
 const importModule = (name, whole) => { const found = require(name); return whole && found && typeof found === "object" && hasOwn(found, "default") ? found.default : found; };
 const loadModule = async (name) => { const found = require(name); return typeof found === "object" ? { default: found, ...found } : { default: found }; };
 // Code with a `return` at its top level is the body of a function, which returns its last expression as well.
@@ -103,17 +87,19 @@ const asFunction = (source) => {
 const begin = (source) => {
   if (textIndex(source, "\0") >= 0) throw new NativeSyntaxError("source code can't contain null bytes");
   if (textStarts(source, "#!")) source = `//${textSlice(source, 2)}`;
-  if (textIndex(source, "import") >= 0) source = textReplace(source, /(?<![\w$.])import(?=\s*\()/g, "_load_"); // as long as it was
+  if (regexpExec(/(?<![\w$.])import\s*\(/, source)) try { source = stripTypes(source); } catch { /* what is wrong with it is told below */ }
   run.code = source;
   let promise = evaluate(source);
   if (!isArray(promise)) return promise;
-  const first = promise[0];
-  if (regexpExec(/(?:^|;)[ \t]*(?:import|export)\b/m, source)) {
-    const changed = withoutModules(source);
+  let problem = promise[0];
+  if (regexpExec(/\b(?:import|export)\b/, source)) {
+    let changed = source;
+    try { changed = stripTypes(source); } catch { /* the engine's words are told */ }
     if (changed !== source) {
       source = changed;
       promise = evaluate(source);
       if (!isArray(promise)) return promise;
+      problem = promise[0];
     }
   }
   if (regexpExec(/\breturn\b/, source) && regexpExec(/return not in a function/i, promise[0].message)) {
@@ -122,7 +108,7 @@ const begin = (source) => {
     if (regexpExec(/return not in a function/i, promise[0].message)) run.wrapped = create(null);
     else throw promise[0];
   }
-  throw first === promise[0] || regexpExec(/import|export/, first.message) ? first : promise[0];
+  throw problem;
 };
 
 // -- the two entries of the adapter

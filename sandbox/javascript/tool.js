@@ -12,26 +12,7 @@ class ToolReader extends TypeReader {
     while (this.kind !== "end") { const { start, ended } = this; this.statement(); push(this.statements, [start, this.ended, ended]); }
     return this.result();
   }
-  // A tool is no module: what is exported is only declared. Columns stay what they are.
-  exportStatement(start) {
-    const saved = this.save();
-    this.next();
-    const from = this.start, ends = this.position, word = this.value;
-    if (word === "default") {
-      this.next();
-      const declared = this.isWord("class") || this.isWord("function") || this.isWord("abstract") || this.isWord("async") && this.peek().value === "function";
-      let name = false;
-      if (declared) { while (this.isWord("async") || this.isWord("function") || this.isWord("class") || this.isWord("abstract") || this.is("*")) this.next(); name = this.kind === "word" && this.value !== "extends"; }
-      const inside = textSlice(this.source, start, ends);
-      this.back(saved);
-      super.exportStatement(start);
-      if (name) this.blank(start, ends); else this.replace(start, ends, `var _default =${textReplace(inside, /[^\n]/g, "")}`);
-      return;
-    }
-    this.back(saved);
-    super.exportStatement(start);
-    if (word === "{") this.blank(start, this.ended, ";"); else if (word !== "*" && word !== "=") this.blank(start, from);
-  }
+  get exportsAs() { return "var _default ="; }
 
   // -- what is declared and exported
 

@@ -5,6 +5,7 @@ const NUMBER = /0[xX][\da-fA-F_]+n?|0[bB][01_]+n?|0[oO][0-7_]+n?|(?:\d[\d_]*\.?[
 const SPACE = /(?:[ \t\v\f\u00a0\ufeff\r\n\u2028\u2029]|\/\/[^\r\n\u2028\u2029]*|\/\*[^]*?\*\/)+/y;
 const PUNCTUATOR = /\.\.\.|\?\?=|\*\*=|&&=|\|\|=|===|!==|<<=|=>|\?\.(?!\d)|\?\?|\*\*|\+\+|--|&&|\|\||==|!=|<=|<<|\+=|-=|\*=|%=|&=|\|=|\^=|\/=|[{}()[\];,<>+\-*\/%&|^!~?:=.@#]/y;
 const REGEXP = /\/(?:[^\\/[\r\n]|\\.|\[(?:[^\]\\\r\n]|\\.)*\])+\/[a-z]*/y;
+const JSX = /<(?:>|([A-Za-z][\w.]*)(?:\s[^<>]*)?(?:\/>|>[^]*?<\/\1\s*>))/y;
 const at = (pattern, text, position) => { pattern.lastIndex = position; return regexpExec(pattern, text); };
 const wordSet = (text) => { const set = create(null); for (const word of text.split(" ")) set[word] = true; return set; };
 const OPERATORS = wordSet("+ - * / % ** & | ^ && || ?? == != === !== < <= << instanceof in"), ASSIGN = wordSet("= += -= *= /= %= **= <<= >>= >>>= &= |= ^= &&= ||= ??=");
@@ -17,6 +18,9 @@ class TypeStripper {
     this.source = source;
     this.edits = [];
     this.noArrow = new NativeSet();
+    this.classes = new NativeSet();
+    this.space = ""; // the namespace, by its whole name
+    this.spaces = create(null); // and what each has exported so far
     this.position = 0;
     this.ended = 0;
     this.next();
@@ -157,7 +161,7 @@ class TypeStripper {
       else if (this.value === "import") { this.next(); this.balanced(); }
       else this.next();
       while (this.is(".")) { this.next(); this.next(); }
-      if (this.is("<") && !this.line) this.typeArguments();
+      if (this.is("<") && !this.line) this.attempt(() => this.typeArguments()); // `a as number < b` compares
     } else if (this.kind === "text" || this.kind === "number") this.next();
     else if (this.is("-")) { this.next(); this.next(); }
     else if (this.is("`")) this.template();
@@ -282,9 +286,7 @@ class TypeStripper {
   declarations(noIn = false) {
     const names = [];
     do {
-      const { start } = this;
-      this.target();
-      push(names, textSlice(this.source, start, this.ended));
+      this.target(names);
       if (this.is("!")) { this.blank(this.start, this.start + 1); this.next(); }
       this.annotation();
       if (this.eat("=")) this.assign(noIn);
@@ -338,7 +340,7 @@ class TypeStripper {
   }
   constructorBody(properties) {
     let text = "";
-    for (let index = 0; index < properties.length; index++) text += ` this.${properties[index]} = ${properties[index]};`;
+    for (let index = 0; index < properties.length; index++) { text += ` this.${properties[index]} = ${properties[index]};`; this.fields += ` ${properties[index]};`; }
     this.expect("{");
     let placed = !text || !this.derived;
     if (text && placed) this.replace(this.ended, this.ended, text);
@@ -350,20 +352,21 @@ class TypeStripper {
     }
     this.next();
   }
-  target() {
+  // What is bound there; its names are added to *names*.
+  target(names = []) {
     if (this.eat("[")) {
-      while (!this.is("]")) { if (this.eat(",")) continue; this.eat("..."); this.target(); if (this.eat("=")) this.assign(); if (!this.eat(",")) break; }
+      while (!this.is("]")) { if (this.eat(",")) continue; this.eat("..."); this.target(names); if (this.eat("=")) this.assign(); if (!this.eat(",")) break; }
       return this.expect("]");
     }
     if (this.eat("{")) {
       while (!this.is("}")) {
-        if (this.eat("...")) this.target();
-        else { this.key(); if (this.eat(":")) this.target(); if (this.eat("=")) this.assign(); }
+        if (this.eat("...")) this.target(names);
+        else { const { value } = this; this.key(); if (this.eat(":")) this.target(names); else push(names, value); if (this.eat("=")) this.assign(); }
         if (!this.eat(",")) break;
       }
       return this.expect("}");
     }
-    this.word();
+    push(names, this.word());
   }
   key() {
     if (this.eat("[")) { this.assign(); return this.expect("]"); }
@@ -373,20 +376,24 @@ class TypeStripper {
 
   classBody(declared) {
     this.next();
-    if (this.kind === "word" && this.value !== "extends" && this.value !== "implements") this.next();
+    if (this.kind === "word" && this.value !== "extends" && this.value !== "implements") { if (declared) this.classes.add(this.value); this.next(); }
     this.generics();
-    const outer = this.derived;
+    const outer = this.derived, outerFields = this.fields;
     this.derived = false;
+    this.fields = "";
     if (this.eat("extends")) {
       this.derived = true;
       this.operand();
       if (this.is("<")) { const { start } = this; this.typeArguments(); this.blank(start); }
     }
     if (this.isWord("implements")) { const { start } = this; do { this.next(); this.type(); } while (this.is(",")); this.blank(start); }
+    const open = this.position;
     this.expect("{");
     while (!this.is("}")) { if (this.kind === "end") this.fail(); this.member(); }
     this.next();
+    if (this.fields) this.replace(open, open, this.fields);
     this.derived = outer;
+    this.fields = outerFields;
   }
   member() {
     if (this.eat(";")) return;
@@ -451,9 +458,20 @@ class TypeStripper {
   namespace(start) {
     this.next();
     if (this.kind === "text") this.fail("modules can't be declared here");
-    const name = this.word();
-    if (!this.is("{")) this.fail(this.is(".") ? "a namespace with a dot is not supported here: nest one in the other" : undefined);
-    this.replace(start, this.position, `var ${name}; (function (${name}) {`);
+    const outer = this.space;
+    let open = "", close = "", name = "";
+    do {
+      const within = name;
+      name = this.word();
+      this.space += `.${name}`;
+      const before = this.spaces[this.space] ??= [];
+      if (within && !arrayHas(this.spaces[textSlice(this.space, 0, -name.length - 1)], name)) push(this.spaces[textSlice(this.space, 0, -name.length - 1)], name);
+      // What it exported where it was opened before can be used without its name. A class of the name is there already.
+      open += `${this.classes.has(name) ? "" : `var ${name}; `}(function (${name}${before.length ? `, { ${arrayJoin(before, ", ")} } = ${name}` : ""}) {{`;
+      close = `}})(${name} || (${name} = {}));${within ? ` ${within}.${name} = ${name};` : ""}${close}`;
+    } while (this.eat("."));
+    if (!this.is("{")) this.fail();
+    this.replace(start, this.position, open);
     this.next();
     while (!this.is("}")) {
       if (this.kind === "end") this.fail();
@@ -461,14 +479,19 @@ class TypeStripper {
         const from = this.start;
         this.next();
         this.blank(from, this.ended);
-        const names = this.exported();
+        const changes = this.isWord("let") || this.isWord("var"), names = this.exported();
         let put = "";
-        for (let index = 0; index < names.length; index++) put += ` ${name}.${names[index]} = ${names[index]};`;
+        for (let index = 0; index < names.length; index++) {
+          const one = names[index];
+          put += changes ? ` Object.defineProperty(${name}, "${one}", { get: () => ${one}, set: (value) => { ${one} = value; }, enumerable: true, configurable: true });` : ` ${name}.${one} = ${one};`;
+          if (!arrayHas(this.spaces[this.space], one)) push(this.spaces[this.space], one);
+        }
         if (put) this.replace(this.ended, this.ended, `;${put}`);
       } else this.statement();
     }
-    this.replace(this.start, this.position, `})(${name} || (${name} = {}));`);
+    this.replace(this.start, this.position, close);
     this.next();
+    this.space = outer;
   }
   // A statement of a namespace, and the names that it declares.
   exported() {
@@ -482,26 +505,35 @@ class TypeStripper {
     this.statement();
     return [name];
   }
+  // There are no modules: an import is a variable, and what is exported is only declared. Lines and columns stay.
   importStatement(start) {
+    const { length } = this.edits, sources = [];
     this.next();
+    if (this.kind === "text") { this.replace(start, start + 6, "__import("); this.next(); this.replace(this.ended, this.ended, ")"); return this.semicolon(); }
+    const typed = this.isWord("type") && (this.peek().kind === "word" && this.peek().value !== "from" || regexpExec(/^[{*]$/, this.peek().value));
+    if (typed) this.next();
     let hasValue = false;
-    if (this.kind === "text") { this.next(); return this.semicolon(); }
-    if (this.isWord("type")) {
-      const ahead = this.peek();
-      if (ahead.kind === "word" && ahead.value !== "from" || ahead.value === "{" || ahead.value === "*") { while (this.kind !== "text") { if (this.kind === "end") this.fail(); this.next(); } this.next(); this.semicolon(); return this.blank(start, this.ended, ";"); }
-    }
-    if (this.kind === "word") {
+    if (this.kind === "word" && !(this.isWord("from") && this.peek().kind === "text")) {
       this.next();
       if (this.is("=")) { this.replace(start, start + 6, "const "); this.next(); this.assign(); return this.semicolon(); }
+      push(sources, [this.ended, ", 1"]);
       this.eat(",");
       hasValue = true;
     }
-    if (this.eat("*")) { this.expect("as"); this.word(); hasValue = true; } else if (this.is("{")) hasValue = this.specifiers() || hasValue;
+    if (this.is("*")) { const from = this.start; this.next(); this.expect("as"); this.blank(from, this.start); this.word(); push(sources, [this.ended, ""]); hasValue = true; }
+    else if (this.is("{")) { hasValue = this.specifiers() || hasValue; push(sources, [this.ended, ""]); }
+    const from = this.start;
     this.expect("from");
+    if (this.kind !== "text") this.fail();
+    const module = this.value;
     this.next();
     if (this.eat("with") || this.eat("assert")) this.balanced();
+    const { ended } = this;
     this.semicolon();
-    if (!hasValue) this.blank(start, this.ended, ";"); // types alone: the module need not be there
+    if (typed || !hasValue) { this.edits.length = length; return this.blank(start, this.ended, ";"); } // types alone: the module need not be there
+    this.replace(start, start + 6, "var   ");
+    for (let index = 0; index < sources.length; index++) this.replace(sources[index][0], sources[index][0], ` = __import(${module}${sources[index][1]})`);
+    this.blank(from, ended);
   }
   // Whether there is one that is no type, or none at all.
   specifiers() {
@@ -511,17 +543,30 @@ class TypeStripper {
       const { start } = this;
       const typed = this.isWord("type") && (this.peek().kind === "word" && this.peek().value !== "as" || this.peek().kind === "text");
       if (typed) types++; else values++;
-      while (!this.is(",") && !this.is("}")) { if (this.kind === "end") this.fail(); this.next(); }
+      for (let first = true; !this.is(",") && !this.is("}"); first = false) {
+        if (this.kind === "end") this.fail();
+        if (!first && !typed && this.isWord("as")) this.replace(this.start, this.position, ": ");
+        this.next();
+      }
       this.eat(",");
       if (typed) this.blank(start);
     }
     this.next();
     return values > 0 || types === 0;
   }
+  get exportsAs() { return "module.exports.default ="; }
   exportStatement(start) {
     this.next();
-    if (this.eat("default")) {
+    if (this.isWord("default")) {
+      const ends = this.position;
+      this.next();
       if (this.isWord("interface")) return this.gone(start, () => this.statement());
+      const saved = this.save();
+      while (this.isWord("abstract") || this.isWord("class") || this.isWord("async") || this.isWord("function") || this.is("*")) this.next();
+      const named = this.start !== saved[3] && this.kind === "word" && this.value !== "extends" && this.value !== "implements" && !this.is("=>");
+      this.back(saved);
+      if (named && !(this.isWord("async") && this.peek().value !== "function")) this.blank(start, ends);
+      else this.replace(start, ends, this.exportsAs + textReplace(textSlice(this.source, start, ends), /[^\n]/g, ""));
       if (this.isWord("abstract") && this.peek().value === "class") { this.blank(this.start, this.position); this.next(); }
       if (this.isWord("class")) return this.classBody(true);
       if (this.isWord("function") || this.isWord("async") && this.peek().value === "function") { this.eat("async"); return this.functionDeclaration(start); }
@@ -529,10 +574,10 @@ class TypeStripper {
       return this.semicolon();
     }
     if (this.is("=")) { this.replace(start, this.position, "module.exports ="); this.next(); this.expression(); return this.semicolon(); }
-    if (this.isWord("type") && regexpExec(/^[{*]$/, this.peek().value)) return this.gone(start, () => { while (!this.is(";") && this.kind !== "end") { this.next(); if (this.line) break; } this.eat(";"); });
+    if (this.isWord("type") && regexpExec(/^[{*]$/, this.peek().value) || this.is("{") || this.is("*")) return this.gone(start, () => { this.eat("type"); if (this.is("{")) this.specifiers(); else { this.next(); if (this.eat("as")) this.next(); } if (this.eat("from")) { this.next(); if (this.eat("with") || this.eat("assert")) this.balanced(); } this.semicolon(); });
     if (this.isWord("interface") || this.isWord("type") || this.isWord("declare")) return this.gone(start, () => this.statement());
-    if (this.is("{")) { this.specifiers(); if (this.eat("from")) this.next(); return this.semicolon(); }
-    if (this.eat("*")) { if (this.eat("as")) this.next(); this.expect("from"); this.next(); return this.semicolon(); }
+    this.blank(start, this.start);
+    if (this.isWord("function") || this.isWord("async") && this.peek().value === "function") { this.eat("async"); return this.functionDeclaration(start); }
     this.statement();
   }
 
@@ -611,7 +656,7 @@ class TypeStripper {
       if (this.kind === "word" || this.kind === "mark") {
         if (this.value in UNARY && !(this.kind === "word" && this.peek().value === "=>")) { this.next(); continue; }
         if (this.isWord("await") && !regexpExec(/^[)\]};,:.=]/, this.peek().value || ";")) { this.next(); continue; }
-        if (this.is("<")) { const { start } = this; this.next(); this.type(); if (!this.is(">")) this.fail(); this.next(); this.blank(start); continue; }
+        if (this.is("<")) { const { start } = this; if (at(JSX, this.source, start)) this.fail("JSX is not supported here: return texts or plain objects"); this.next(); this.type(); if (!this.is(">")) this.fail(); this.next(); this.blank(start); continue; }
       }
       break;
     }
@@ -652,7 +697,7 @@ class TypeStripper {
           case "async": { const ahead = this.peek(); if (ahead.value === "function" && !ahead.line) { this.next(); return this.primary(); } return this.next(); }
           case "class": return this.classBody(false);
           case "new": this.next(); if (this.eat(".")) return this.next(); return this.operand();
-          case "import": this.next(); if (this.eat(".")) return this.next(); if (!this.is("(")) this.fail(); return;
+          case "import": { const { start } = this; this.next(); if (this.eat(".")) return this.next(); if (!this.is("(")) this.fail(); return this.replace(start, start + 6, "_load_"); }
           default: return this.next();
         }
     }
