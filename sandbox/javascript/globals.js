@@ -43,7 +43,7 @@ const decodeUtf8 = (bytes, fatal = false, keepMark = false) => {
 class TextEncoder {
   get encoding() { return "utf-8"; }
   encode(text = "") { return encodeUtf8(text); }
-  encodeInto(text, target) { const bytes = encodeUtf8(text).subarray(0, target.length); target.set(bytes); return { read: text.length, written: bytes.length }; }
+  encodeInto(text, target) { let read = 0, written = 0; for (const letter of textWell(`${text}`)) { const bytes = encodeUtf8(letter); if (written + bytes.length > target.length) break; target.set(bytes, written); read += letter.length; written += bytes.length; } return { read, written }; }
 }
 class TextDecoder {
   #kind; #fatal; #keep; #left = [];
@@ -315,6 +315,9 @@ const crypto = {
     const text = hex(bytes);
     return `${textSlice(text, 0, 8)}-${textSlice(text, 8, 12)}-${textSlice(text, 12, 16)}-${textSlice(text, 16, 20)}-${textSlice(text, 20)}`;
   },
+  subtle: {
+    async digest(algorithm, data) { return new Uint8Array(new Hash(textReplace(`${algorithm?.name ?? algorithm}`, "-", "")).update(asBytes(data)).digest()).buffer; },
+  },
 };
 // Math.random's own state would be the same in every run: each gets one from its seed.
 const seededRandom = (seed) => {
@@ -340,6 +343,9 @@ hide(Iterator.prototype, "take", function take(most) {
   if (!(count >= 0)) throw new NativeRangeError(`${most} must be positive`);
   return taken(this, this.next, Math.trunc(count));
 });
+
+// The engine's own gives numbers below zero.
+hide(BigInt, "asUintN", function asUintN(bits, value) { return BigInt.asIntN(bits, value) & (1n << BigInt(bits)) - 1n; });
 
 const globals = {
   TextEncoder, TextDecoder, URL, URLSearchParams, Event, CustomEvent, EventTarget, AbortController, AbortSignal, ToolError,

@@ -2,12 +2,12 @@
 const WIDTH = 76, MOST_ITEMS = 100, MOST_TEXT = 10000, MOST_SHOWN = 200000;
 
 const quote = (text) => {
-  const escaped = textReplaceAll(textReplaceAll(textReplaceAll(textReplaceAll(textReplaceAll(text, "\\", "\\\\"), "\n", "\\n"), "\t", "\\t"), "\r", "\\r"), "\b", "\\b");
+  const escaped = textReplaceAll(textReplaceAll(textReplaceAll(textReplaceAll(textReplaceAll(text, "\\", "\\\\"), "\n", "\\n"), "\t", "\\t"), "\r", "\\r"), "\b", "\\b").replace(/[\x00-\x1f\x7f-\x9f]/g, (letter) => `\\x${hex([textCode(letter, 0)]).toUpperCase()}`);
   if (textIndex(text, "'") < 0) return `'${escaped}'`;
   if (textIndex(text, '"') < 0) return `"${escaped}"`;
   return textIndex(text, "`") < 0 && textIndex(text, "${") < 0 ? `\`${escaped}\`` : `'${textReplaceAll(escaped, "'", "\\'")}'`;
 };
-const keyText = (key) => typeof key === "symbol" ? `[${String(key)}]` : regexpExec(/^[A-Za-z_$][\w$]*$/, key) ? key : quote(key);
+const keyText = (key) => typeof key === "symbol" ? `[${String(key)}]` : regexpExec(/^[A-Za-z_]\w*$/, key) ? key : quote(key);
 const numberText = (value) => value === 0 && 1 / value < 0 ? "-0" : `${value}`;
 const constructorName = (value) => {
   for (let at = value; at !== null; at = getPrototypeOf(at)) {

@@ -12,7 +12,7 @@ const localNumber = (value, options) => {
     const size = Math.abs(number), step = size >= 1e12 ? 4 : size >= 1e9 ? 3 : size >= 1e6 ? 2 : size >= 1e3 ? 1 : 0;
     number /= 1000 ** step;
     suffix = ["", "K", "M", "B", "T"][step];
-    return `${Number(number.toFixed(Math.abs(number) < 100 ? 1 : 0))}${suffix}`;
+    return `${Number(options.maximumFractionDigits !== undefined ? number.toFixed(options.maximumFractionDigits) : Math.abs(number) < 100 ? number.toPrecision(2) : number.toFixed(0))}${suffix}`;
   }
   const negative = number < 0 || number === 0 && 1 / number < 0;
   let text;
@@ -78,18 +78,22 @@ const localDate = (date, options, dateToo, timeToo) => {
     const twelve = chosen.hour12 ?? (chosen.hourCycle === undefined || chosen.hourCycle === "h12"), h = at.getUTCHours();
     const shown = twelve ? h % 12 || 12 : h;
     const time = [hour && (hour === "2-digit" || !twelve ? two(shown) : shown), minute && (hour || minute === "2-digit" ? two(at.getUTCMinutes()) : at.getUTCMinutes()), second && (hour || minute ? two(at.getUTCSeconds()) : at.getUTCSeconds())].filter((one) => one !== undefined).join(":");
-    text += `${text ? options.dateStyle === "full" || options.dateStyle === "long" ? " at " : ", " : ""}${time}${hour && twelve ? ` ${h < 12 ? "AM" : "PM"}` : ""}`;
+    text += `${text ? !year && !month && !day ? " " : options.dateStyle === "full" || options.dateStyle === "long" ? " at " : ", " : ""}${time}${hour && twelve ? ` ${h < 12 ? "AM" : "PM"}` : ""}`;
     if (options.timeZoneName) text += " UTC";
   }
   return text;
 };
+const dateText = uncurry(Date.prototype.toString), dayTime = uncurry(Date.prototype.toTimeString), ZONE = " (Coordinated Universal Time)";
+hide(Date.prototype, "toString", function toString() { const text = dateText(this); return text === "Invalid Date" ? text : text + ZONE; });
+hide(Date.prototype, "toTimeString", function toTimeString() { const text = dayTime(this); return text === "Invalid Date" ? text : text + ZONE; });
 hide(Date.prototype, "toLocaleString", function toLocaleString(_, options = {}) { return localDate(this, options ?? {}, true, true); });
 hide(Date.prototype, "toLocaleDateString", function toLocaleDateString(_, options = {}) { return localDate(this, options ?? {}, true, false); });
 hide(Date.prototype, "toLocaleTimeString", function toLocaleTimeString(_, options = {}) { return localDate(this, options ?? {}, false, true); });
 
 // Spaces, then punctuation, digits, letters; case and accents only where all else is the same.
+const PUNCTUATION = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
 const normalize = uncurry(String.prototype.normalize), textReplace = uncurry(String.prototype.replace);
-const rankOf = (code) => code === 32 || code === 9 || code === 10 || code === 13 ? code : code >= 48 && code <= 57 ? 0x200 + code : code >= 97 && code <= 122 || code > 127 ? 0x300 + code : 0x100 + code;
+const rankOf = (code) => code === 32 || code === 9 || code === 10 || code === 13 ? code : code >= 48 && code <= 57 ? 0x200 + code : code >= 97 && code <= 122 || code > 127 ? 0x300 + code : 0x100 + textIndex(PUNCTUATION, fromCode(code));
 const compareTexts = (left, right, options) => {
   const fold = (text) => textLower(textReplace(normalize(text, "NFD"), /[\u0300-\u036f]/g, ""));
   const a = fold(left), b = fold(right);

@@ -90,7 +90,7 @@ class EventEmitter {
   listeners(name) { return (this.#events.get(name) ?? []).map((one) => one.listener); }
   eventNames() { return [...this.#events.keys()].filter((name) => this.listenerCount(name)); }
   setMaxListeners() { return this; }
-  static once(emitter, name) { return new NativePromise((resolve, reject) => { emitter.once(name, (...given) => resolve(given)); if (name !== "error") emitter.once("error", reject); }); }
+  static once(emitter, name) { return new NativePromise((resolve, reject) => { emitter.once(name, (...given) => { emitter.off("error", reject); resolve(given); }); if (name !== "error") emitter.once("error", reject); }); }
 }
 EventEmitter.EventEmitter = EventEmitter;
 
@@ -170,7 +170,31 @@ const blocks = (bytes, big) => {
 const out = (state, big) => { const bytes = new NativeUint8Array(4 * state.length), words = view(bytes); state.forEach((word, at) => words.setUint32(4 * at, word, !big)); return bytes; };
 const roots = (power) => { const found = []; for (let n = 2; found.length < 64; n++) { let prime = true; for (let d = 2; d * d <= n; d++) if (n % d === 0) { prime = false; break; } if (prime) { const root = n ** (1 / power); found.push((root - floor(root)) * 0x100000000 | 0); } } return found; };
 const CUBES = roots(3), SINES = arrayFrom({ length: 64 }, (_, at) => floor(Math.abs(Math.sin(at + 1)) * 0x100000000) | 0);
+const rotate64 = (value, by) => value >> by | BigInt.asUintN(64, value << 64n - by);
+// As many bits of the root's fraction as sha512 takes, for each of the first primes.
+const roots64 = (power, most) => { const found = []; for (let n = 2n; found.length < most; n++) { let prime = true; for (let d = 2n; d * d <= n; d++) if (n % d === 0n) { prime = false; break; } if (!prime) continue; const target = n << 64n * power; let low = 0n, high = 1n << 70n; while (low < high) { const middle = low + high + 1n >> 1n; if (middle ** power > target) high = middle - 1n; else low = middle; } found.push(BigInt.asUintN(64, low)); } return found; };
+let cubes64 = null;
 const HASHES = {
+  sha512(bytes) {
+    cubes64 ??= roots64(3n, 80);
+    const size = (bytes.length + 16 >> 7) + 1 << 7, whole = new NativeUint8Array(size), words = view(whole), state = roots64(2n, 8), w = new BigUint64Array(80), sum = (value) => BigInt.asUintN(64, value);
+    whole.set(bytes);
+    whole[bytes.length] = 0x80;
+    words.setBigUint64(size - 8, BigInt(bytes.length) << 3n);
+    for (let from = 0; from < size; from += 128) {
+      for (let t = 0; t < 80; t++) w[t] = t < 16 ? words.getBigUint64(from + 8 * t) : (rotate64(w[t - 2], 19n) ^ rotate64(w[t - 2], 61n) ^ w[t - 2] >> 6n) + w[t - 7] + (rotate64(w[t - 15], 1n) ^ rotate64(w[t - 15], 8n) ^ w[t - 15] >> 7n) + w[t - 16];
+      let [a, b, c, d, e, f, g, h] = state;
+      for (let t = 0; t < 80; t++) {
+        const one = h + (rotate64(e, 14n) ^ rotate64(e, 18n) ^ rotate64(e, 41n)) + (e & f ^ ~e & g) + cubes64[t] + w[t];
+        const two = (rotate64(a, 28n) ^ rotate64(a, 34n) ^ rotate64(a, 39n)) + (a & b ^ a & c ^ b & c);
+        h = g; g = f; f = e; e = sum(d + one); d = c; c = b; b = a; a = sum(one + two);
+      }
+      [a, b, c, d, e, f, g, h].forEach((value, at) => { state[at] = sum(state[at] + value); });
+    }
+    const digest = new NativeUint8Array(64);
+    state.forEach((word, at) => view(digest).setBigUint64(8 * at, word));
+    return digest;
+  },
   sha256(bytes) {
     const words = blocks(bytes, true), state = roots(2).slice(0, 8), w = new Int32Array(64);
     for (let from = 0; from < words.byteLength; from += 64) {
@@ -225,8 +249,9 @@ class Hash {
     const digest = HASHES[this.#kind];
     if (this.#key !== undefined) {
       let key = typeof this.#key === "string" ? Buffer.from(this.#key) : this.#key;
-      if (key.length > 64) key = digest(key);
-      const pad = (mask) => { const block = new NativeUint8Array(64).fill(mask); for (let at = 0; at < key.length; at++) block[at] ^= key[at]; return block; };
+      const width = this.#kind === "sha512" ? 128 : 64;
+      if (key.length > width) key = digest(key);
+      const pad = (mask) => { const block = new NativeUint8Array(width).fill(mask); for (let at = 0; at < key.length; at++) block[at] ^= key[at]; return block; };
       bytes = Buffer.concat([pad(0x5c), digest(Buffer.concat([pad(0x36), bytes]))]);
     }
     const made = Buffer.from(digest(bytes));
@@ -257,10 +282,13 @@ const sleep = (ms, value) => new NativePromise((resolve) => addTimer(() => resol
 const osModule = { EOL: "\n", platform: () => "wasi", cpus: () => [], totalmem: () => 0, freemem: () => 0, hostname: () => "localhost", tmpdir: () => ".", homedir: () => "." };
 const library = {
   __proto__: null, fs: fsModule, "fs/promises": fsModule.promises, path: pathModule, util: utilModule, events: EventEmitter, assert: assertModule, "assert/strict": assertModule,
-  buffer: { Buffer, atob, btoa }, crypto: cryptoModule, url: { URL, URLSearchParams, fileURLToPath: (url) => textSlice(new URL(url).pathname, 1), pathToFileURL: (path) => new URL(`file:///${path}`) },
+  buffer: { Buffer, atob, btoa }, crypto: cryptoModule, url: { URL, URLSearchParams, fileURLToPath: (url) => decodeURIComponent(textSlice(new URL(url).pathname, 1)), pathToFileURL: (path) => new URL(`file:///${path}`) },
   process: processModule, os: osModule, timers: { setTimeout: globals.setTimeout, setInterval: globals.setInterval, setImmediate: globals.setImmediate, clearTimeout: removeTimer, clearInterval: removeTimer },
   "timers/promises": { setTimeout: sleep, setImmediate: (value) => sleep(0, value) }, perf_hooks: { performance: globals.performance },
-  querystring: { parse: (text) => Object.fromEntries(new URLSearchParams(text)), stringify: (given) => `${new URLSearchParams(given)}`, escape: encodeURIComponent, unescape: decodeURIComponent },
+  querystring: {
+    parse(text) { const given = new URLSearchParams(text), names = [...new NativeSet(given.keys())]; return Object.fromEntries(names.map((name) => { const all = given.getAll(name); return [name, all.length > 1 ? all : all[0]]; })); },
+    stringify: (given) => entriesOf(given).flatMap(([name, value]) => (isArray(value) ? value : [value]).map((one) => `${encodeURIComponent(name)}=${encodeURIComponent(one ?? "")}`)).join("&"),
+    escape: encodeURIComponent, unescape: decodeURIComponent },
   string_decoder: { StringDecoder: class StringDecoder { #decoder = new TextDecoder(); write(bytes) { return this.#decoder.decode(bytes, { stream: true }); } end(bytes) { return this.#decoder.decode(bytes); } } },
 };
 class ImportError extends NativeError {
@@ -273,4 +301,4 @@ const require = (name) => {
   if (regexpExec(/\.json$/, name) && fsModule.existsSync(name)) return parse(operations.readFile(name, "utf8"));
   throw new ImportError(name);
 };
-assign(globals, { fs: fsModule, Buffer, process: processModule, require, global: globalThis, console: consoleMethods });
+assign(globals, { fs: fsModule, Buffer, process: processModule, require, __dirname: ".", __filename: "./code.js", global: globalThis, console: consoleMethods });

@@ -6,7 +6,7 @@ class Deadlock extends NativeError { get name() { return "Deadlock"; } }
 class InputError extends NativeError { get name() { return "InputError"; } }
 
 const textOf = (value, most = 4000) => { try { return textWell(cut(`${value}`, most)); } catch { return "(it can't be shown)"; } };
-const isOutOfMemory = (error) => { try { return is(error, NativeInternalError) && error.message === "out of memory"; } catch { return false; } };
+const isOutOfMemory = (error) => { try { return is(error, NativeInternalError) && (textStarts(error.message, "out of memory") || error.message === "string too long"); } catch { return false; } };
 
 // Where in the code an error comes from: [line, column, function], innermost first.
 const framesOf = (error) => {

@@ -620,3 +620,124 @@ const out = []; try { try { null.x(); } catch (e) { throw new AppError("wrapped"
 const kinds = [() => undefinedName, () => (void 0)(), () => new Array(-1), () => decodeURIComponent("%"), () => { const c = 1; c = 2; }, () => BigInt(1.5), () => Symbol() + "", () => "x".repeat(-1), () => Object.defineProperty(Object.freeze({}), "a", {}), () => { "use strict"; Object.freeze([]).push(1); }, () => new (class A { constructor() { this.x; } })().y.z, () => structuredClone(() => 1)].map((f) => { try { return f(); } catch (e) { return e.name; } });
 //=
 ({ out, kinds, agg: new AggregateError([1], "m").errors, ts: Object.prototype.toString.call(new Error()), stack: typeof new Error("x").stack })
+//// date_getters_setters
+const d = new Date(2024, 0, 31, 12, 0, 0);
+d.setMonth(1);
+const e = new Date(2024, 0, 0); const g = new Date(99, 0); const h = new Date(2024, 5, 15, 25, 61, 61, 1001);
+console.log(d, [e], { g });
+console.log(String(d), d.toDateString(), d.toTimeString(), `${h}`);
+//=
+[d.toJSON(), e.toISOString(), g.getFullYear(), h.toISOString(), d.getTimezoneOffset(), d.getDay(), d.valueOf(), Number(h), d > e, new Date(8.64e15 + 1).getTime(), d.toISOString().replace(/T.*/, "")]
+//// date_parsing_forms
+const texts = ["2024-02-29", "2024-02-29T10:20:30Z", "2024-02-29T10:20:30.123456Z", "2024-02-29T10:20:30+02:00", "Feb 29, 2024", "29 Feb 2024 10:00 UTC", "Thu, 29 Feb 2024 10:20:30 GMT", "2024/02/29", "02/29/2024", "2024-02-29 10:20:30", "February 29, 2024 10:20:30", "2024-2-9", "nonsense", "2024-13-01", "2024", "2024-05", "+012024-01-01T00:00:00Z", "1/2/99", "Mon Jan 01 2024 00:00:00 GMT+0000 (UTC)"];
+//=
+texts.map((t) => { const d = new Date(t); return isNaN(d) ? [t, "invalid"] : [t, d.toISOString()]; })
+//// date_locale
+const d = new Date(Date.UTC(2024, 0, 5, 3, 4, 5));
+//=
+[d.toLocaleString("en-US", { timeZone: "UTC" }), d.toLocaleTimeString("en-US", { timeZone: "UTC" }), d.toLocaleTimeString("en-US", { timeZone: "UTC", hour: "2-digit", minute: "2-digit" }), d.toLocaleDateString("en-US", { timeZone: "UTC", month: "2-digit", day: "2-digit", year: "numeric" }), d.toLocaleDateString("en-US", { timeZone: "UTC", weekday: "long" }), d.toLocaleDateString("en-US", { timeZone: "UTC", month: "long" }), d.toLocaleString("en-US", { timeZone: "UTC", hour: "numeric", hour12: true }), d.toLocaleString("en-US", { timeZone: "UTC", dateStyle: "medium", timeStyle: "short" }), d.toLocaleDateString("en-US", { timeZone: "UTC", month: "short", year: "numeric" }), d.toLocaleTimeString("en-US", { timeZone: "UTC", hour12: false }), d.toLocaleDateString(undefined, { timeZone: "UTC", dateStyle: "full" }), d.toLocaleString("en-US", { timeZone: "UTC", weekday: "short", hour: "numeric" }), d.toLocaleString("en-US", { timeZone: "UTC", minute: "2-digit", second: "2-digit" })]
+//// number_locale
+//=
+[(1234.5678).toLocaleString("en-US", { maximumFractionDigits: 1 }), (0).toLocaleString("en-US", { style: "currency", currency: "USD" }), (-5.5).toLocaleString("en-US", { style: "currency", currency: "USD" }), (1e6).toLocaleString("en-US", { notation: "compact" }), (1234567).toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 1 }), (0.12345).toLocaleString("en-US", { style: "percent", minimumFractionDigits: 1 }), (12).toLocaleString("en-US", { minimumIntegerDigits: 4 }), (12).toLocaleString("en-US", { minimumIntegerDigits: 4, useGrouping: false }), (123.456).toLocaleString("en-US", { maximumSignificantDigits: 2 }), (22825).toLocaleString("en-US", { notation: "compact" }), (NaN).toLocaleString(), [1234.5, new Date(0)].toLocaleString("en-US", { timeZone: "UTC" }), (1.005).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })]
+//// regex_edge2
+//=
+["aBC".replace(/b/i, "$&$&$`$'"), "abc".split(""), "a1b22".split(/(\d+)/), "x".replace("x", "$0$1$$"), /(\w+)\s\1/.test("hello hello"), /^(?:(?=a)a|b)*$/.exec("aab")[0], "abcabc".lastIndexOf("c"), /[^\d\s]+/.exec("12 ab")[0], "😀x".match(/./u)[0].length, "\u2028".match(/./), "aaa".split("a", 2), "".split(""), "".split(","), "abc".replace(/(?<first>a)(b)/, "$2$<first>$3"), /[\u{1F600}-\u{1F64F}]/u.test("😀"), /\p{Script=Greek}/u.test("α"), /\p{Emoji}/u.test("😀"), "ab\ncd".match(/^c/m)?.index, /a{2,3}?/.exec("aaaa")[0], /(a)|(b)/.exec("b"), /\bfoo\b/.test("a foo."), /^\s*$/.test(" \t\u00a0\ufeff"), /[\w-]+@[\w.]+/.exec("me: a-b@c.de!")[0], "x".match(/(?<a>x)|(?<b>y)/).groups, "aXbxc".split(/x/i), /\u{61}/u.test("a"), /[[a-z]--[aeiou]]/.test("b--]")]
+//// regex_named_lookbehind
+const text = "Price: $42.50, was €50, now £7 (save 10%)";
+const prices = [...text.matchAll(/(?<cur>[$€£])(?<amt>\d+(?:\.\d+)?)/gu)].map(({ groups: { cur, amt } }) => [cur, +amt]);
+console.log(text.match(/(?<cur>[$€£])(?<amt>\d+)/));
+console.log([...text.matchAll(/\d+/g)][0]);
+//=
+[prices, text.match(/(?<=save )\d+(?=%)/)[0], text.match(/(?<!\$)\b\d+\b/g), text.replace(/(?<c>[$€£])(?<n>\d+)/gu, "$<n>$<c>"), text.search(/€/), text.replace(/\d+/g, (m, off, whole) => `[${m}@${off}/${whole.length}]`)]
+//// errors_messages_common
+const kinds = [() => undefinedVar, () => null.f, () => (1)(), () => { const k = 1; k = 2; }, () => new Array(-1), () => "x".repeat(-1), () => decodeURIComponent("%"), () => JSON.parse("{"), () => BigInt(1.5), () => 1n + 1, () => Symbol() + "", () => new (class { constructor() { throw 1; } })(), () => Object.defineProperty(Object.freeze({}), "a", { value: 1 }), () => { "use strict"; Object.freeze([1]).push(2); }, () => [].reduce((a, b) => a), () => (5).toFixed(101), () => new Proxy({}, null), () => structuredClone(() => 1), () => new URL("nope"), () => ({}).x.y, () => { const { a } = null; }, () => { const [a] = 5; }, () => { new (() => 1)(); }, () => { class A { constructor() { this.x; } } A(); }, () => { class B extends Object { constructor() { this.x = 1; } } new B(); }, () => super_(), () => Reflect.construct(1), () => { let z = z + 1; }, () => 1 in "x", () => ({}) instanceof 5, () => new Intl2(), () => atob("*"), () => "a".localeCompare(), () => String.fromCodePoint(-1), () => "a".normalize("X"), () => new Date(NaN).toISOString(), () => Number.prototype.toString.call("x"), () => (10).toString(1), () => Promise(), () => new WeakMap([[1, 2]])];
+//=
+kinds.map((k) => { try { const v = k(); return "none:" + String(v).slice(0, 10); } catch (e) { return e?.name ?? e; } })
+//// generator_two_way_return
+function* g() { try { const a = yield 1; const b = yield a + 1; return a + b; } catch (e) { yield "caught " + e; } finally { yield "fin"; } }
+const x = g(), y = g(), z = g();
+console.log(x, g, Object.prototype.toString.call(x));
+//=
+[x.next(), x.next(10), x.next(20), x.next(), x.next(), y.next(), y.throw("boom"), y.next(), y.next(), z.next(), z.return(5), z.next(), z.next(), (() => { const o = (function* () { yield* [1, 2]; return yield* (function* () { yield 3; return 4; })(); })(); return [...o]; })()]
+//// json_replacer_reviver
+const data = { when: new Date(0), re: /x/g, m: new Map([[1, 2]]), s: new Set([1]), n: null, u: undefined, inf: Infinity, neg: -0, f() {}, sym: Symbol("q"), big: 2n, nested: [[], {}, [undefined]] };
+const text = JSON.stringify(data, (k, v) => typeof v === "bigint" ? `${v}n` : v instanceof Map ? { $map: [...v] } : v instanceof Set ? { $set: [...v] } : v, "\t");
+const back = JSON.parse(text, (k, v) => v && v.$map ? new Map(v.$map) : typeof v === "string" && /^\d+n$/.test(v) ? BigInt(v.slice(0, -1)) : k === "when" ? new Date(v) : v);
+console.log(text); console.log(back);
+//=
+[back.m.get(1), back.big === 2n, back.when.getTime(), JSON.stringify([NaN, new Date(NaN), Object(1), Object("s"), new Boolean(false)]), JSON.stringify("\u007f\u2028\ud800"), JSON.stringify({ a: [] }, null, 2), JSON.stringify([[]], null, "--"), JSON.stringify(undefined) === undefined, JSON.stringify({ k: 1, a: { k: 2, z: 3 } }, ["k", "a"]), JSON.parse(' [1 , 2.50e1, "\\u0041\\n" ] ')]
+//// text_codecs_more
+const te = new TextEncoder(), td = new TextDecoder(); const b = te.encode("héllo €😀");
+const part = new TextDecoder(); let s = ""; for (const x of b) s += part.decode(Uint8Array.of(x), { stream: true }); s += part.decode();
+console.log(b, td.encoding);
+//=
+[[...b], td.decode(b), s, td.decode(new Uint8Array([0xff, 65])), te.encodeInto("añb", new Uint8Array(3)), td.decode(new Uint8Array([0xef, 0xbb, 0xbf, 65])), btoa("hello"), atob("aGk="), Buffer.from("hi").toString("base64"), Buffer.from("68690a", "hex").toString(), Buffer.from("é").length, Buffer.concat([Buffer.from("a"), Buffer.from("b")]).toString("hex"), Buffer.byteLength("€"), Buffer.from("aGk", "base64url").toString("latin1"), btoa(String.fromCharCode(...b)), (() => { try { btoa("€"); } catch (e) { return e.name; } })()]
+//// url_work
+const u = new URL("https://user:p%40ss@Example.com:8080/a/b/../c%20d/?q=1&q=2&x=%F0%9F%98%80#frag ment");
+u.searchParams.append("new key", "v&=+ "); u.searchParams.delete("x"); u.hash = ""; u.port = "443";
+const rel = ["../x", "/y?z", "?only", "#h", "//other.org/p", "z/./w", "mailto:a@b.c"].map((r) => new URL(r, "https://a.com/d/e/f?g#h").href);
+console.log(u); console.log(new URLSearchParams({ a: 1, b: "x y" }));
+//=
+[u.href, u.origin, u.host, u.username, u.password, u.pathname, [...u.searchParams], rel, URL.canParse("nope"), new URLSearchParams("?a=1&a=2&b=%20+").toString(), Object.fromEntries(new URLSearchParams("k=v&e=")), encodeURI("a b/ü?&=#"), encodeURIComponent("a b/ü?&=#'()*!~"), decodeURIComponent("%E2%82%AC"), escape("ü a"), unescape("%u0041%20")]
+//// bigint_as_uint
+const M = (1n << 64n) - 1n; const fnv = (s) => [...s].reduce((h, c) => BigInt.asUintN(64, (h ^ BigInt(c.codePointAt(0))) * 1099511628211n), 14695981039346656037n); let x = 42n; const lcg = () => (x = BigInt.asUintN(64, x * 6364136223846793005n + 1442695040888963407n));
+//=
+[fnv("hello"), fnv(""), lcg(), lcg(), BigInt.asUintN(64, -1n) === M, BigInt.asUintN(40, -268435456n), BigInt.asUintN(0, 5n), BigInt.asIntN(64, M), BigInt.asUintN(8, 256n), BigInt.asUintN(128, -3n)]
+//// sort_variants
+const xs = ["b10", "a2", "B1", "a10", "_", "A"]; const objs = [{ n: "x", p: null }, { n: "y", p: 3 }, { n: "z" }, { n: "w", p: 1 }];
+//=
+[[...xs].sort(), [...xs].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1), [...xs].sort((a, b) => a.localeCompare(b, "en", { numeric: true, sensitivity: "base" })), objs.toSorted((a, b) => (a.p ?? Infinity) - (b.p ?? Infinity)).map((o) => o.n).join(""), [1, 10, 2].sort(), [true, false].sort(), [[2, "b"], [1, "z"], [2, "a"]].sort(([a, x], [b, y]) => a - b || (x < y ? -1 : 1)), [3, undefined, 1].sort((a, b) => b - a), ["ä", "a", "z"].sort((a, b) => a.localeCompare(b)), ["Z", "a", "z", "A"].sort((a, b) => a.localeCompare(b)), ["co-op", "coop", "CO-OP"].sort((a, b) => a.localeCompare(b)), [5, 25, 100].map(String).sort(), Array.from({ length: 20 }, (_, i) => ({ k: i % 3, i })).sort((a, b) => a.k - b.k).map((o) => o.i)]
+//// try_finally_matrix
+const log = []; const f = (n) => { try { log.push("t" + n); if (n === 1) return "r1"; if (n === 2) throw new Error("x"); if (n === 3) return log.push("ev"), "r3"; } catch { log.push("c" + n); return "rc"; } finally { log.push("f" + n); if (n === 3) return "override"; } return "end"; }; const nested = () => { for (const i of [1, 2, 3]) { try { if (i === 1) continue; if (i === 2) break; } finally { log.push("loop" + i); } } };  nested(); let e2; try { try { throw 1; } finally { throw 2; } } catch (e) { e2 = e; } function* g() { try { yield 1; } finally { log.push("gfin"); } } for (const x of g()) break;
+//=
+[[0, 1, 2, 3].map(f), log, e2]
+//// event_emitter
+const EventEmitter = require("node:events"); const { once } = EventEmitter;
+class Store extends EventEmitter { #s = {}; set(k, v) { this.#s[k] = v; this.emit("change", k, v); return this; } }
+const s = new Store(), log = []; s.on("change", (k, v) => log.push([k, v])); s.once("change", () => log.push("once")); const off = () => log.push("off"); s.on("change", off); s.off("change", off); s.prependListener("change", () => log.push("pre"));
+s.set("a", 1).set("b", 2); setTimeout(() => s.emit("go", 5), 1); const [v] = await once(s, "go"); let err; try { s.emit("error", new Error("bad")); } catch (e) { err = e.message; }
+//=
+[log, v, err, s.listenerCount("change"), s.eventNames(), s.emit("nobody")]
+//// crypto_hashes
+const { createHash, createHmac, randomUUID, randomBytes } = require("crypto");
+//=
+[createHash("sha256").update("abc").digest("hex"), createHash("md5").update("a").update("b").digest("base64"), createHash("sha1").update(Buffer.from([1, 2])).digest("hex"), createHash("sha512").update("x").digest("hex").slice(0, 20), createHmac("sha256", "key").update("msg").digest("hex"), randomUUID().length, randomBytes(8).length, crypto.randomUUID().split("-").map((s) => s.length)]
+//// sha512_long
+const { createHash, createHmac } = require("crypto");
+//=
+[createHash("sha512").update("x".repeat(300)).digest("hex"), createHmac("sha512", "k".repeat(200)).update("m").digest("base64"), createHash("SHA512").update("").digest("hex"), Buffer.from(await crypto.subtle.digest({ name: "SHA-512" }, new Uint8Array([1, 2]))).toString("hex"), (await crypto.subtle.digest("SHA-1", new TextEncoder().encode("a"))).byteLength]
+//// crypto_subtle
+const h = await crypto.subtle.digest("SHA-256", new TextEncoder().encode("abc"));
+//=
+Array.from(new Uint8Array(h)).map((b) => b.toString(16).padStart(2, "0")).join("")
+//// modules_commonjs
+const mod = { exports: {} }; (function (module, exports) { exports.a = 1; module.exports.b = () => exports.a; })(mod, mod.exports); const { EOL } = require("os"); const qs = require("querystring"); const { isMainThread } = (() => { try { return require("worker_threads"); } catch { return { isMainThread: true }; } })(); if (require.main === module) { module.exports = { ok: true }; }
+//=
+[mod.exports.b(), EOL, qs.parse("a=1&a=2&b=x%20y"), qs.stringify({ a: [1, 2], b: "x y" }), isMainThread, typeof __dirname, typeof __filename, typeof global, global === globalThis]
+//// import_in_text
+const s = 'use import("x") or\nexport const y = 1;\nimport a from "b"'; const t = `
+import z from "q";
+export default 5;
+`; const p = await import("path");
+//=
+[s, t, p.join("a", "b")]
+//// circular_print
+const a = { n: 1 }; a.self = a; a.list = [a, { a }]; console.log(a); const m = new Map(); m.set("m", m); console.log(m); console.log(["\x1b[31m", "\x00", "\u007f"], { "a\nb": 1 });
+//=
+1
+//// array_holes_printing
+const h = [1, , 3]; h.prop = "x"; const big = Array.from({ length: 120 }, (_, i) => i); const longs = ["a".repeat(30), "b".repeat(30), "c".repeat(30)];
+console.log(h, [, ,], [undefined, null], big); console.log(longs, [[[[1]]]], { a: { b: { c: { d: 1 } } } }); console.log([1.5, -0, "q'uote", 'd"q', `b\`'"`, "new\nline", true, () => {}, function named() {}, class Foo {}, Symbol("s"), 10n, new Date(0), /re/g, new Error("e").message, null]);
+console.log({ "a-b": 1, 2: 3, valid_id: 4, [Symbol("k")]: 5, get g() { return 1; }, set g(v) {}, get h() { return 1; }, set i(v) {}, async m() {}, *gen() {}, arrow: () => 1 });
+console.log(Object.create(null), Object.create({ a: 1 }), new (class Foo { x = 1; })(), new (class extends Array {})(1, 2, 3), Object.assign(() => {}, { p: 1 }), new Number(3), new String("abc"), [new Boolean(false)]);
+console.log("%s|%d|%i|%f|%j|%O|%c|%%", "str", "42.5", 42.9, "1.5", { a: 1 }, { b: { c: {} } }, "css", "extra"); console.log("%s", { a: 1 }, "%d", null, undefined, Symbol("x")); console.log("a\nb", ["a\nb"]); console.log(-0, [-0], 1e21, 1e-7, 0.1 + 0.2); console.log(); console.log(""); console.log(" "); console.log(new Array(5), [1, , , 4], Array(200).fill("ab"));
+//=
+1
+//// locale_compare_more
+const words = ["résumé", "resume", "Resume", "Résumé", "rest", "résister", "naïve", "nadir", "1", "10", "2", " lead", "-dash", "under_score", "Ångström", "angstrom", "éa", "eb", "co op", "coop", "co-op"];
+//=
+[[...words].sort((a, b) => a.localeCompare(b)), "a".localeCompare("b"), "a".localeCompare("B"), "a b".localeCompare("ab"), "".localeCompare("a"), "ß".localeCompare("ss"), "a".localeCompare("á", undefined, { sensitivity: "accent" }), "A".localeCompare("a", undefined, { sensitivity: "case" }), "1.10".localeCompare("1.9", undefined, { numeric: true })]
+//// expression_parser
+const tokenize = (s) => s.match(/\d+(?:\.\d+)?|[-+*/()^]|[a-z]+/g); class Parser { #t; #i = 0; constructor(s) { this.#t = tokenize(s); } #peek() { return this.#t[this.#i]; } #next() { return this.#t[this.#i++]; } expr(min = 0) { let l = this.#atom(); const P = { "+": 1, "-": 1, "*": 2, "/": 2, "^": 3 }; while (P[this.#peek()] > min - (this.#peek() === "^" ? 1 : 0)) { const op = this.#next(); const r = this.expr(P[op] - (op === "^" ? 1 : 0)); l = { "+": (a, b) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b, "^": (a, b) => a ** b }[op](l, r); } return l; } #atom() { const t = this.#next(); if (t === "(") { const v = this.expr(); if (this.#next() !== ")") throw new SyntaxError("expected )"); return v; } if (t === "-") return -this.#atom(); if (/^[a-z]/.test(t)) return Math[t](this.#atom()); return parseFloat(t); } }
+//=
+["1+2*3", "(1+2)*3", "2^3^2", "-4+10/4", "sqrt(16)*2"].map((e) => new Parser(e).expr())
