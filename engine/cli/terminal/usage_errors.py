@@ -18,8 +18,8 @@ def misused(app: App, error: CycloptsError, words: Sequence[str]) -> str:
     said = f"{said[:1].lower()}{said[1:]}".partition(" Available commands:")[0]
     if isinstance(error, UnusedCliTokensError):
         said = unknown_option(app, words) or f"unexpected argument: {', '.join(error.unused_tokens or ())}"
-    elif isinstance(error, UnknownCommandError) and (option := unknown_option(app, words)) is not None:
-        said = option
+    elif isinstance(error, UnknownCommandError) and _OPTION.match((error.unused_tokens or [""])[0]):
+        said = unknown_option(app, words) or said
     return f"{said}\nsee: {' '.join(('go-ent', *(error.command_chain or ())))} --help"
 
 

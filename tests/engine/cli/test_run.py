@@ -142,6 +142,7 @@ class TestRun:
             (["--verison"], "unknown option: --verison. Did you mean --version?"),
             (["ps", "more"], "unexpected argument: more\nsee: go-ent ps --help"),
             (["toool", "list"], 'unknown command "toool". Did you mean "tool"?'),
+            (["exe", "-c", "1"], 'unknown command "exe". Did you mean "exec"?'),
             (["run", "x", "--concurrency", "2"], "--concurrency is for a --plan"),
             (["status", "0000"], "there is no execution 0000"),
             (["status", "../.."], "is not the id of an execution"),
