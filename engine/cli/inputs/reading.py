@@ -27,7 +27,9 @@ def read_inputs(text: str) -> dict[str, Any]:
 def read_input(text: str) -> Any:
     """The JSON value after --input: as it stands there, in a file or on stdin."""
     if text.startswith("@") or text == "-":
-        text = as_text(read_named(text, "--input"), f"--input {text}")
+        named, text = text, as_text(read_named(text, "--input"), f"--input {text}")
+        if not text.strip():
+            raise UsageError(f"--input {named} is empty: it must be JSON")
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
@@ -162,8 +163,10 @@ class Files:
 
     def __init__(self, paths: Sequence[str]) -> None:
         for path in paths:
+            if Path(path).is_dir():
+                raise UsageError(f"{path}: it is a folder; name its files, like {os.path.relpath(path)}/*")
             if not Path(path).is_file():
-                raise UsageError(f"{path}: {'it is a folder' if Path(path).is_dir() else 'there is no such file'}")
+                raise UsageError(f"{path}: there is no such file")
         self._paths = list(paths)
         self._number = 0
         self.total: int | None = None if any(path.endswith(LINES) for path in paths) else len(paths)

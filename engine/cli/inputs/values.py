@@ -6,6 +6,7 @@ They become what the tool's schema says. What does not fit is refused with what 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from go_ent.sandbox.messages.near_names import did_you_mean, near
 PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]{0,99})(:?=)(.*)", re.DOTALL)
 FLAG = re.compile(r"--([A-Za-z_][A-Za-z0-9_.-]{0,99})(?:=(.*))?", re.DOTALL)
 Schema = Mapping[str, Any]
+MOST_PATH = 4096  # characters of what may be the name of a file
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class Arguments:
             elif (pair := PAIR.fullmatch(word)) is not None and (self._open or self.named(pair[1]) is not None):
                 name = self.named(pair[1]) or pair[1]
                 self._add(typed, name, _json(name, pair[3]) if pair[2] == ":=" else self._value(name, pair[3]))
-            elif pair is not None and len(self.parameters) != 1:
+            elif pair is not None and not self._is_text(pair[1]):
                 raise self._unknown(pair[1])
             else:
                 typed.bare.append(word)
@@ -110,6 +112,11 @@ class Arguments:
             value = queue.pop(0)
         return self._add(typed, name, self._value(name, value))
 
+    def _is_text(self, name: str) -> bool:
+        """Whether `name=…`, which names no parameter, may be the text of the only one."""
+        wanted = [kinds(schema) for schema in self.parameters.values()]
+        return len(wanted) == 1 and (not wanted[0] or "string" in wanted[0]) and not near(name, self.parameters)
+
     def _add(self, typed: Typed, name: str, value: Any) -> None:
         """A list is added to by each flag."""
         before = typed.arguments.get(name)
@@ -147,7 +154,8 @@ def _otherwise(name: str, text: str, wanted: frozenset[str]) -> Any:
         return text
     if text.lower() in ("yes", "no", "on", "off") and "boolean" in wanted:
         return text.lower() in ("yes", "on")
-    raise UsageError(f"{name}: {text[:80]!r} is not {_a(wanted)}")
+    file = f"; @{text} reads that file" if len(text) < MOST_PATH and "\0" not in text and os.path.isfile(text) else ""
+    raise UsageError(f"{name}: {text[:80]!r} is not {_a(wanted)}{file}")
 
 
 def kinds(schema: Any) -> frozenset[str]:

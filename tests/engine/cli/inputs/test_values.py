@@ -75,6 +75,21 @@ def test_what_does_not_fit_is_refused_with_what_would(words: list[str], said: st
     assert said in str(refused.value)
 
 
+def test_a_name_that_is_no_parameter_is_the_text_of_the_only_one_at_most() -> None:
+    text, number = (Arguments("one", {"properties": {"text": {"type": kind}}}) for kind in ("string", "integer"))
+    assert text.read(["a=b"]) == {"text": "a=b"}
+    with pytest.raises(UsageError, match="one has no parameter txt; did you mean text"):
+        text.read(["txt=b"])
+    with pytest.raises(UsageError, match="one has no parameter b; it takes text"):
+        number.read(["b=1"])
+
+
+def test_a_file_whose_name_was_typed_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("{}")
+    with pytest.raises(UsageError, match=r"is not a JSON object; @.*/a reads that file$"):
+        TOOL.read(["log=x", f"where={tmp_path}/a"])
+
+
 def test_a_file_is_text_or_json_as_the_parameter_takes_it(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("[1]")
     assert TOOL.read([f"log=@{tmp_path}/a", f"any=@{tmp_path}/a"]) == {"log": "[1]", "any": [1]}
