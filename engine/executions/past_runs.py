@@ -7,7 +7,7 @@ written again; deleting it loses what is learned and suggested from it, and noth
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from go_ent.composer.catalogue.scope import CallRecord, small
 from go_ent.composer.codemode.past_runs import PastRun
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.strategies.references import filled
@@ -27,7 +28,7 @@ from go_ent.sandbox.worker.languages import SPOKEN, Language
 MOST_EXECUTIONS = 2000  # the newest
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 8 << 20  # of all their journals, and of one
 MOST_CALLS = 500  # that an example can have
-MOST_NAMED = 5  # tasks, where one had to be meant
+MOST_NAMED = 5  # tasks or files, in an error
 OLD_LINE = 256 << 10  # bytes of a line of an older version
 NOTED = TypeAdapter(list[CallRecord], config=ConfigDict(defer_build=True))
 
@@ -54,17 +55,31 @@ def past_run(store: ExecutionStore, execution_id: str) -> PastRun:
     """The run of code of an execution that completed; `ExecutionConflict` if it was none, or one of several. Blocks."""
     state = store.load(store.find(execution_id), compare=False)
     if len(steps := [step for step, *_ in _code(state)]) > 1:
-        named = ", ".join(steps[:MOST_NAMED]) + (", …" if len(steps) > MOST_NAMED else "")
-        raise ExecutionConflict(
-            f"execution {state.id} ran code in several tasks ({named}): give the code of one to go-ent tool new --from"
-        )
+        several = f"execution {short_id(state.id)} ran code in several tasks ({_listed(sorted(steps))})"
+        raise ExecutionConflict(f"{several}: give the code of one to go-ent tool new --from")
     calls, _ = _calls(store, state, MOST_OF_ONE)
     for run in _runs(state, calls):
         if run.source is not None:
             return run
-    raise ExecutionConflict(
-        f"execution {state.id} is no code that completed outside of a session: it is a {state.kind}, {state.status}"
+    raise ExecutionConflict(f"execution {short_id(state.id)} can't become a tool: {_no_code(state)}")
+
+
+def _no_code(state: ExecutionState) -> str:
+    """Why no step of an execution is code that a tool could be made of."""
+    guest = state.work.get("guest")
+    if state.kind == "tool":
+        return "it ran a tool, not code"
+    if isinstance(guest, dict) and guest.get("session") is not None:
+        return "it is a part of a session, and needs what ran before it (%save in go-ent shell takes all of it)"
+    if isinstance(guest, dict) and guest.get("files"):
+        return f"it was given files ({_listed(guest['files'])}), and a tool has none: pass their content as inputs"
+    return (
+        "it ran no code" if state.status == "completed" else f"it is {state.status}, and the code must have completed"
     )
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join([*names][:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def calls_of(store: ExecutionStore, execution_id: str, step: str) -> list[CallRecord] | None:
@@ -154,14 +169,15 @@ def _runs(state: ExecutionState, calls: Calls) -> Iterator[PastRun]:
 
 
 def _code(state: ExecutionState) -> Iterator[tuple[str, str, dict[str, Any], Language]]:
-    """The steps that ran code and completed, with the code, its inputs and its language. Code of a session stands on
-    what was run before it: it is none.
+    """The steps that ran code and completed, with the code, its inputs and its language. Code that needs what ran
+    before it in a session, or files, is none.
     """
     guest, done = state.work.get("guest"), [step for step, result in state.results.items() if result.ok]
     if isinstance(guest, dict):
         source, inputs = guest.get("code"), guest.get("inputs", {})
         language = SPOKEN.get(str(guest.get("language", "python")), "python")
-        if isinstance(source, str) and isinstance(inputs, dict) and guest.get("session") is None:
+        alone = guest.get("session") is None and not guest.get("files")
+        if isinstance(source, str) and isinstance(inputs, dict) and alone:
             yield from ((step, source, inputs, language) for step in done)
     elif done:
         work, _ = unpack(state.work)

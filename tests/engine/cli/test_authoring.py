@@ -57,6 +57,9 @@ def test_a_new_tool_is_a_draft_that_works(project: Path) -> None:
     assert b"version 1, 2 examples passed" in go_ent("tool", "add", str(draft), cwd=project).stdout
     assert b"has a draft already" in go_ent("tool", "new", "double", cwd=project).stderr
     assert b"can't be the name" in go_ent("tool", "new", "Not-A-Name", cwd=project).stderr
+    draft.unlink()
+    assert b"there is a composed tool double already" in go_ent("tool", "new", "double", cwd=project).stderr
+    assert not draft.exists()
 
 
 @pytest.mark.more
@@ -68,8 +71,9 @@ def test_a_new_tool_from_code_and_from_an_execution(project: Path) -> None:
     (project / ".go-ent").mkdir(exist_ok=True)
     words = ("exec", "-c", "words = text.split()\nlen(words)", "--input", '{"text": "a b"}', "--json")
     run = json.loads(go_ent(*words, cwd=project).stdout)
-    made = go_ent("tool", "new", "odd", "--from", run["id"], "--print", cwd=project).stdout.decode()
-    assert '# {"inputs": {"text": "a b"}, "result": 2}' in made
+    for which in (run["id"], "last", "last:completed"):
+        made = go_ent("tool", "new", "odd", "--from", which, "--print", cwd=project).stdout.decode()
+        assert '# {"inputs": {"text": "a b"}, "result": 2}' in made
     assert b"there is no file notes.py" in go_ent("tool", "new", "odd", "--from", "notes.py", cwd=project).stderr
 
 

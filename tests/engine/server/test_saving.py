@@ -103,7 +103,7 @@ async def test_what_can_not_be_saved_is_told(project: Path, box: Sandbox) -> Non
         for arguments, words in (
             ({}, "give its source, or from_execution and a name"),
             ({"from_execution": ran["execution_id"]}, "give its source, or from_execution and a name"),
-            ({"from_execution": ran["execution_id"], "name": "x"}, "is no code that completed"),
+            ({"from_execution": ran["execution_id"], "name": "x"}, "it is failed, and the code must have completed"),
             ({"from_execution": "0199aaaa-bbbb-7ccc-8ddd-000000000000", "name": "x"}, "there is no execution"),
         ):
             answer = await client.call_tool("tool_compose", arguments, raise_on_error=False)
@@ -121,6 +121,10 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     inputs = json.dumps({"words": ["a", "ccc", "bb"], "n": 2})
     assert go_ent("exec", "-c", "sorted(words, key=len)[-n:]", "--input", inputs, cwd=tmp_path).returncode == 0
     (row,) = json.loads(go_ent("ps", "--json", cwd=tmp_path).stdout)
+    (tmp_path / "a.txt").write_text("hi")
+    assert go_ent("exec", "-c", "open('a.txt').read()", "--file", "a.txt", cwd=tmp_path).returncode == 0
+    done = go_ent("tool", "save", "last", "--name", "other", cwd=tmp_path)
+    assert b"it was given files (a.txt), and a tool has none: pass their content as inputs" in done.stderr
     done = go_ent("tool", "save", row["id"], "--name", "longest", "--about", 'The "longest" words.', cwd=tmp_path)
     assert done.stdout == b"longest: version 1, 1 example passed (project)\n", done.stderr
     ran = go_ent("tool", "run", "longest", "--input", json.dumps({"words": ["x", "yy"], "n": 1}), cwd=tmp_path)

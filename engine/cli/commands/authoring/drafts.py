@@ -13,10 +13,12 @@ from go_ent.composer import Composer, ComposeRefused
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.drafts import Drafts
 from go_ent.composer.composed.skeleton import from_code, skeleton
+from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.composed.toolfile import MAX_BYTES, check_name
 from go_ent.composer.errors import ToolNotFound
 from go_ent.composer.project.files import find_project, read_bounded
 from go_ent.engine.cli import SETUP_ERROR, UsageError
+from go_ent.engine.cli.commands.choosing import meant
 from go_ent.engine.cli.commands.exec import language_of
 from go_ent.engine.cli.commands.recorded import with_composer
 from go_ent.engine.cli.commands.tool import JsonFlag
@@ -40,7 +42,7 @@ def new_command(
         str | None,
         Parameter(
             name="--from",
-            help="Begin with code: a file, - for stdin, or an execution's id.",
+            help="Begin with code: a file, - for stdin, or an execution: its short id, last, last-1.",
             allow_leading_hyphen=True,
         ),
     ] = None,
@@ -61,6 +63,8 @@ def new_command(
     drafts = Drafts(find_project("."))
     if not print_ and drafts.read(name) is not None:
         raise UsageError(f"{name} has a draft already, {drafts.path(name)}: go-ent tool edit {name} continues with it")
+    if not print_ and any(store.find(name) is not None for store in composed_stores(find_project("."))):
+        raise UsageError(f"there is a composed tool {name} already: go-ent tool edit {name} edits it")
     spoken = language_of(language, from_)
     if from_ is None:
         return _begin(drafts, name, skeleton(name, spoken), print_=print_, json_=json_)
@@ -70,7 +74,8 @@ def new_command(
         if code is not None:
             source = await from_code(code, name, ABOUT, composer.box, spoken)
             return _begin(drafts, name, source, print_=print_, json_=json_)
-        run = await asyncio.to_thread(past_run, open_store(composer.project), from_)
+        store = open_store(composer.project)
+        run = await asyncio.to_thread(lambda: past_run(store, meant(from_, store)))
         if language is not None and run.language != spoken:
             raise UsageError(f"-l {language}: the code of {from_} is {run.language}")
         await composer.catalogue.load()
