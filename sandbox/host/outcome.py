@@ -138,12 +138,7 @@ def _read_answer(run: Run, answer: bytes | bytearray, job: Job, files: Mapping[s
     run.status = status
     if "error" in fields:
         run.error = RunError.model_validate({name: _cut(name, value) for name, value in fields["error"].items()})
-        if (
-            run.error.kind == "FileNotFoundError"
-            and not run.error.hint
-            and (missing := MISSING.search(run.error.message))
-        ):
-            run.error.advise(Advice("pass_file", missing[1]))
+        _advise_on_files(run.error)
     if status == "completed":
         run.result_truncated = "size" in fields  # then the result is the beginning of its JSON text
         run.usage.result_bytes = _size(fields, limits) if run.result_truncated else len(result)
@@ -162,6 +157,14 @@ def _read_answer(run: Run, answer: bytes | bytearray, job: Job, files: Mapping[s
         _read_files(run, answer, second + 1, job, files)
 
 
+def _advise_on_files(error: RunError) -> None:
+    """A file of the host can be given to the run; how, each front end says in its own words."""
+    if error.kind == "FileNotFoundError" and not error.hint and (found := MISSING.search(error.message)):
+        error.advise(Advice("pass_file", found[1]))
+    elif error.kind == "PolicyRefusal" and (found := OUTSIDE.match(error.message)):
+        error.advise(Advice("pass_file", found[1]), "use a relative name")
+
+
 def _size(fields: Mapping[str, Any], limits: Limits) -> int:
     """How long the result is that a guest has not sent: longer than allowed, or there was no reason not to send it."""
     size = fields["size"]
@@ -173,6 +176,7 @@ def _size(fields: Mapping[str, Any], limits: Limits) -> int:
 MAX_FIELDS = 1000
 THROWN_NULL = "thrown: null"  # JavaScript that has no room left, not even for an exception
 MISSING = re.compile(r"No such file or directory: '([A-Za-z0-9_./ -]{1,200})'$")
+OUTSIDE = re.compile(r"open of '([A-Za-z0-9_./ -]{1,200})' is refused: only the run's own files can be opened$")
 _MOST = {"kind": 200, "message": 5000, "source_line": 1000, "traceback": 25000, "hint": 5000}
 
 

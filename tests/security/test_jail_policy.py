@@ -264,7 +264,9 @@ def test_refused_before_anything_runs(box: Sandbox, code: str, refusal: Refusal)
     assert (run.stdout, run.result, run.calls, run.files) == ("", None, [], {})
 
 
-OUTSIDE = "use a relative name; pass files with files={…}"
+def outside(path: str, line: int) -> Refusal:
+    hint = f"use a relative name; code sees only the files that it is given: pass {path} in files="
+    return Refusal(f"open of '{path}' is refused: only the run's own files can be opened", line, hint)
 
 
 @pytest.mark.parametrize(
@@ -335,12 +337,12 @@ OUTSIDE = "use a relative name; pass files with files={…}"
         case(
             "a path that is put together",
             "open('/etc' + '/passwd')",
-            Refusal("open of '/etc/passwd' is refused: only the run's own files can be opened", 1, OUTSIDE),
+            outside("/etc/passwd", 1),
         ),
         case(
             "a way up out of the folder",
             "import pathlib\n(pathlib.Path('a') / '..' / '..' / 'etc' / 'passwd').read_text()",
-            Refusal("open of 'a/../../etc/passwd' is refused: only the run's own files can be opened", 2, OUTSIDE),
+            outside("a/../../etc/passwd", 2),
         ),
         case(
             "a descriptor by its number",
@@ -354,17 +356,17 @@ OUTSIDE = "use a relative name; pass files with files={…}"
             "import xml.etree.ElementTree as E, xml.etree.ElementInclude as I\n"
             'I.include(E.fromstring(\'<r xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include '
             'href="/etc/passwd" parse="text"/></r>\'))',
-            Refusal("open of '/etc/passwd' is refused: only the run's own files can be opened", 2, OUTSIDE),
+            outside("/etc/passwd", 2),
         ),
         case(
             "a command line that names a file to read",
             "import argparse\nargparse.ArgumentParser(fromfile_prefix_chars='@').parse_args(['@/etc/passwd'])",
-            Refusal("open of '/etc/passwd' is refused: only the run's own files can be opened", 2, OUTSIDE),
+            outside("/etc/passwd", 2),
         ),
         case(
             "a log that is a file",
             "import logging\nlogging.FileHandler('/etc/x')",
-            Refusal("open of '/etc/x' is refused: only the run's own files can be opened", 2, OUTSIDE),
+            outside("/etc/x", 2),
         ),
     ],
 )

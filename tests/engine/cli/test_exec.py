@@ -82,6 +82,11 @@ class TestExec:
         (tmp_path / "data.csv").write_text("1")
         done = go_ent("exec", "-c", "open('data.csv')", cwd=tmp_path)
         assert b"hint: code sees only the files that it is given: pass it with --file data.csv\n" in done.stderr
+        done = go_ent("exec", "-c", "open('/etc/hosts')", cwd=tmp_path)
+        assert (
+            b"hint: use a relative name; code sees only the files that it is given: pass it with --file /etc/hosts\n"
+            in (done.stderr)
+        )
 
     @pytest.mark.parametrize(
         ("files", "said"),
