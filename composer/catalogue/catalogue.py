@@ -130,7 +130,7 @@ class Catalogue:
             answer = task = self._asked.get((id(source), live)) or self._begin_to_ask(source, live)
             done, _ = await asyncio.wait([task], timeout=patience_s)
             if not done:
-                self.problems[source.origin] = f"it has not answered within {patience_s:g} s; ask again later"
+                self.problems[source.origin] = f"no answer within {patience_s:g} s (is the server running?)"
                 return self._listed.get(id(source), [])
         try:
             found = await answer

@@ -369,7 +369,8 @@ class McpSource:
                 raise Unavailable(f"{self.origin}: {error}") from error
             except Lost as lost:
                 self._died(str(lost))
-                raise Unavailable(f"{self.origin} can't be started: {lost}") from None
+                how = "started" if getattr(self._options, "url", None) is None else "reached"
+                raise Unavailable(f"{self.origin} can't be {how}: {lost}") from None
             self._link = link
             if self.starts > 1:
                 self._changed()

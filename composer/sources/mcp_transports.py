@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # their import takes a second: it waits until a server is sta
     from mcp import ClientSession
 
 MAX_MESSAGE = 16 << 20  # what one message of a server may take before it is even parsed
+REFUSED = {401: ", its token is missing, wrong or expired", 403: ", its token does not allow it"}
 
 
 def connector(config: SourceOptions, environ: Mapping[str, str] | None, ask: Callback | None = None) -> Connector:
@@ -84,7 +85,7 @@ async def _over_http(
         if response.status_code >= 400:
             statuses_met.get([]).append(response.status_code)
             if not link.opened:
-                link.exit = f"HTTP {response.status_code}"
+                link.exit = f"HTTP {response.status_code}" + REFUSED.get(response.status_code, "")
 
     client = bounded_client(headers=headers, auth=auth, read_s=max(300.0, config.timeout_s + 30))
     client.event_hooks["response"] += [note, _answers_its_request]

@@ -146,7 +146,11 @@ class Servers:
         if server.url is not None:
             if server.auth == "oauth":
                 return f"go-ent server login {name}"
-            return f"see that it runs and that its address and token are right in [{section}.{name}], {again}"
+            secrets = ", ".join(dict.fromkeys(one[1] for one in REFERENCE.finditer(texts)))
+            token = (
+                f"renew {secrets} if it has expired" if secrets else 'if it wants a token, set token or auth = "oauth"'
+            )
+            return f"see that it runs and that its address is right in [{section}.{name}]; {token}; {again}"
         command = str(server.command)
         path = server.env.get("PATH") or os.environ.get("PATH")
         if not REFERENCE.search(command) and find_program(command, path, self.project / (server.cwd or ".")) is None:

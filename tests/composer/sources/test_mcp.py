@@ -692,7 +692,10 @@ class TestHttp:
 
     async def test_a_token_that_is_not_accepted(self, web: Web) -> None:
         async with closing(web.source(token="wrong-token-of-test")) as source:
-            with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 401$") as caught:
+            with pytest.raises(
+                Unavailable,
+                match=r"^MCP server web can't be reached: HTTP 401, its token is missing, wrong or expired$",
+            ) as caught:
                 await source.tools()
             assert "wrong-token" not in str(caught.value)
 
@@ -705,7 +708,7 @@ class TestHttp:
         async with Callback.listening(show) as callback:
             source = McpSource("web", config, connect=connector(config, None, callback))
             async with closing(source):
-                with pytest.raises(Unavailable, match=r"^MCP server web can't be started: HTTP 40[14]$"):
+                with pytest.raises(Unavailable, match=r"^MCP server web can't be reached: HTTP 40[14]"):
                     await source.tools()
 
     @pytest.mark.more
@@ -723,12 +726,12 @@ class TestHttp:
             await asyncio.to_thread(web.stop)
             with pytest.raises(Unavailable, match=r"was lost during the call of web\.person, which may have run: "):
                 await source.call("web.person", {"name": "x"}, NOBODY)
-            with pytest.raises(Unavailable, match=r"can't be started: ConnectError"):
+            with pytest.raises(Unavailable, match=r"can't be reached: ConnectError"):
                 await source.tools()
 
     async def test_nobody_listens(self) -> None:
         async with closing(McpSource("x", ServerConfig(url="http://127.0.0.1:1/mcp"))) as source:
-            with pytest.raises(Unavailable, match="can't be started: ConnectError"):
+            with pytest.raises(Unavailable, match="can't be reached: ConnectError"):
                 await source.tools()
 
 

@@ -340,7 +340,7 @@ def test_login_prints_the_address_and_logout_forgets(project: Project) -> None:
     with oauth_server() as server:
         project("server", "add", "guarded", server.url, "--auth", "oauth", "--grant", "*")
         assert "log in with: go-ent server login guarded" in project.err
-        assert project.json("server", "list")[0]["state"] == "not logged in, not asked yet"
+        assert project.json("server", "list")[0]["state"] == "not logged in, not listed yet"
         project("server", "refresh", code=12)
         assert "nobody is logged in" in project.err
         assert "fix: go-ent server login guarded" in project.err

@@ -62,7 +62,7 @@ async def _row(servers: Servers, name: str) -> dict[str, Any]:
     copy = await servers.copy(name)
     names = None if copy is None else [*copy.listing.entries]
     granted = None if names is None else sum(map(servers.config.grants.allows, names))
-    state = "not asked yet" if copy is None else f"listed {ago(copy.listed)}"
+    state = "not listed yet" if copy is None else f"listed {ago(copy.listed)}"
     if not servers.trusted:
         state = "not trusted"
     elif (login := servers.login_state(name)) is not None:
