@@ -23,7 +23,7 @@ PROGRAMS: dict[Client, str] = {"vscode": "code", "claude-desktop": "claude-deskt
 def ask_about_clients(project: Path) -> None:
     """Connect the agent programs that the person names."""
     here = [client for client in CLIENTS if _is_here(client, project)]
-    found = f" (found here: {', '.join(here)})" if here else ""
+    found = f" (found here: {', '.join(here)})" if here else f" ({', '.join(CLIENTS)}; none was found here)"
     for name in _names(f"connect which agent programs?{found}\n  names, all, or Enter for none: ", here):
         if name not in CLIENTS:
             say(f"  {name[:40]} is not known: go-ent install --print is for any other", err=True)

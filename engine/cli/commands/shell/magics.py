@@ -31,10 +31,11 @@ code            runs in the sandbox; names and files stay for the next piece
 %limits         shows the limits; %limits timeout_s=5 narrows one
 %reset          forgets names, files and pieces
 %history        lists what ran, with numbers
-%exit           leaves, as Ctrl-D does"""
+%exit, exit     leaves, as Ctrl-D does"""
 QUESTION = re.compile(r"\?+\s*(?P<before>[\w.]*)|(?P<after>[\w.]+)\?+")
 RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 MOST_LISTED = 40
+LEAVING = frozenset(("exit", "quit", "exit()", "quit()"))  # as in Python's own shell
 
 
 class Leave(Exception):
@@ -44,12 +45,14 @@ class Leave(Exception):
 def is_magic(text: str) -> bool:
     """Whether a line is the shell's own, and no code."""
     line = text.strip()
-    return line.startswith("%") or QUESTION.fullmatch(line) is not None
+    return line.startswith("%") or line in LEAVING or QUESTION.fullmatch(line) is not None
 
 
 async def run_magic(shell: ShellSession, text: str) -> None:
     """Do what a line asks for. `UsageError` says what was wrong with it."""
     line = text.strip()
+    if line in LEAVING:
+        raise Leave
     asked = QUESTION.fullmatch(line)
     if asked is not None:
         name = (asked["before"] or asked["after"] or "").removeprefix("tools.")

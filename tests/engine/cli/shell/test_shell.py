@@ -33,7 +33,7 @@ def typed(project: Path, *lines: str) -> Done:
 
 def test_pieces_share_a_session_and_are_on_record(made: Path) -> None:
     lines = "n = await tools.double(n=4)", "def add(m):", "    return n + m", "add(2)", "print('x')", "'text'"
-    done = typed(made, *lines)
+    done = typed(made, *lines, "exit", "'not reached'")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"10\nx\ntext\n", b"")
     rows = FileStore(made).rows(10)
     assert [row.status for row in rows] == ["completed"] * 5
