@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,7 +56,7 @@ def tree(state: ExecutionState, records: Iterable[dict[str, Any]]) -> list[TreeN
                 nodes.pop(undone).status = "undone"  # a call that is made later has the same path
                 made.pop(undone), begun.pop(undone, None)
         if kind == "line" and (line := nodes.get(str(record.get("n")))) is not None:
-            line.status = str(record.get("status"))
+            _line(line, record.get("status"), record.get("run"))
         if (
             kind == "status"
             and isinstance(changes := record.get("changes"), dict)
@@ -144,6 +145,20 @@ def _step(step: str, result: RunResult) -> TreeNode:
         detail=result.error or "",
         output=result.output.strip().partition("\n")[0][:MAX_OUTPUT],
     )
+
+
+def _line(node: TreeNode, status: object, run: Any) -> None:
+    """What one line of many came to: it has no result of its own, only the record of its run."""
+    node.status = str(status)
+    if isinstance(run, dict):
+        usage, error, result = run.get("usage"), run.get("error"), run.get("result")
+        node.ms = usage.get("wall_ms") if isinstance(usage, dict) else None
+        node.detail = str(error.get("message", "")) if isinstance(error, dict) else ""
+        node.output = "" if result is None else _text(result).strip().partition("\n")[0][:MAX_OUTPUT]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _answer(node: TreeNode, answer: Any, seconds: float) -> None:

@@ -69,8 +69,10 @@ class GuestOrder(Model):
     @property
     def title(self) -> str:
         if self.tool is not None:
-            return f"composed:{self.tool}" + (f" for each {'file' if self.each_files else 'line'}" if self.each else "")
-        line = next((line.strip() for line in (self.code or "").splitlines() if line.strip()), "")
+            return f"tool: {self.tool}" + (f" for each {'file' if self.each_files else 'line'}" if self.each else "")
+        lines = [line.strip() for line in (self.code or "").splitlines() if line.strip()]
+        telling = (line for line in lines if not line.startswith(("import ", "from ")))
+        line = next(telling, lines[0] if lines else "")
         return f"code: {line}" if len(line) <= MOST_TITLE else f"code: {line[: MOST_TITLE - 1]}…"
 
 

@@ -20,6 +20,7 @@ from go_ent.engine.cli.commands.shared import say_kept
 from go_ent.engine.cli.inputs.sources import LINES, Item, Lines, Source
 from go_ent.engine.cli.inputs.values import kinds
 from go_ent.engine.cli.terminal.background import in_background
+from go_ent.engine.cli.terminal.formats import Format, show_as
 from go_ent.engine.cli.terminal.output import say, short, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine
 from go_ent.engine.cli.terminal.signals import say_interrupted
@@ -79,6 +80,23 @@ class Piped:
         )
 
 
+@dataclass(slots=True)
+class Shown:
+    """How the results are printed: one JSON value a line as they come, or all at the end in a *form*."""
+
+    whole: bool = False  # each whole run, not its result alone
+    quiet: bool = False
+    form: Format | None = None
+    kept: list[Any] = field(default_factory=list)
+    kept_bytes: int = 0
+
+    def keep(self, outcome: Run) -> None:
+        self.kept_bytes += outcome.usage.result_bytes
+        if self.kept_bytes > MAX_SLURPED:
+            raise UsageError(f"the results are longer than {MAX_SLURPED} bytes: print them without --output")
+        self.kept.append(outcome.result)
+
+
 def feed(tool: Composed, inputs: dict[str, Any], value: Any, *, as_list: bool = False) -> dict[str, Any]:
     """The inputs of a run over *value*: its members if they are the tool's parameters, else its first free
     parameter. An object with some of them only is a parameter's value where that may be one.
@@ -116,9 +134,7 @@ def _stdin() -> Lines:
     return Lines(cast(BufferedReader, sys.stdin.buffer))
 
 
-async def run_each(
-    batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False, source: Source | None = None
-) -> Piped:
+async def run_each(batch: Batch, approver: Approver | None, shown: Shown, source: Source | None = None) -> Piped:
     """Once for each line of stdin, or item of *source*, several at a time, results in their order; a failing line is
     reported and passed over.
 
@@ -126,7 +142,7 @@ async def run_each(
     writing of those after it, not their running, up to a bound. A line that had failed before the resume ends
     nothing.
     """
-    most = batch.at_once or _at_once(batch.order.jobs)
+    most = batch.at_once or batch.order.jobs or max(2, os.cpu_count() or 1)
     ahead = max(AHEAD, 2 * most)
     feed(batch.tool, batch.order.inputs, None)  # a tool that takes nothing is said to, once
     stdin = source or _stdin()
@@ -136,7 +152,7 @@ async def run_each(
     running: set[asyncio.Task[Run]] = set()
     piped = Piped()
     try:
-        with ProgressLine("", quiet=whole or quiet) as progress:
+        with ProgressLine("", quiet=shown.whole or shown.quiet) as progress:
             while reading is not None or lines or window:
                 if batch.stopping.is_set():  # what runs ends by itself, soon
                     piped.interrupted, reading, lines = True, None, deque()
@@ -149,7 +165,7 @@ async def run_each(
                 while window and window[0][1].done():
                     item, task = window.popleft()
                     outcome = task.result()
-                    _emit(item, outcome, whole)
+                    _emit(item, outcome, shown)
                     failed = piped.count(item, outcome.status)
                     ends = failed and batch.order.fail_fast and item.number not in batch.known
                     progress.count(piped.done, piped.failed, stdin.total)
@@ -174,20 +190,14 @@ async def run_each(
     return piped
 
 
-def _at_once(jobs: int | None) -> int:
-    if jobs is not None and jobs < 1:
-        raise UsageError("--jobs must be at least 1")
-    return jobs if jobs is not None else max(2, os.cpu_count() or 1)
-
-
-async def run_batch(
-    batch: Batch, approver: Approver | None, *, whole: bool, quiet: bool = False, source: Source | None = None
-) -> int:
+async def run_batch(batch: Batch, approver: Approver | None, shown: Shown, source: Source | None = None) -> int:
     """`run_each` for an execution, which ends with it."""
 
     piped = Piped(interrupted=True)
     try:
-        piped = await run_each(batch, approver, whole=whole, quiet=quiet, source=source)
+        piped = await run_each(batch, approver, shown, source)
+        if shown.form is not None:
+            show_as(shown.kept, shown.form)
     finally:
         missing = 0 if piped.cut else batch.missing
         over = "interrupted" if piped.interrupted or missing else "completed"
@@ -250,6 +260,12 @@ def _text_of(batch: Batch, item: Item) -> str | None:
         return None
 
 
+def _elements(item: Item) -> str:
+    """What would run a tool over the elements of a list that was given as one value."""
+    is_list = item.number == 1 and item.data.lstrip()[:1] == b"["
+    return "\nhint: it is one list; jq -c '.[]' makes each of its elements a line" if is_list else ""
+
+
 def _hint(item: Item) -> str:
     """What would make JSON of it; of many lines the first is told."""
     if item.number != 1 or item.file:
@@ -261,15 +277,17 @@ def _hint(item: Item) -> str:
     return '; text needs quotes, like "hello"; jq -R makes them'
 
 
-def _emit(item: Item, outcome: Run, whole: bool) -> None:
+def _emit(item: Item, outcome: Run, shown: Shown) -> None:
     name = short(item.name)
-    if whole:
+    if shown.whole:
         file = {"file": item.file} if item.file else {}
         show_json({"line": item.number, **file, **outcome.model_dump(mode="json")})
     elif outcome.stdout:
         more = " …" if len(outcome.stdout) > MOST_PRINTED else ""
         say(f"{name} printed: {outcome.stdout[:MOST_PRINTED].rstrip()}{more}", err=True)
-    if not whole and outcome.status == "completed":
+    if shown.form is not None and outcome.status == "completed":
+        shown.keep(outcome)
+    elif not shown.whole and outcome.status == "completed":
         show_json(outcome.result if not isinstance(outcome.result, str) else to_json(outcome.result).decode())
     if outcome.status not in ("completed", "interrupted"):
         error = outcome.error
@@ -279,5 +297,5 @@ def _emit(item: Item, outcome: Run, whole: bool) -> None:
             else f"{outcome.status}: {error.kind}: {error.message}"
         )
         if error is not None and error.kind == "InputError":  # the line itself is wrong, not what was made of it
-            said = error.message
+            said = error.message + _elements(item)
         say(f"{name}: {said}", err=True)

@@ -212,11 +212,14 @@ def run_command(
 
     With --each, a file is one value: JSON, or else text; one that ends in .jsonl has a value a line. Without files,
     stdin holds a JSON value a line, or printed over several. An object of the tool's own parameters gives the
-    arguments; any other value is that of its first parameter. --slurp makes one list of all values of stdin.
+    arguments; any other value is that of its first parameter. Results are printed as they come, one JSON value a
+    line, or with --output all at the end. --slurp makes one list of all values of stdin.
 
     Example: go-ent tool run errors --log @access.log --least 400
     """
-    _refuse_contradiction(each=each, slurp=slurp, many=fail_fast or jobs is not None, formatted=output is not None)
+    _refuse_contradiction(each=each, slurp=slurp, many=fail_fast or jobs is not None, raw=output == "raw")
+    if jobs is not None and jobs < 1:
+        raise UsageError("--jobs must be at least 1")
     refuse_both(here=here, label=label)
     inputs = None if input is None else read_input(input)
     if not (each or slurp or input == "-" or any(value.endswith("-") for value in values)):
@@ -227,7 +230,7 @@ def run_command(
     options: dict[str, Any] = {"grants": None if grant is None else tuple(grant), "limits": narrower}
 
     async def work(composer: Composer, guests: Guests, approver: Approver | None) -> int:
-        from go_ent.engine.cli.commands.pipeline import feed, run_batch, slurped
+        from go_ent.engine.cli.commands.pipeline import Shown, feed, run_batch, slurped
         from go_ent.engine.cli.inputs.sources import Files
         from go_ent.engine.cli.terminal.background import in_background
         from go_ent.engine.guest_runs.batch import Batch
@@ -258,7 +261,7 @@ def run_command(
             elsewhere = None if here or yes else guests.elsewhere
             send = None if elsewhere is None else partial(elsewhere.lines, label=label)
             batch = await Batch.begin(guests, order.model_copy(update=many), composer, send)
-            return await run_batch(batch, approver, whole=json_, quiet=quiet, source=source)
+            return await run_batch(batch, approver, Shown(json_, quiet, None if json_ else output), source)
         if typed.bare:
             raise UsageError(f"unexpected: {typed.bare[0][:80]!r}; --slurp reads stdin")
         given = feed(tool, given, await in_background(slurped), as_list=True)
@@ -269,13 +272,13 @@ def run_command(
     return with_guests(work, yes=yes, progress="running", quiet=quiet or json_)
 
 
-def _refuse_contradiction(*, each: bool, slurp: bool, many: bool, formatted: bool) -> None:
+def _refuse_contradiction(*, each: bool, slurp: bool, many: bool, raw: bool) -> None:
     if each and slurp:
         raise UsageError("--each runs once for each value, --slurp once over all: choose one")
     if not each and many:
         raise UsageError("--jobs and --fail-fast are about many values: they go with --each")
-    if each and formatted:
-        raise UsageError("--output prints one result: with --each there is one JSON value a line")
+    if each and raw:
+        raise UsageError("--output raw prints one result: with --each there is one JSON value a line")
 
 
 def _arguments(spec: ToolSpec, given: Any, values: Sequence[str]) -> dict[str, Any]:
@@ -347,7 +350,10 @@ async def _granted(composer: Composer, name: str) -> ToolSpec:
     try:
         return await composer.catalogue.get(name, composer.grants)
     except NotGranted:
-        raise NotGranted(name, f"go-ent grant {name} lets code call it") from None
+        why = await composer.catalogue.refusal(name, composer.grants)
+        raise (
+            NotGranted(name, f"go-ent grant {name} lets code call it") if isinstance(why, NotGranted) else why
+        ) from None
 
 
 def order_for(spec: ToolSpec, arguments: dict[str, Any], **options: Any) -> GuestOrder:

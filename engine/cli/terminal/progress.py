@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 from cyclopts import Parameter
 
@@ -37,6 +38,8 @@ class ProgressLine:
         self._counted = ""
         self._on = not quiet and is_terminal(sys.stderr)
         self._frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" if is_utf8(sys.stderr) else "|/-\\"
+        self._wrote = 0.0  # when something was last printed
+        self._stays = not _is_pipe(sys.stdout)  # its reader may write to this terminal
         self._began = time.monotonic()
         self._turn = threading.RLock()
         self._drawn = False
@@ -71,8 +74,12 @@ class ProgressLine:
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         with self._turn:
+            drawn, before, self._wrote = self._drawn, self._wrote, time.monotonic()
             self._erase()
             yield
+            # It comes back by itself. What prints all the time would hide it all the time.
+            if drawn and self._stays and self._wrote - before < TICK_S and not screen.open:
+                self._draw()
 
     def _tick(self) -> None:
         wait = DELAY_S
@@ -116,6 +123,13 @@ def count(done: int, failed: int) -> None:
 
 def _clock(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 60 else f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def _is_pipe(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _width() -> int:

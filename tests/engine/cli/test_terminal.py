@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from go_ent.engine.cli.terminal import progress
+from go_ent.engine.cli.terminal.output import say
 from tests.engine.cli.test_run import Shell, shell, sleepers
 from tests.engine.cli.test_signals import CTRL_C, ENVIRONMENT, Terminal, terminal
 
@@ -119,6 +122,28 @@ class TestProgress:
             assert b"running" not in running.said
             assert b"\x1b" not in running.said
             assert printed is None or running.said.split() == printed
+
+    def test_what_is_printed_all_the_time_does_not_hide_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Screen(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        drawn = Screen()
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(sys, "stderr", drawn)
+        monkeypatch.setattr(progress, "DELAY_S", 0)
+        with progress.ProgressLine("working") as line:
+            say("a result")
+            while "working" not in drawn.getvalue().rpartition(progress.ERASE)[2]:
+                time.sleep(0.01)
+            monkeypatch.setattr(progress, "TICK_S", 3600)
+            before = drawn.getvalue().count("working")
+            for _ in range(3):
+                say("a result")
+            assert drawn.getvalue().count("working") >= before + 3
+            assert "working" in drawn.getvalue().rpartition(progress.ERASE)[2]
+            line.tell("done")
+        assert drawn.getvalue().endswith(progress.ERASE)
 
     def test_the_steps_of_a_plan(self, shell: Shell) -> None:
         steps = "\n".join(

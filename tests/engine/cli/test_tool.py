@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -90,9 +91,9 @@ class TestPipelines:
     def test_what_each_would_ignore_is_refused(self, shell: Shell) -> None:
         (shell.folder / "clean.py").write_text(CLEAN)
         shell("tool", "add", "clean.py")
-        done = shell("tool", "run", "clean", "--each", "--output", "csv", stdin="1")
+        done = shell("tool", "run", "clean", "--each", "--output", "raw", stdin="1")
         assert done.returncode == 2
-        assert "--output prints one result" in done.stderr
+        assert "--output raw prints one result" in done.stderr
         assert "it is the name of a file" in shell("tool", "run", "clean", "--each", stdin="clean.py\n").stderr
 
     def test_each_then_slurp(self, filled: Shell) -> None:
@@ -360,8 +361,24 @@ class TestArguments:
         assert "none.json: it is empty" in done.stderr
         assert "2 of 5 files failed" in done.stderr
         names = ", ".join(str(typed.folder / name) for name in ("bad.json", "none.json"))
-        assert f"5 lines, 2 failed ({names})" in typed("status", "last").stdout
+        status = typed("status", "last").stdout
+        assert f"5 lines, 2 failed ({names})" in status
+        assert [re.sub(", [0-9.]+ m?s ", "", line) for line in status.splitlines() if ": completed" in line] == [
+            f"  {line}: completed " + json.dumps({"name": f"x{at}", "n": 1}, separators=(",", ":"))
+            for at, line in enumerate((1, 2, 5))
+        ]
+        logged = [line.split()[1] for line in typed("logs", "last").stdout.splitlines()]
+        assert sorted(logged) == [*["begins"] * 3, *["completed"] * 4, "created", "error", "error"]
         assert typed("tool", "run", "clean", "--each", "nowhere.json").returncode == 2
+        assert typed("tool", "run", "clean", "--each", "0.json", "--jobs", "0").returncode == 2
+        assert len(json.loads(typed("ps", "--json").stdout)) == 1
+
+    def test_the_results_of_each_as_one_table(self, typed: Shell) -> None:
+        lines = json.dumps({"name": "A", "n": 1}) + "\n[1]\n" + json.dumps({"name": "B", "n": 2})
+        done = typed("tool", "run", "clean", "--each", "--output", "csv", stdin=lines)
+        assert (done.returncode, done.stdout) == (1, "name,n\na,1\nb,2\n")
+        done = typed("tool", "run", "clean", "--each", stdin="[1]")
+        assert "hint: it is one list; jq -c '.[]' makes each of its elements a line" in done.stderr
 
     def test_an_object_with_some_parameters_lacks_the_others(self, typed: Shell) -> None:
         (typed.folder / "pair.py").write_text(

@@ -93,7 +93,7 @@ async def test_a_composed_tool_is_a_tool_like_any_other(
         assert (result.structured_content, result.data, result.is_error) == ({"result": 4}, 4, False)
         assert result.meta is not None
         state = await engine.status(result.meta[RUN]["execution_id"])
-        assert (state.kind, state.title, state.status) == ("tool", "composed:measure", "completed")
+        assert (state.kind, state.title, state.status) == ("tool", "tool: measure", "completed")
 
 
 @pytest.mark.parametrize(

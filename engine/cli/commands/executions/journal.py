@@ -172,6 +172,16 @@ def _step(record: dict[str, Any], where: str) -> Line:
     return status, f"{where}, {took(float(result.get('duration_ms') or 0) / 1000)}{cost}{said}", STYLES.get(status)
 
 
+def _line(record: dict[str, Any], where: str) -> Line:
+    """One of many lines: what its run came to."""
+    run, status = record.get("run") or {}, str(record.get("status"))
+    error, result = run.get("error"), run.get("result")
+    text = result if isinstance(result, str) else _text(result)
+    said = f": {error.get('message', '')}" if error else "" if result is None else f"  {_size(text)}{short(text)}"
+    wall_ms = float((run.get("usage") or {}).get("wall_ms") or 0)
+    return status, f"{record.get('n', '')}, {took(wall_ms / 1000)}{said}", STYLES.get(status)
+
+
 def _call(record: dict[str, Any], where: str) -> Line:
     return "calls", f"{where}  {record.get('tool', '')}({_arguments(record.get('arguments'))})", None
 
@@ -212,4 +222,5 @@ WORDS: dict[str, Callable[[dict[str, Any], str], Line]] = {
     "decided": _decided,
     "used": _used,
     "checkpoint": _checkpoint,
+    "line": _line,
 }

@@ -77,7 +77,7 @@ def _cells(row: Row, name: str) -> list[str]:
         took(until - row.created),
         dollars(row.spent_usd or None),
         row.kind,
-        short(row.title).removeprefix("code: "),
+        short(row.title).removeprefix(f"{row.kind}: "),
     ]
 
 

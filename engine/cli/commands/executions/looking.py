@@ -26,6 +26,7 @@ from go_ent.engine.executions.tree import TreeNode, tree
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 MOST_SUMMARIES = 20
+MOST_LINES = 20  # of those that a tool was run for
 INDENT = 12  # cells before what is said of an execution
 
 
@@ -57,7 +58,8 @@ def status_command(execution: OptionalId = None, /, *, json_: JsonFlag = False) 
     for checkpoint in state.checkpoints[-20:]:
         value = json.dumps(checkpoint.value, ensure_ascii=False) if checkpoint.kept else "(too long to be shown)"
         say(f"  checkpoint {short(checkpoint.label)}: {short(value)[:200]} (number {checkpoint.seq})")
-    if state.result is not None and state.result.output and not any(node.output for node in nodes):
+    summed = state.lines is not None or not any(node.output for node in nodes)
+    if state.result is not None and state.result.output and summed:
         _row("output", short(state.result.output))
     # An error stands there once: that of a step is with its step. What waits for approval is told below.
     if state.error and state.status != "paused" and not any(one and one in state.error for one in told):
@@ -92,16 +94,22 @@ def _say_figures(state: ExecutionState) -> None:
 def _show_steps(state: ExecutionState, nodes: list[TreeNode]) -> list[str]:
     """The steps as a tree; the errors that are told there."""
     branches = []
-    for node in nodes[:200]:
+    most = 200
+    if state.lines is not None:  # of many lines, those are wanted that did not complete
+        most = MOST_LINES
+        nodes = sorted(nodes, key=lambda node: (node.status == "completed", len(node.path), node.path))
+    left = max(0, len(nodes) - most)
+    nodes = nodes[:most]
+    for node in nodes:
         branches.append(_branch(node, 1))
         for attempt in state.results[node.path].attempts[:-1] if node.path in state.results else ():
             if attempt.failure is not None:
                 said = f"{short(attempt.runtime)} before: {attempt.failure}: {short(attempt.error or '')[:120]}"
                 branches[-1].children.append(Branch(said))
     show_tree(branches)
-    if len(nodes) > 200:
-        say(f"  … and {len(nodes) - 200} more: --json has them")
-    return [node.detail for node in nodes[:200] if node.status not in ("completed", "paused")]
+    if left:
+        say(f"  … and {left:,} more: --json has them")
+    return [node.detail for node in nodes if node.status not in ("completed", "paused")]
 
 
 def _branch(node: TreeNode, depth: int) -> Branch:

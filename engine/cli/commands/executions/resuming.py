@@ -175,7 +175,7 @@ async def _resume(
         return finish(engine, result, telling, json_=json_, quiet=quiet)
     if order.each:
         source = None
-        from go_ent.engine.cli.commands.pipeline import run_batch
+        from go_ent.engine.cli.commands.pipeline import Shown, run_batch
 
         if order.each_files:
             from go_ent.engine.cli.inputs.sources import Files
@@ -189,7 +189,7 @@ async def _resume(
         batch, changes = await engine.resume_batch(execution, **options, **(where or {}))
         for change in changes:
             say(change.text, err=True)
-        return await run_batch(batch, approve_all if yes else None, whole=json_, quiet=quiet, source=source)
+        return await run_batch(batch, approve_all if yes else None, Shown(json_, quiet), source)
     label = (where or {}).get("label")
     run, changes = await engine.resume_run(execution, timeout_s=timeout_s, label=label, **options)
     for change in changes:
