@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -25,6 +25,7 @@ from go_ent.composer.errors import ConfigError
 from go_ent.composer.project.layers import CONFIG, Layers, Names, UnreadableSettings, read_layers
 from go_ent.composer.project.problems import problem, problems, unknown
 from go_ent.composer.project.trust import is_trusted, trusts_all
+from go_ent.dataclass import dataclass
 from go_ent.sandbox import Limits
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from go_ent.composer.codemode.past_runs import PastRun
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import ExecutionNotFound
 from go_ent.engine.executions.history import Grouping, Totals
 from go_ent.engine.executions.kept_files import KeptFile, kept_files, read_file

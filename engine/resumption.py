@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from go_ent.composer import Composer
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import ExecutionConflict

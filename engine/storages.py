@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from go_ent.composer.composed.store import composed_stores
 from go_ent.composer.composed.tool_store import ToolStore
 from go_ent.composer.project.image import Images
 from go_ent.composer.project.trust import is_trusted
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.ledger import Ledger
 from go_ent.engine.budget.sqlite_ledger import FileLedger
 from go_ent.engine.core.config import FleetConfig, read_engine_config, read_engine_settings

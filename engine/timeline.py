@@ -7,12 +7,13 @@ as many calls as there are. Values are not in it: a span knows where in the jour
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pydantic_core import to_json
 
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.executions.storage import Record
 from go_ent.sandbox.host.broker import CHECKPOINT
 

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from go_ent.composer.catalogue.grants import Grants
@@ -15,6 +15,7 @@ from go_ent.composer.catalogue.recording import Recording
 from go_ent.composer.catalogue.schemas import size
 from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.errors import CallError, Spent
+from go_ent.dataclass import dataclass
 from go_ent.sandbox import Limits, Sandbox
 
 MAX_DEPTH = 8

@@ -5,11 +5,12 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
 from go_ent.composer.errors import BadName
 from go_ent.composer.project.numbers import DIGITS
+from go_ent.dataclass import dataclass
 
 Schema = Mapping[str, Any]
 

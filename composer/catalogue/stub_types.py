@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from go_ent.composer.catalogue.spec import Schema
 from go_ent.composer.catalogue.stub_names import MAX_KEY, WORDS, Names, camel, plain, quotable, quoted
 from go_ent.composer.catalogue.stub_objects import fields_of, merged_object, target
+from go_ent.dataclass import dataclass
 
 MAX_LITERAL = 80  # characters of a string in a Literal
 ANY, NONE, STR = "Any", "None", "str"

@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from go_ent.composer.catalogue.spec import Hints, ToolSpec
 from go_ent.composer.catalogue.stub_names import MAX_KEY, WORDS, Names, camel, clean, cut, free, identifier, plain
 from go_ent.composer.catalogue.stub_objects import MAX_PARAMETERS, arguments_of, fields_of
 from go_ent.composer.catalogue.stub_types import ANY, Bounds, Parts, Types, default_text
+from go_ent.dataclass import dataclass
 
 MAX_BYTES = 8192  # of one tool's stub
 HEADER_BYTES = 1024  # of them, kept for imports and the class line

@@ -15,7 +15,7 @@ and descriptions are one printable line in a comment that they can't end. Everyt
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.catalogue.stub_names import MAX_KEY, clean, cut, quotable
@@ -33,6 +33,7 @@ from go_ent.composer.catalogue.stubs import (
     note_of,
 )
 from go_ent.composer.catalogue.typescript_types import ANY, Declared, TypeScript, default_text, property_name
+from go_ent.dataclass import dataclass
 
 
 @dataclass(slots=True)

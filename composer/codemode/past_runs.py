@@ -6,11 +6,12 @@ The composer keeps no record itself: whoever runs it on record, as the engine do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from go_ent.composer.catalogue.scope import CallRecord
 from go_ent.composer.project.items import apart
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.worker.languages import Language
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from go_ent.composer.catalogue.catalogue import Catalogue
@@ -15,6 +14,7 @@ from go_ent.composer.composed.recordings import Recordings, UnmatchedCall
 from go_ent.composer.composed.source import ComposedTools
 from go_ent.composer.composed.toolfile import Example
 from go_ent.composer.errors import ComposerError, ToolNotFound
+from go_ent.dataclass import dataclass
 from go_ent.sandbox import Run
 
 MAX_PRINTED = 2000  # characters

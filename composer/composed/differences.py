@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from go_ent.dataclass import dataclass
 
 MOST = 10
 MAX_SHOWN = 200  # characters of a value

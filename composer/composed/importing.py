@@ -14,7 +14,6 @@ import json
 import keyword
 import math
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -23,6 +22,7 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.toolfile import MAX_BYTES, NAME
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.numbers import DIGITS
+from go_ent.dataclass import dataclass
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.messages.validation import explain
 from go_ent.sandbox.worker.languages import SPOKEN, Language, by_suffix

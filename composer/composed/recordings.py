@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from go_ent.composer.composed.differences import Difference, differences
 from go_ent.composer.composed.toolfile import RecordedCall
 from go_ent.composer.errors import CallError
+from go_ent.dataclass import dataclass
 
 MOST_NOTED = 20
 MOST_COMPARED = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from go_ent.composer.catalogue import stubs
@@ -17,6 +17,7 @@ from go_ent.composer.composed.tool_store import Found, StoreScope, ToolStore, Ve
 from go_ent.composer.composed.toolfile import ToolFile, check_name
 from go_ent.composer.errors import CallError, ComposerError, Spent, StoreError, ToolNotFound
 from go_ent.composer.project.items import apart
+from go_ent.dataclass import dataclass
 from go_ent.sandbox import ApprovalRequired, Limits, Run
 from go_ent.sandbox.media.marks import with_files
 from go_ent.sandbox.messages.near_names import did_you_mean, near

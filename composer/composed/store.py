@@ -17,7 +17,6 @@ import os
 import re
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from go_ent.composer.composed import toolfile
@@ -26,6 +25,7 @@ from go_ent.composer.composed.toolfile import MAX_BYTES, NAME, ToolFile, check_n
 from go_ent.composer.errors import ComposeRefused, StoreError
 from go_ent.composer.project.files import STATE, TEMPORARY, locked, read_bounded, sync_folder, user_data, write_whole
 from go_ent.composer.project.items import apart
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.worker.languages import SUFFIXES, by_suffix
 
 VERSION_FILE = re.compile(r"([0-9]{6,9})-([0-9a-f]{16})(\.[a-z]{2})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -17,6 +17,7 @@ from go_ent.composer.codemode.past_runs import PastRun, PastRuns
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.toolfile import NAME, Example, RecordedCall
 from go_ent.composer.errors import ComposeRefused, StoreError
+from go_ent.dataclass import dataclass
 from go_ent.sandbox import Sandbox
 from go_ent.sandbox.worker.languages import Language
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from go_ent.composer.composed.toolfile import ToolFile
 from go_ent.composer.errors import ComposeRefused, StoreError
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.messages.advice import Advice
 
 StoreScope = Literal["project", "global"]

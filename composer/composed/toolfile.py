@@ -23,7 +23,6 @@ import keyword
 import re
 import tomllib
 import unicodedata
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
@@ -31,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 from go_ent.composer.catalogue.grants import check_pattern
 from go_ent.composer.catalogue.reserved import reserved_problem
 from go_ent.composer.errors import BadName, ComposeRefused
+from go_ent.dataclass import dataclass
 from go_ent.sandbox import LimitError, Limits
 from go_ent.sandbox.messages import validation
 from go_ent.sandbox.worker.languages import SUFFIXES, Language

@@ -10,12 +10,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from go_ent.composer.project.databases import check_database, connect
 from go_ent.composer.project.files import locked
 from go_ent.composer.project.items import apart
+from go_ent.dataclass import dataclass
 
 log = logging.getLogger("go_ent.composer")
 RECENT = 101  # durations that the median is taken from

@@ -12,12 +12,13 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from go_ent.composer.project.toml_lines import MAX_PARTS, TOO_LONG, lines_of
+from go_ent.dataclass import dataclass
 
 CONFIG = Path(".go-ent") / "config.toml"
 PREFIX = "GO_ENT__"

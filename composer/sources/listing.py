@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,6 +26,7 @@ from go_ent.composer.errors import BadName, ConfigError
 from go_ent.composer.project.files import TEMPORARY, read_bounded, write_whole
 from go_ent.composer.sources.kept_names import listings_folder
 from go_ent.composer.sources.openapi_requests import Route
+from go_ent.dataclass import dataclass
 
 FORMAT = 1
 MAX_TOOLS = 2_000

@@ -7,9 +7,9 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.calendar import bounds, zone
 from go_ent.engine.budget.commands import Spender
 from go_ent.engine.budget.ledger import Cost, Counted, HeldAmount, Ledger, LedgerCall, Limit, Refusal, Wanted

@@ -5,12 +5,12 @@ night.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from go_ent.composer.errors import ConfigError
+from go_ent.dataclass import dataclass
 
 
 class BudgetWindow(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import CommandConfig, EngineConfig
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")

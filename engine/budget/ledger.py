@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 
 Scope = Literal["task", "execution", "client", "day", "month"]

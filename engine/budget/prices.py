@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.known_models import LONGEST_NAME, find, names
 from go_ent.engine.core.config import PriceConfig
 from go_ent.engine.core.models import Tokens

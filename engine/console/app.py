@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from go_ent.composer import ComposerError
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.changes import Changes
 from go_ent.engine.console.feed import Feed
 from go_ent.engine.console.guard import ENTER, Access, Guard, cookie_of

@@ -12,8 +12,9 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.page import Stamp
 from go_ent.engine.console.visit import Refused, Viewer
 from go_ent.engine.executions.storage import StorageWatch

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
+
+from go_ent.dataclass import dataclass
 
 if TYPE_CHECKING:
     from go_ent.engine.console.visit import Viewer, Visit

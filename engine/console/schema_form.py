@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.visit import Refused
 
 Kind = Literal["text", "lines", "number", "integer", "boolean", "choice", "json"]

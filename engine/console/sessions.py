@@ -12,8 +12,9 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.server.calls.callers import Caller
 
 INVITED_S = 300.0  # that an invitation is good for

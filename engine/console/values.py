@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from go_ent.dataclass import dataclass
 
 MOST_ROWS = 500
 MOST_COLUMNS = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from go_ent.composer.errors import NotGranted
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.sessions import Session
 from go_ent.engine.console.words import line
 from go_ent.engine.server.calls.callers import Caller

@@ -14,8 +14,8 @@ import re
 from collections import Counter as Tallies
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.facts import cues, sentences, words
 from go_ent.engine.context.models import Message, Summary, SummaryRequest

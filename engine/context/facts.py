@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Literal, NamedTuple
+
+from go_ent.dataclass import dataclass
 
 Kind = Literal["path", "url", "identifier", "number"]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.context.chain import KIND, Chain, digest_of
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.material import apply, content_of, left_of, message_of, outputs_of, said_by

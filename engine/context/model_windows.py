@@ -7,10 +7,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.known_models import LONGEST_NAME, find, names, providers, with_slash
 from go_ent.engine.budget.prices import ALIASES
 

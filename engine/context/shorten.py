@@ -6,8 +6,8 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.context.chain import digest_of, summary_id
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.facts import extract, words

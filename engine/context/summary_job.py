@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.context.counting import Counter
 from go_ent.engine.context.deterministic import Deterministic
 from go_ent.engine.context.facts import missing

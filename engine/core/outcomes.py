@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 
 from pydantic_core import to_json
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import FailureKind, RunResult, RunStatus, TaskStatus
 from go_ent.sandbox.host.run import Run, Status
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import RunResult, Task
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget import Budget, Reservation
 from go_ent.engine.context.keeper import Keeper
 from go_ent.engine.core.concurrency import Stopped, unless

@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget import Ask
 from go_ent.engine.context.keeper import RecordedContext
 from go_ent.engine.core.concurrency import to_the_end

@@ -11,8 +11,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask, NoRuntime
 from go_ent.engine.core.models import Task
 from go_ent.engine.prompts.roles import Role

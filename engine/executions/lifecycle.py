@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from go_ent.composer.project.trust import seal
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import RetentionConfig
 from go_ent.engine.core.errors import StorageFailed

@@ -6,7 +6,6 @@ import asyncio
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from go_ent.composer import Composer, ComposerError
 from go_ent.composer.composed.source import Composed
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.core.models import RunResult, Task

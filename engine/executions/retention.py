@@ -6,8 +6,9 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import RetentionConfig
 from go_ent.engine.executions.storage import Row
 from go_ent.engine.executions.store import ExecutionStore

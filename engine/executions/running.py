@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.owned import OwnedExecution
 

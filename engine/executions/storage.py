@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypedDict, Unpack
 
 from pydantic import Field
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.ids import ID
 from go_ent.engine.core.models import ExecutionKind, Model, StrategyName
 from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal, cast, get_args
 
 from pydantic_core import to_json
@@ -23,6 +23,7 @@ from pydantic_core import to_json
 from go_ent.composer import CallError, ToolSpec
 from go_ent.composer.catalogue.scope import CallRecord, NotedCalls
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.crash_points import point
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.executions.approvals import arguments_digest, decision, decision_seal

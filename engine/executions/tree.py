@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadState
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.state import ExecutionState

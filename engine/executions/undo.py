@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.executions.state import Checkpoint, ExecutionState, Lines
 from go_ent.engine.executions.storage import Record

@@ -6,8 +6,8 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.fleet.database import Database
 
 MOST_BYTES = 256 << 20

@@ -10,7 +10,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
@@ -18,6 +17,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from go_ent.composer.errors import ConfigError
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import FleetConfig
 
 log = logging.getLogger("go_ent.engine.fleet")

@@ -12,7 +12,6 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ import psycopg
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.fleet.database import Address
 
 APPLICATION = "go-ent"

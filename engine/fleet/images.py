@@ -16,13 +16,13 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from psycopg import Connection
 
 from go_ent.composer.project.trust import has_shared_key, is_sealed, seal
+from go_ent.dataclass import dataclass
 from go_ent.engine.fleet.database import Away, Database
 from go_ent.sandbox.errors import ImageError
 from go_ent.sandbox.images import Image, adopt_image, find_image

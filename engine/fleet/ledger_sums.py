@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from psycopg import Connection
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.ledger import LedgerCall, Limit
 from go_ent.engine.fleet.database import Database
 

@@ -9,11 +9,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from psycopg import Connection
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.ledger import (
     LONGEST_LABEL,
     Cost,

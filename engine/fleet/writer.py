@@ -8,11 +8,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from psycopg import Connection
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.fleet.database import Database
 
 log = logging.getLogger("go_ent.engine.fleet")

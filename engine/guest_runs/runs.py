@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
@@ -19,6 +18,7 @@ from go_ent.composer import Approver, Composer, ComposerError
 from go_ent.composer.catalogue.recording import Recording
 from go_ent.composer.catalogue.scope import NotedCalls
 from go_ent.composer.composed.source import Composed
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadState, ExecutionConflict
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.ids import new_id

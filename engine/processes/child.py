@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Literal, TypeVar
 
 import anyio
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.processes import trees
 from go_ent.sandbox.children.proc import OWNER, own_identity
 from go_ent.sandbox.children.programs import program_to_start, with_safe_path

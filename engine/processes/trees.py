@@ -13,8 +13,9 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.children.proc import has_variable, pids, read_stat, shows_environment
 
 TAG = "GO_ENT_RUN"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.prompts.fences import label, language, one_line, quoted
 from go_ent.engine.tokens import count, decode, encode

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.prompts.fences import MAX_RUN, squeezed
 from go_ent.engine.tokens import count, decode, encode
 

@@ -13,11 +13,11 @@ import fnmatch
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from go_ent.composer.project.files import STATE
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.prompts.cutting import CHARACTERS, share
 from go_ent.engine.prompts.fences import one_line

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import Task
 from go_ent.engine.core.step import Output, Step

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import EngineConfig, RoleConfig
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import BudgetLimit

@@ -12,12 +12,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
 from go_ent.composer.project.files import STATE, read_bounded, user_data
 from go_ent.composer.project.items import apart
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.prompts.files import inside
 from go_ent.sandbox.messages.near_names import did_you_mean, near

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -32,6 +31,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from go_ent.composer.project.files import STATE, read_bounded
 from go_ent.composer.project.items import reason
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.prompts.files import inside
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from go_ent.dataclass import dataclass
 
 FAILURES = 3
 OUT_S = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from go_ent.composer import Composer, ConfigError
@@ -19,6 +19,7 @@ from go_ent.composer.project.problems import Setting, problem
 from go_ent.composer.project.trust import is_trusted
 from go_ent.composer.sources.secrets import is_spelled_out
 from go_ent.composer.sources.server_config import REFERENCE, ServerConfig, SourceOptions
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.calendar import zone
 from go_ent.engine.budget.commands import spender
 from go_ent.engine.core.config import EngineConfig, read_engine_config, read_engine_settings

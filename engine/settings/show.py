@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from pydantic import BaseModel
 from go_ent.composer.config import Files, read_config
 from go_ent.composer.project.layers import AS_WRITTEN, Layers, dotted, shown
 from go_ent.composer.sources.server_config import REFERENCE, servers_from_mcp_json
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import read_engine_config, read_engine_settings
 from go_ent.engine.settings.schema import whole
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from go_ent.composer.errors import ConfigError
 from go_ent.composer.project.files import read_bounded
 from go_ent.composer.sources.secrets import is_spelled_out
 from go_ent.composer.sources.server_config import REFERENCE, ServerConfig, configs_from_table, namespace_of
+from go_ent.dataclass import dataclass
 from go_ent.engine.settings.show import HIDDEN, masked_arguments
 from go_ent.engine.setup.clients import CLIENTS, TITLES, USERS_ONLY, Client, Json, Place, Scope, place_of
 from go_ent.engine.setup.json_edit import NotEditable, read

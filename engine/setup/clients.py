@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
+
+from go_ent.dataclass import dataclass
 
 Client: TypeAlias = Literal[
     "claude", "claude-desktop", "codex", "cursor", "gemini", "opencode", "vscode", "windsurf", "zed"

@@ -15,7 +15,6 @@ import stat
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
@@ -32,6 +31,7 @@ from go_ent.composer.project.files import STATE, user_data
 from go_ent.composer.project.image import ready_image
 from go_ent.composer.project.items import apart
 from go_ent.composer.project.trust import VARIABLE, is_trusted
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import EngineError
 from go_ent.engine.prompts import all_skills
 from go_ent.engine.setup.servers import Servers

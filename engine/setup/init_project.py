@@ -8,13 +8,14 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from go_ent.composer import Composer, ComposerError
 from go_ent.composer.composed.store import Store
 from go_ent.composer.errors import StoreError
 from go_ent.composer.project.files import IGNORED, STATE, find_project, ignore_state, locked, read_bounded, write_new
+from go_ent.dataclass import dataclass
 from go_ent.engine.settings.schema import SCHEMA_FILE, schema
 from go_ent.engine.settings.template import first_config
 from go_ent.sandbox import SandboxError

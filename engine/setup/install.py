@@ -14,11 +14,12 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from go_ent.composer.project.files import TEMPORARY, read_bounded, sync_folder
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadServerName, CannotInstall
 from go_ent.engine.settings.show import HIDDEN, masked_arguments
 from go_ent.engine.setup.clients import TITLES, USERS_ONLY, Client, Json, Scope, default_scope, entry_of, place_of

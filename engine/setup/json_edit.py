@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
+
+from go_ent.dataclass import dataclass
 
 Json: TypeAlias = dict[str, Any]
 

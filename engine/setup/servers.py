@@ -8,7 +8,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from go_ent.composer.sources.configured import api_source, server_source
 from go_ent.composer.sources.listing import Copy, ListingStore
 from go_ent.composer.sources.logins import Callback, LoginStore, Show
 from go_ent.composer.sources.server_config import REFERENCE, resolve
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.children.programs import find_program
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 

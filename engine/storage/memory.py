@@ -9,9 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Unpack
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import ExecutionConflict, ExecutionNotFound
 from go_ent.engine.core.ids import PREFIX, is_meant, short_id
 from go_ent.engine.executions.building import StateBuilder

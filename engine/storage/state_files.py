@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from go_ent.composer.project.files import check_folder, ignore_state, locked, read_bounded, write_whole
 from go_ent.composer.project.items import apart
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadState, BadTask, ExecutionNotFound
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import Model

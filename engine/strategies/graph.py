@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.strategies.hazards import Hazards
 
 MOST_SHOWN = 20

@@ -7,8 +7,9 @@ import inspect
 import logging
 import math
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from go_ent.dataclass import dataclass
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import RunResult, Task
 from go_ent.engine.core.step import Output

@@ -5,12 +5,12 @@ named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadState, BadTask
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.models import BudgetLimit, ExecutionKind, StrategyName, Task

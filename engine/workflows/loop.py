@@ -12,7 +12,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from pydantic_core import to_json
 
 from go_ent.composer.project.files import STATE
 from go_ent.composer.project.trust import is_sealed, is_trusted, seal
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget import Spent, tighter
 from go_ent.engine.core.concurrency import Stopped, to_the_end, unless
 from go_ent.engine.core.errors import BadTask, EngineError, ExecutionConflict, Untrusted

@@ -9,12 +9,12 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, Field, StrictBool, ValidationError
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget import Spent
 from go_ent.engine.core.errors import BadTask, ModelFailed
 from go_ent.engine.core.explain import explain

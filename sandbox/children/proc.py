@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass
+
+from go_ent.dataclass import dataclass
 
 OWNER = "GO_ENT_OWNER"  # in the environment of what a process starts for itself: whose it is
 ENVIRON_BYTES = 8 << 20  # the kernel allows 6 MiB of arguments and environment

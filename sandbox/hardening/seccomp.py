@@ -12,9 +12,9 @@ import errno
 import os
 import platform
 import struct
-from dataclasses import dataclass
 from typing import Final
 
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.hardening.kernel import syscall
 from go_ent.sandbox.hardening.syscalls import ARCHITECTURES, AUDIT, NEWEST, X32, number
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from go_ent.dataclass import dataclass
 
 NO_NEW_PRIVILEGES: Final = "no new privileges"
 NO_CAPABILITIES: Final = "no capabilities"

@@ -9,12 +9,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 from pydantic_core import to_json, to_jsonable_python
 
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.errors import ApprovalRequired, Diverged
 from go_ent.sandbox.host.background import runs_here
 from go_ent.sandbox.host.limits import Limits

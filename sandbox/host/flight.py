@@ -9,9 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.host.background import runs_here
 from go_ent.sandbox.host.broker import Broker, Call
 from go_ent.sandbox.host.limits import Limits

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import keyword
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.errors import LimitError
 from go_ent.sandbox.host.limits import Limits
 from go_ent.sandbox.host.run import RunError

@@ -19,10 +19,10 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from go_ent.dataclass import dataclass
 from go_ent.files import write_whole
 from go_ent.sandbox.images.seals import (
     foreign,

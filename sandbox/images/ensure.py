@@ -15,10 +15,10 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from go_ent.dataclass import dataclass
 from go_ent.files import write_whole
 from go_ent.sandbox.children.python import run_python
 from go_ent.sandbox.errors import ImageError

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.images.wasm_binary import (
     CANON,
     CODE,

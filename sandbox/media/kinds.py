@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from go_ent.dataclass import dataclass
 
 LOOKED_AT = 4096  # bytes of a file's beginning
 UNKNOWN = "application/octet-stream"

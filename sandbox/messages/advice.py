@@ -5,8 +5,9 @@ its callers (commands and options, tools and arguments, Python).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from go_ent.dataclass import dataclass
 
 Action = Literal[
     "resume",  # the execution `subject`; `argument` is what to resume it with

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from go_ent.dataclass import dataclass
 
 
 class Stop(BaseException):

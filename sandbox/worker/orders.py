@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.hardening.wall import WALLS
 
 

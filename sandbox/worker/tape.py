@@ -7,8 +7,9 @@ Light: workers need a part of it.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from go_ent.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BufferedReader
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from go_ent.composer import Approver
 from go_ent.composer.composed.source import Composed
+from go_ent.dataclass import dataclass
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.commands.shared import say_kept
 from go_ent.engine.cli.inputs.sources import LINES, Item, Lines, Source

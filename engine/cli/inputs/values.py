@@ -9,9 +9,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.inputs.reading import as_text, read_named
 from go_ent.sandbox.messages.near_names import did_you_mean, near

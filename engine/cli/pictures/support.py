@@ -17,9 +17,9 @@ import sys
 import termios
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TextIO
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.cli.terminal.output import is_terminal
 
 Way = Literal["kitty", "iterm2", "sixel"]

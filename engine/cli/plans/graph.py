@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.cli.terminal.output import short
 from go_ent.engine.cli.terminal.tables import Branch, show_tree
 from go_ent.engine.strategies.layout import layers, places

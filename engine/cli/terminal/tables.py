@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TextIO
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.cli.terminal.output import STYLES, Style, aside, has_colours, is_rich, is_utf8, plain, say, short
 
 if TYPE_CHECKING:

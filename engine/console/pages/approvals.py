@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from starlette.responses import Response
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.page import Page
 from go_ent.engine.console.pages.run_facts import order_of, source_of
 from go_ent.engine.console.visit import Refused, Viewer, Visit

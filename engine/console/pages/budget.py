@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass
 from typing import get_args
 
 from starlette.responses import Response
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.budget.report import WindowReport
 from go_ent.engine.console.page import Page
 from go_ent.engine.console.visit import Refused, Viewer, Visit

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from starlette.responses import Response
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.page import Page
 from go_ent.engine.console.visit import Viewer, Visit
 from go_ent.engine.setup.doctor import Check, examine

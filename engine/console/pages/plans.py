@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.responses import Response
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.page import Page
 from go_ent.engine.console.visit import Refused, Viewer, Visit
 from go_ent.engine.core.errors import BadTask

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
 from go_ent.composer import ComposerError
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.visit import Viewer
 from go_ent.engine.console.words import number, size, took
 from go_ent.engine.executions.state import ExecutionState

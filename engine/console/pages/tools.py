@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from starlette.responses import Response
 
@@ -20,6 +20,7 @@ from go_ent.composer.composed.source import Composed
 from go_ent.composer.composed.tool_store import ToolStore
 from go_ent.composer.errors import ComposerError, NotGranted
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.console.page import Page
 from go_ent.engine.console.schema_form import fields_of, inputs_of
 from go_ent.engine.console.visit import Refused, Viewer, Visit

@@ -13,12 +13,13 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from go_ent.composer import Composer, ComposerError
 from go_ent.composer.project.trust import is_sealed
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import EngineError, ExecutionConflict, ExecutionNotFound, Untrusted
 from go_ent.engine.core.models import RunResult

@@ -7,11 +7,12 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from go_ent.composer.catalogue.schemas import BadSchema, Checker
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import FailureKind, RunRequest, RunResult
 from go_ent.engine.processes.child import ChildLimits, Command, NotStarted, run_child
 from go_ent.engine.runners.base.runner import Availability, Emit

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import FailureKind, RunRequest, RunResult
 
 # A failure that another runtime of the family could survive. A task's own error is not one.

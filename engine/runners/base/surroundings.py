@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from go_ent.composer import Composer
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import EngineConfig, RunnerConfig
 
 

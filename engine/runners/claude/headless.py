@@ -11,10 +11,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import RunRequest
 from go_ent.engine.processes.child import ChildLimits, Command, NotStarted, run_child
 from go_ent.engine.runners.base.agent import RunRefused, checker_for

@@ -12,11 +12,11 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import FailureKind, Tokens
 from go_ent.engine.runners.base.runner import Emit, Progress
 

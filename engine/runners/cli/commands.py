@@ -8,13 +8,14 @@ import re
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import CommandConfig
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import FailureKind, RunRequest, RunResult, RunStatus, Tokens

@@ -14,12 +14,13 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import httpx2
 from pydantic_core import from_json
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.processes.child import ChildLimits, Command, Ended, EndedBy, NotStarted, run_child
 from go_ent.engine.runners.opencode.events import MAX_SAID, OpencodeTranscript, OpencodeTrouble, trouble
 from go_ent.waiting import first_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from go_ent.composer import Composer
 from go_ent.composer.catalogue.grants import Grants
 from go_ent.composer.composed.tool_store import StoreScope
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import ExecutionNotFound
 from go_ent.engine.engine import Engine
 from go_ent.engine.executions.state import ExecutionState

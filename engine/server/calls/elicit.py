@@ -14,7 +14,6 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastmcp.tools.base import InputRequiredToolResult
@@ -22,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BudgetExceeded
 from go_ent.engine.engine import Engine
 from go_ent.engine.executions.approvals import arguments_digest

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp_types import CallToolRequestParams, InputResponses
+
+from go_ent.dataclass import dataclass
 
 MOST_TOKEN = 1024  # characters of a progress token, which comes back with every report
 

@@ -13,11 +13,12 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
+from go_ent.dataclass import dataclass
 from go_ent.sandbox.host.sharing import Shares
 
 SMALL = (

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -21,6 +21,7 @@ from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from go_ent.composer.project.numbers import whole
+from go_ent.dataclass import dataclass
 from go_ent.engine.server.calls.callers import NOBODY, REMOTE, Caller, become
 from go_ent.engine.server.http.admission import TICKET, Admission, Busy, Ticket
 from go_ent.engine.server.http.connections import Lobby

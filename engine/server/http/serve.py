@@ -9,7 +9,6 @@ import re
 import resource
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -20,6 +19,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from go_ent.composer.errors import ConfigError
+from go_ent.dataclass import dataclass
 from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
 from go_ent.engine.adapters.mcp_adapter import SharedSessions
 from go_ent.engine.adapters.uvicorn_adapter import WebServer

@@ -12,10 +12,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from go_ent.composer.errors import ConfigError
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.config import ClientConfig
 from go_ent.engine.server.calls.callers import REMOTE, Caller
 

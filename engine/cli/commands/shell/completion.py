@@ -9,10 +9,10 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from go_ent.composer.catalogue import stubs
 from go_ent.composer.catalogue.stub_names import clean, plain
+from go_ent.dataclass import dataclass
 from go_ent.engine.cli.commands.shell.magics import MAGICS
 from go_ent.engine.cli.commands.shell.session import ShellSession
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from go_ent.composer import Approver, Composer
@@ -17,6 +17,7 @@ from go_ent.composer.composed.skeleton import from_code
 from go_ent.composer.composed.suggest import recorded
 from go_ent.composer.composed.toolfile import Example
 from go_ent.composer.errors import StoreError
+from go_ent.dataclass import dataclass
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.commands.tool_files import constants_of
 from go_ent.engine.executions.past_runs import calls_of
