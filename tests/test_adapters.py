@@ -6,6 +6,8 @@ import ast
 import asyncio
 import ctypes
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +17,7 @@ import uvicorn
 import wasmtime
 from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.tools import FunctionTool
 from mcp.client.auth import OAuthClientProvider
 from mcp.server import Server
 from mcp.server.context import HandlerResult
@@ -25,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 from wasmtime import _bindings, _ffi, component
 
-from go_ent.engine.adapters.fastmcp_adapter import NoState, keep_no_state, take_over
+from go_ent.engine.adapters.fastmcp_adapter import NoState, keep_no_state, plain_docstrings, take_over
 from tests.support import ROOT
 from tests.support.code import parsed
 from tests.test_rooms import PACKAGES
@@ -51,6 +54,41 @@ def check_parameters(library: str, function: Callable[..., object], *names: str)
     assert there == list(names), (
         f"{library} {version(library)}: {function.__qualname__} takes {there} now; see {ADAPTERS[library]}"
     )
+
+
+def test_pydantic_builds_adapters_and_models_when_they_are_used() -> None:
+    """In a process of its own: where fastmcp is imported already, all of it is built."""
+    code = (
+        "from go_ent.composer.sources.fastmcp_loading import load_fastmcp, models_built_when_used\n"
+        "load_fastmcp()\n"
+        "from mcp_types import CallToolRequestParams, client_request_adapter as adapter\n"
+        "from pydantic import BaseModel, TypeAdapter\n"
+        "assert not adapter.pydantic_complete and not CallToolRequestParams.__pydantic_complete__\n"
+        "call = {'method': 'tools/call', 'params': {'name': 'a', 'arguments': {'b': 1}}}\n"
+        "assert adapter.validate_python(call).params == CallToolRequestParams(name='a', arguments={'b': 1})\n"
+        "assert TypeAdapter(list[int]).pydantic_complete\n"
+        "class Model(BaseModel):\n    a: 'int'\n"
+        "assert Model.__pydantic_complete__ and Model.model_rebuild(force=True)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    told = f"pydantic {version('pydantic')}; see composer/sources/fastmcp_loading.py"
+    assert done.returncode == 0, f"{told}\n{done.stderr}"
+
+
+def test_fastmcp_takes_docstrings_as_they_are() -> None:
+    def tool(a: int) -> None:
+        """A tool.
+
+        Args:
+            a: a number
+        """
+
+    assert FunctionTool.from_function(tool).parameters["properties"]["a"]["description"] == "a number"
+    with plain_docstrings():
+        plain = FunctionTool.from_function(tool)
+    assert plain.description == inspect.getdoc(tool)
+    assert "description" not in plain.parameters["properties"]["a"]
+    assert FunctionTool.from_function(tool).description == "A tool."
 
 
 def test_fastmcp_has_the_server_below_it() -> None:

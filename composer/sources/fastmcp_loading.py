@@ -14,10 +14,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 PREFIX = "FASTMCP_"
+ADAPTERS, REBUILD = "_defer_build", "model_rebuild"  # whether an adapter is built when it is used; to build a model now
 _lock = threading.Lock()
 
 
@@ -39,10 +41,21 @@ def load_fastmcp() -> None:
 
 @contextmanager
 def models_built_when_used() -> Iterator[None]:
-    """Models that are defined meanwhile are built when they are first used, as if each had said `defer_build`."""
-    config = BaseModel.model_config
+    """Models and adapters that are defined meanwhile are built when they are first used, as if each had said
+    `defer_build`, and so are models that are told to be built, without more.
+    """
+    config, adapters = BaseModel.model_config, TypeAdapter.__dict__[ADAPTERS]
+    rebuild = BaseModel.__dict__[REBUILD]
+
+    def later(cls: type[BaseModel], /, **options: Any) -> bool | None:
+        return rebuild.__get__(None, cls)(**options) if options else None
+
     BaseModel.model_config = ConfigDict(**config, defer_build=True)
+    setattr(TypeAdapter, ADAPTERS, True)
+    setattr(BaseModel, REBUILD, classmethod(later))
     try:
         yield
     finally:
         BaseModel.model_config = config
+        setattr(TypeAdapter, ADAPTERS, adapters)
+        setattr(BaseModel, REBUILD, rebuild)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from fastmcp import FastMCP
     from mcp.server import Server
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Any, Any], Awaitable[HandlerResult]]
 
 STORE = "_FastMCP__state_store"
+PARSER = "parse_docstring"
 
 
 class NoState:
@@ -38,6 +42,30 @@ def keep_no_state(server: FastMCP) -> None:
     if getattr(server, STORE, NoState) is not None:
         raise AttributeError(f"fastmcp keeps its sessions' state elsewhere than in {STORE}")
     setattr(server, STORE, NoState())
+
+
+@contextmanager
+def plain_docstrings() -> Iterator[None]:
+    """Take the docstrings of the tools that are added meanwhile as they are: nothing in them is about a parameter.
+
+    The parser that fastmcp asks takes a twentieth of a server's start to import.
+    """
+    from fastmcp.prompts import function_prompt
+    from fastmcp.tools import function_parsing
+    from fastmcp.utilities.docstring_parsing import ParsedDocstring, parse_docstring
+
+    def plain(function: Callable[..., Any]) -> ParsedDocstring:
+        return ParsedDocstring(inspect.getdoc(function))
+
+    def use(parser: Callable[..., ParsedDocstring]) -> None:
+        for module in (function_prompt, function_parsing):
+            setattr(module, PARSER, parser)
+
+    use(plain)
+    try:
+        yield
+    finally:
+        use(parse_docstring)
 
 
 def lowlevel_of(server: FastMCP) -> Server[Any]:

@@ -24,7 +24,7 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     from fastmcp import FastMCP
     from mcp_types import CallToolRequestParams
 
-    from go_ent.engine.adapters.fastmcp_adapter import keep_no_state, take_over
+    from go_ent.engine.adapters.fastmcp_adapter import keep_no_state, plain_docstrings, take_over
     from go_ent.engine.guest_runs.engine_tools import offer_summaries
     from go_ent.engine.server.calls.slim_schemas import Lean
     from go_ent.engine.server.calls.tool_calls import ToolCalls
@@ -52,12 +52,13 @@ def make_server(composer: Composer, engine: Engine, *, profile: Profile | None =
     server.add_middleware(Working())
     server.add_middleware(Lean())
     offered = offer.add(server, composer, config, profile)
-    code.add(server, composer, engine)
-    composed.add(server, composer, engine)
-    engine_tools.add(server, engine, composer)
-    context.add(server, engine)
-    resources.add(server, composer, engine)
-    authoring_prompt.add(server, composer)
+    with plain_docstrings():
+        code.add(server, composer, engine)
+        composed.add(server, composer, engine)
+        engine_tools.add(server, engine, composer)
+        context.add(server, engine)
+        resources.add(server, composer, engine)
+        authoring_prompt.add(server, composer)
     offered.composed = tools = named.add(server, composer, engine)
     exposed = direct.add(server, composer, engine)
     changed = changes.add(server, tools, exposed, offered)

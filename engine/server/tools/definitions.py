@@ -109,9 +109,12 @@ def _shown(schema: dict[str, Any], keys: re.Pattern[str]) -> dict[str, Any] | No
     so.
     """
     try:
-        if len(to_json(schema)) > 4 * MAX_SCHEMA:
+        text = to_json(schema)
+        if len(text) > 4 * MAX_SCHEMA:
             return None
-        made = _node(dereference_refs(schema), keys, 0)
+        if b"$" in text or b"discriminator" in text:  # what follows references takes long to import
+            schema = dereference_refs(schema)
+        made = _node(schema, keys, 0)
         return made if isinstance(made, dict) and len(to_json(made)) <= MAX_SCHEMA else None
     except (_Unknown, PydanticSerializationError, ValueError, TypeError, RecursionError):
         return None
