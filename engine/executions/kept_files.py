@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from go_ent.engine.core.errors import ExecutionNotFound, StorageFailed
 from go_ent.engine.core.models import Model
@@ -48,7 +48,9 @@ class KeptFile(Model):
         return f"{self.step}/{self.name}" if self.step else self.name
 
 
-_KEPT: TypeAdapter[list[KeptFile]] = TypeAdapter(Annotated[list[KeptFile], Field(max_length=MOST_FILES)])
+_KEPT: TypeAdapter[list[KeptFile]] = TypeAdapter(
+    Annotated[list[KeptFile], Field(max_length=MOST_FILES)], config=ConfigDict(defer_build=True)
+)
 
 
 class FileKeeper:

@@ -7,7 +7,6 @@ import json
 import platform
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +23,7 @@ from go_ent.sandbox import Sandbox
 from go_ent.sandbox.host.broker import CHECKPOINT
 from go_ent.sandbox.images import note_project
 from go_ent.sandbox.messages.advice import Advice
+from go_ent.sandbox.worker.paths import installed_version
 
 if TYPE_CHECKING:
     from go_ent.engine.strategies.work import Work
@@ -71,7 +71,7 @@ def environment(project: Path, box: Sandbox | None = None, runners: dict[str, st
 @cache
 def own_version() -> str:
     """The version of go-ent that runs; to look it up takes longer than to run `1 + 1`."""
-    return version("go-ent")
+    return installed_version("go-ent")
 
 
 def damages(state: ExecutionState) -> list[Changed]:

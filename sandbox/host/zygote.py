@@ -158,6 +158,12 @@ class Zygotes:
             with contextlib.suppress(OSError):  # the first run tries again, and tells
                 zygote.start()
 
+    def drop_ahead(self) -> None:
+        """End those that nobody has come for: for a process that lives long."""
+        with self._lock:
+            for orders in list(self._ahead):
+                self._ahead.pop(orders).close()
+
 
 def orders_for(image: Image, kind: str, walls: Collection[str] = WALLS, remade: str = "") -> Orders:
     """What a zygote has to know of an image. The first use of a *kind* on a machine compiles it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 from go_ent.sandbox.errors import ImageError, SandboxError
@@ -48,11 +49,22 @@ def worker_path() -> list[str]:
 
 def installed_version(name: str) -> str:
     """A package's version, read off its metadata folder: `importlib.metadata` takes longer than a whole run."""
-    base = package_folder(name.replace("-", "_"))
-    for entry in base.parent.glob("*.dist-info"):
-        found, _, version = entry.name.removesuffix(".dist-info").partition("-")
-        if found.lower() == name.replace("-", "_").lower():
+    package = name.replace("-", "_")
+    beside = str(package_folder(package).parent)
+    for folder in (beside, *filter(os.path.isabs, sys.path)):  # a checkout's is not beside its package
+        if (version := _versions(folder).get(package.lower())) is not None:
             return version
     import importlib.metadata
 
     return importlib.metadata.version(name)
+
+
+@functools.cache
+def _versions(folder: str) -> dict[str, str]:
+    """Of what is installed in *folder*, by name."""
+    try:
+        entries = os.listdir(folder)
+    except OSError:
+        return {}
+    names = [entry.removesuffix(".dist-info").partition("-") for entry in entries if entry.endswith(".dist-info")]
+    return {name.lower(): version for name, _, version in names}

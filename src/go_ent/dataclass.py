@@ -12,6 +12,8 @@ import reprlib
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+_standard = dataclasses.dataclass
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414 - so that it is exported
 else:
@@ -22,16 +24,21 @@ else:
         def define(cls):
             inherits = any(map(dataclasses.is_dataclass, cls.__bases__))
             if inherits or not options.keys() <= {"frozen", "slots", "eq"}:
-                return dataclasses.dataclass(**options)(cls)
+                return _standard(**options)(cls)
             return _define(cls, **options)
 
         return define if cls is None else define(cls)
 
 
+def for_libraries() -> None:
+    """Have the libraries that this process imports from now on define theirs so too: for a program of our own."""
+    dataclasses.dataclass = dataclass
+
+
 def _define(cls: type[Any], *, frozen: bool = False, slots: bool = False, eq: bool = True) -> type[Any]:
     own = set(vars(cls))
     cls.__doc__ = cls.__doc__ or cls.__name__  # else a signature is made to have one
-    made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+    made = _standard(init=False, repr=False, eq=False, slots=slots)(cls)
     methods: dict[str, Any] = {"__init__": _Init(made, frozen), "__repr__": _repr}
     if eq:
         compared = attrgetter(*(one.name for one in dataclasses.fields(made) if one.compare), "__class__")
@@ -48,6 +55,7 @@ def _define(cls: type[Any], *, frozen: bool = False, slots: bool = False, eq: bo
             methods["__getstate__"], methods["__setstate__"] = _state, _set_state
     for name in methods.keys() - own:
         setattr(made, name, methods[name])
+        getattr(methods[name], "__annotations__", {}).clear()  # what checks types as it runs can't tell whose they are
     return made
 
 

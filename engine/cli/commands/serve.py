@@ -26,6 +26,7 @@ from go_ent.engine.cli.terminal.signals import on_signals
 from go_ent.engine.core.config import Profile
 from go_ent.engine.core.logs import take_over
 from go_ent.sandbox import SandboxError
+from go_ent.sandbox.host.zygote import zygotes
 from go_ent.waiting import first_of
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ def _prepare(composer: Composer) -> None:
     """
     with contextlib.suppress(SandboxError, OSError):  # whoever needs it is told
         composer.box.open()
+    zygotes.drop_ahead()  # which were started for another image than it came to be
 
 
 def _settle() -> None:

@@ -16,6 +16,23 @@ start_workers(sys.argv[1:])
 print([orders.fuel for orders in zygotes._ahead])
 """
 
+IMPORTS = """
+import sys
+from go_ent.engine.cli.ahead import start_workers
+sys.argv = ["/usr/bin/go-ent", "ps"]
+start_workers(["ps"])
+from pydantic import BaseModel
+class Row(BaseModel):
+    a: int
+assert Row.model_validate({"a": "1"}).a == 1
+assert "importlib.metadata" not in sys.modules, "pydantic has looked for plugins"
+import annotated_types
+assert annotated_types.Gt(1) == annotated_types.Gt(gt=1) and repr(annotated_types.Gt(1)) == "Gt(gt=1)"
+defined = [one for one in vars(annotated_types).values() if hasattr(one, "__dataclass_fields__")]
+waiting = [one for one in defined if type(vars(one).get("__init__")).__name__ == "_Init"]
+assert waiting, "a library's dataclasses are compiled at once"
+"""
+
 
 def started(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
@@ -32,7 +49,8 @@ def started(folder: Path, *arguments: str) -> str:
         (["tool", "run", "x"], "[False]"),
         (["exec", "--help"], "[]"),
         (["tool", "list"], "[]"),
-        (["serve"], "[]"),
+        (["serve"], "[False]"),
+        (["serve", "--project", "elsewhere"], "[]"),
         ([], "[]"),
     ],
 )
@@ -44,3 +62,16 @@ def test_a_project_that_can_not_be_read_is_left_to_the_command(tmp_path: Path) -
     (tmp_path / ".go-ent").mkdir()
     (tmp_path / ".go-ent" / "config.toml").write_text("[image]\npackages = 1\n")
     assert started(tmp_path, "exec", "-c", "1") == "[]"
+
+
+def test_libraries_cost_little_and_work(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_server_ends_what_was_started_for_another_image(tmp_path: Path) -> None:
+    code = CODE + "zygotes.drop_ahead(); print(len(zygotes._ahead), [one.pid for one in zygotes._zygotes.values()])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "serve"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[False]\n0 [None]\n"
