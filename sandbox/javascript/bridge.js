@@ -79,7 +79,7 @@ const queue = (name, positional, named, what) => {
 const isNamed = (value) => {
   if (value === null || typeof value !== "object" || isArray(value)) return false;
   const prototype = getPrototypeOf(value);
-  return prototype === null || prototype === Object.prototype || !takes(dateTime, value) && !takes(mapSize, value) && !takes(setSize, value) && typedTag(value) === undefined;
+  return prototype === null || prototype === objectPrototype || !takes(dateTime, value) && !takes(mapSize, value) && !takes(setSize, value) && typedTag(value) === undefined;
 };
 
 const callTool = (name, given) => {
@@ -130,6 +130,17 @@ const OWN = {
   },
 };
 
+// What every function has. What is no tool has only what shows it: `tools` has a `call` of its own.
+const OF_FUNCTIONS = {
+  __proto__: null, call: () => Function.prototype.call, apply: () => Function.prototype.apply, bind: () => Function.prototype.bind,
+  name: (name) => name || "tools", toString: (name) => () => name ? `tools.${name}(…)` : "tools", valueOf: () => function valueOf() { return this; },
+};
+
+const isLeft = (name, key) => {
+  const whole = name ? `${name}.${key}` : key;
+  return (isTool(name) || key === "name" || key === "toString" || key === "valueOf") && !isTool(whole) && !toolsUnder(`${whole}.`).length;
+};
+
 // `tools.<name>(…)` and `tools.<namespace>.<name>(…)`: whatever is asked for, the host decides.
 const toolAt = (name) => {
   const parts = create(null);
@@ -141,12 +152,13 @@ const toolAt = (name) => {
       if (key === Symbol.toStringTag) return name ? `tools.${name}` : "tools";
       if (key === "then" && !isTool(name ? `${name}.then` : "then")) return undefined;
       if (typeof key !== "string" || key === "toJSON") return undefined;
+      if (hasOwn(OF_FUNCTIONS, key) && isLeft(name, key)) return OF_FUNCTIONS[key](name);
       return parts[key] ??= toolAt(name ? `${name}.${key}` : key);
     },
     has: (_, key) => typeof key === "string" && arrayHas(toolsUnder(name ? `${name}.` : ""), key),
     ownKeys: () => toolsUnder(name ? `${name}.` : ""),
     getOwnPropertyDescriptor(_, key) {
-      return typeof key === "string" ? { value: parts[key] ??= toolAt(name ? `${name}.${key}` : key), enumerable: true, configurable: true, writable: false } : undefined;
+      return typeof key === "string" && arrayHas(toolsUnder(name ? `${name}.` : ""), key) ? { value: parts[key] ??= toolAt(name ? `${name}.${key}` : key), enumerable: true, configurable: true, writable: false } : undefined;
     },
     apply(_, __, given) {
       if (hasOwn(OWN, name) && !isTool(name)) return OWN[name](given);
@@ -204,11 +216,13 @@ class Timeout {
 const timeoutIds = Timeout.id;
 delete Timeout.id;
 
+// Not by its index alone: a prototype may have one of that name.
+const nextTimer = () => bridge.timers.length ? bridge.timers[0] : undefined;
 // Run the first timer, if it is due.
 const runTimer = () => {
-  const timer = bridge.timers[0];
+  const timer = nextTimer();
   if (timer === undefined || timer.when > seconds()) return false;
-  removeAt(bridge.timers, 0);
+  arrayShift(bridge.timers);
   if (timer.every) { timer.when = seconds() + timer.every; placeTimer(timer); }
   apply(timer.callback, undefined, timer.given);
   return true;

@@ -57,7 +57,7 @@ class Encoder {
   composite(value, path, key) {
     if (isArray(value)) return this.list(value, value.length, path);
     const prototype = getPrototypeOf(value);
-    if (prototype !== Object.prototype && prototype !== null) {
+    if (prototype !== objectPrototype && prototype !== null) {
       const text = this.special(value, path);
       if (text !== NONE) return text;
     }
@@ -132,6 +132,8 @@ class Encoder {
         text += `${at ? "," : ""}${this.encode(step.value, member(path, at++)) ?? "null"}`;
       }
     }
+    if (typeof value.next === "function" && typeof value[Symbol.asyncIterator] === "function")
+      throw new NotEncodable(`${path}: an async iterator can't be encoded as JSON; take its items with \`for await\``);
     if (is(value, WeakMap) || is(value, WeakSet) || is(value, WeakRef)) throw new NotEncodable(`${path}: ${kindOf(value)} can't be encoded as JSON`);
     return NONE;
   }

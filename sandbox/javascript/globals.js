@@ -43,7 +43,18 @@ const decodeUtf8 = (bytes, fatal = false, keepMark = false) => {
 class TextEncoder {
   get encoding() { return "utf-8"; }
   encode(text = "") { return encodeUtf8(text); }
-  encodeInto(text, target) { let read = 0, written = 0; for (const letter of textWell(`${text}`)) { const bytes = encodeUtf8(letter); if (written + bytes.length > target.length) break; target.set(bytes, written); read += letter.length; written += bytes.length; } return { read, written }; }
+  encodeInto(text, target) {
+    text = textWell(`${text}`);
+    let read = 0, written = 0;
+    while (read < text.length) {
+      const code = textCode(text, read), pair = code >= 0xd800 && code < 0xdc00, size = pair ? 4 : code < 0x80 ? 1 : code < 0x800 ? 2 : 3;
+      if (written + size > target.length) break;
+      read += pair ? 2 : 1;
+      written += size;
+    }
+    target.set(encodeUtf8(textSlice(text, 0, read)));
+    return { read, written };
+  }
 }
 class TextDecoder {
   #kind; #fatal; #keep; #left = [];
@@ -343,6 +354,11 @@ hide(Iterator.prototype, "take", function take(most) {
   if (!(count >= 0)) throw new NativeRangeError(`${most} must be positive`);
   return taken(this, this.next, Math.trunc(count));
 });
+
+// A frame of a stack has no function here, as in strict code elsewhere: it could be one of ours.
+Error.prepareStackTrace = (_, frames) => { const site = getPrototypeOf(frames[0]); hide(site, "getFunction", function getFunction() {}); hide(site, "getThis", function getThis() {}); };
+void new Error().stack;
+Error.prepareStackTrace = undefined;
 
 // The engine's own gives numbers below zero.
 hide(BigInt, "asUintN", function asUintN(bits, value) { return BigInt.asIntN(bits, value) & (1n << BigInt(bits)) - 1n; });

@@ -9,7 +9,8 @@ const { min, max, floor, imul } = Math;
 const NativePromise = Promise, NativeError = Error, NativeUint8Array = Uint8Array, NativeDate = Date;
 const NativeInternalError = InternalError, NativeMap = Map, NativeSet = Set, NativeSyntaxError = SyntaxError, NativeRangeError = RangeError;
 const AsyncFunction = (async () => {}).constructor;
-const arrayJoin = uncurry(Array.prototype.join), arraySort = uncurry(Array.prototype.sort), arrayHas = uncurry(Array.prototype.includes);
+const arrayJoin = uncurry(Array.prototype.join), arraySort = uncurry(Array.prototype.sort), arrayHas = uncurry(Array.prototype.includes), arrayShift = uncurry(Array.prototype.shift);
+const objectPrototype = Object.prototype;
 const textSlice = uncurry(String.prototype.slice), textIndex = uncurry(String.prototype.indexOf);
 const textSplit = uncurry(String.prototype.split), textRepeat = uncurry(String.prototype.repeat);
 const textCode = uncurry(String.prototype.charCodeAt), textTrim = uncurry(String.prototype.trim);
@@ -43,6 +44,7 @@ const takes = (method, value) => { try { method(value); return true; } catch { r
 const hide = (target, name, value) => defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
 // How many bytes of UTF-8 a text is; at most three for each unit of it.
 const bytesOf = (text) => {
+  if (regexpExec(/[^\0-\x7f]/, text) === null) return text.length;
   let size = text.length;
   for (let at = text.length - 1; at >= 0; at--) {
     const code = textCode(text, at);

@@ -16,7 +16,7 @@ const framesOf = (error) => {
   if (typeof stack !== "string") return frames;
   const lines = textSplit(cut(stack, 20000), "\n");
   for (let at = 0; at < lines.length && frames.length < 1000; at++) {
-    const found = regexpExec(/^ *at (?:(.*?) \()?eval_script:(\d+)(?::(\d+))?\)?$/, lines[at]);
+    const found = regexpExec(/^ *at (?:(.*?) \()?eval_script:(\d{1,9})(?::(\d{1,9}))?\)?$/, lines[at]);
     if (found) push(frames, place(+found[2], found[3] === undefined ? 1 : +found[3], found[1]));
   }
   return frames;
@@ -115,11 +115,10 @@ const report = (error) => {
   const message = isError ? textOf(error.message) : `thrown: ${textOf(typeof error === "string" ? error : inspect(error))}`;
   const lines = textSplit(run.source, "\n");
   let frames = isError ? framesOf(error) : [];
-  const first = sharpen(message, frames[0], textSplit(run.code, "\n"));
-  if (first !== frames[0]) frames[0] = first;
-  const [line, column] = first ?? [null, null];
+  const first = frames.length ? sharpen(message, frames[0], textSplit(run.code, "\n")) : undefined, line = first ? first[0] : null, column = first ? first[1] : null;
+  if (first) frames[0] = first;
   let text = `${kind}${message ? `: ${message}` : ""}`;
-  const source = line !== null && line <= lines.length ? textWell(cut(lines[line - 1], 500)) : null;
+  const source = line !== null && line >= 1 && line <= lines.length ? textWell(cut(lines[line - 1], 500)) : null;
   if (source !== null) text += `\n    ${textTrim(cut(source, 200))}`;
   for (let at = 0; at < frames.length && at < MAX_FRAMES; at++) text += `\n    at ${frames[at][2] ? `${cut(frames[at][2], 100)} (` : ""}${run.file}:${frames[at][0]}:${frames[at][1]}${frames[at][2] ? ")" : ""}`;
   if (frames.length > MAX_FRAMES) text += `\n    … ${frames.length - MAX_FRAMES} more frames …`;
@@ -137,9 +136,10 @@ const report = (error) => {
 const reportSafely = (error) => {
   try { return report(error); } catch { return { kind: "Error", message: "(its details can't be shown)" }; }
 };
+const REPORTED = ["kind", "message", "line", "column", "source_line", "traceback", "hint"];
 const reportText = (error) => {
   const told = reportSafely(error);
   let text = "";
-  for (const name of ["kind", "message", "line", "column", "source_line", "traceback", "hint"]) if (told[name] !== undefined) text += `${text ? "," : ""}"${name}":${stringify(told[name])}`;
+  for (let at = 0; at < REPORTED.length; at++) if (told[REPORTED[at]] !== undefined) text += `${text ? "," : ""}"${REPORTED[at]}":${stringify(told[REPORTED[at]])}`;
   return `{${text}}`;
 };

@@ -1,6 +1,7 @@
 // One run: compile, execute, encode. All of it here, in the guest; the host only passes text.
 const LINGER = 1; // seconds that timers have after the code has its value
 const run = { source: "", code: "", file: "code.js", language: "javascript", session: false, wrapped: create(null) };
+const NO_DETAILS = '{"status":"error","error":{"kind":"Error","message":"(its details can\'t be shown)"}}\0\0';
 const NO_ROOM = '{"status":"memory_limit"}\0\0';
 let answer, result, main, lingering, limits, reserve = new ArrayBuffer(256 << 10);
 
@@ -28,7 +29,7 @@ const fail = (error) => {
     }
     flush();
     settle("error", `,"error":${reportText(error)}`, "");
-  } catch (problem) { outOfMemory(); }
+  } catch (problem) { if (isOutOfMemory(problem)) outOfMemory(); else answer = NO_DETAILS; }
 };
 const outOfMemory = () => {
   reserve = null;
@@ -198,11 +199,11 @@ const idle = () => {
 };
 const step = () => {
   if (lingering !== undefined) {
-    const timer = bridge.timers[0];
+    const timer = nextTimer();
     if (timer === undefined || timer.when > lingering) return finish();
   }
   if (runTimer()) return;
-  if (bridge.timers.length) cross(max(0, bridge.timers[0].when - seconds()));
+  if (bridge.timers.length) cross(max(0, nextTimer().when - seconds()));
   else if (bridge.waiting) cross(-1);
   else fail(new Deadlock("the code waits for something that can never happen: no tool call or timer is left"));
 };

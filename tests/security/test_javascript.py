@@ -18,6 +18,7 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.interface import Inspector
 from go_ent.sandbox import Limits, Sandbox
 from tests.conftest import TOOLS
+from tests.sandbox.test_javascript import Comparing
 
 INPUTS = {"inp": {"__proto__": {"polluted": 1}, "a": 1}}
 SLOW = ("cpu_limit", "memory_limit")
@@ -48,7 +49,7 @@ def ends_as_written(chosen: list[tuple[str, str, str]], limits: Limits) -> None:
 
 
 def test_there_are_many() -> None:
-    assert len(attacks()) >= 100
+    assert len(attacks()) >= 300
 
 
 def test_attacks_end_as_written() -> None:
@@ -59,6 +60,43 @@ def test_attacks_end_as_written() -> None:
 @pytest.mark.timeout(600)
 def test_attacks_on_limits_end_as_written() -> None:
     ends_as_written([one for one in attacks() if one[0] in SLOW], Limits(timeout_s=60, cpu_s=3))
+
+
+# What a run leaves behind, and how the next would see it.
+LEFT = [
+    ("globalThis.left = 1; var other = 2", "[typeof left, typeof other]", ["undefined", "undefined"]),
+    ("Object.prototype.left = 1; Array.prototype[0] = 1", "[({}).left ?? null, [][0] ?? null]", [None, None]),
+    ("Symbol.for('left').left = Symbol.for('left'); 1", "Symbol.keyFor(Symbol.for('left'))", "left"),
+    (
+        "fs.left = require('path').left = process.env.LEFT = 1",
+        "[fs, process.env].map((o) => o.left ?? o.LEFT ?? 0)",
+        [0, 0],
+    ),
+    ("setInterval(() => { globalThis.left = 1 }, 1); setTimeout(() => {}, 1e9); 1", "typeof left", "undefined"),
+    ("Promise.resolve().then(function again() { globalThis.n = 1 + (globalThis.n ?? 0) }); 1", "typeof n", "undefined"),
+    ("tools.add(1, 2).catch(() => {}); 1", "await null; typeof left", "undefined"),
+    ("new FinalizationRegistry(() => { globalThis.left = 1 }).register({}, 1); 1", "typeof left", "undefined"),
+    ("Error.prepareStackTrace = () => 'mine'; Error.stackTraceLimit = 0; 1", "typeof new Error('x').stack", "string"),
+    ("Error.prepareStackTrace = () => 'mine'; 1", "new Error('x').stack === 'mine'", False),
+    ("module.exports = require.main = 5; 1", "[typeof module.exports, typeof require.main]", ["object", "object"]),
+    ("fs.writeFileSync('left', 'x'); fs.mkdirSync('d'); process.chdir = 1", "fs.readdirSync('.')", []),
+    ("Math.random = () => 4; Date.now = () => 5; 1", "[Math.random() === 4, Date.now() === 5]", [False, False]),
+    ("Object.freeze(globalThis); 1", "globalThis.free = 1", 1),
+    ("Object.setPrototypeOf(globalThis, { left: 1 }); 1", "typeof left", "undefined"),
+    ("/(?<left>x)/.exec('x'); 1", "RegExp.$1 ?? null", None),
+    ("const w = new WeakRef(tools); tools.left_here; 1", "Object.keys(tools).includes('left_here')", False),
+    ("for (;;) globalThis.left = (globalThis.left ?? 0) + 1", "typeof left", "undefined"),
+    ("const a = []; for (;;) a.push(globalThis.left = 'x'.repeat(1e6) + a.length)", "typeof left", "undefined"),
+]
+
+
+def test_nothing_of_a_run_reaches_the_next() -> None:
+    with Comparing(TOOLS, Limits(timeout_s=30, cpu_s=1)) as box:
+        for plant, look, seen in LEFT:
+            box.run_sync(plant, language="javascript")
+            assert box.run_sync(look, language="javascript").result == seen, plant
+        box.run_sync("console.group(); console.count(); 1", language="javascript")
+        assert box.run_sync("console.count(); console.log('y')", language="javascript").stdout == "default: 1\ny\n"
 
 
 @pytest.fixture(scope="module")
