@@ -9,8 +9,6 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from go_ent.dataclass import for_libraries
-
 HELP = {"--help", "-h"}
 LONG = {"serve", "console", "worker", "run", "workflow", "loop", "resume"}  # what they leave is to be collected
 
@@ -21,7 +19,6 @@ def start_workers(arguments: list[str]) -> None:
     Whatever is wrong here, the command itself finds out and says.
     """
     if _is_ours(sys.argv[0]):
-        for_libraries()
         _leave_plugins_alone()
     if arguments[:1] and arguments[0] not in LONG:
         gc.set_threshold(150_000, 10, 10)  # imports make no garbage, and looking for it takes a twentieth of them

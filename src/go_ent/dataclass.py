@@ -30,11 +30,6 @@ else:
         return define if cls is None else define(cls)
 
 
-def for_libraries() -> None:
-    """Have the libraries that this process imports from now on define theirs so too: for a program of our own."""
-    dataclasses.dataclass = dataclass
-
-
 def _define(cls: type[Any], *, frozen: bool = False, slots: bool = False, eq: bool = True) -> type[Any]:
     own = set(vars(cls))
     cls.__doc__ = cls.__doc__ or cls.__name__  # else a signature is made to have one
