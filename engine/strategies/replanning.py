@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from difflib import unified_diff
 
 from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
@@ -11,6 +13,7 @@ from go_ent.engine.strategies.plan import Plan
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 MOST_NAMED = 20
+MOST_LINES, MOST_LINE = 40, 200  # of a diff, and characters of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,21 @@ def plan_changes(before: Plan, now: Plan) -> PlanChanges:
     settings = {"budget", "concurrency", "threshold", "name"}
     others = before.model_dump(include=settings) != now.model_dump(include=settings)
     return PlanChanges(changed, added, removed, others)
+
+
+def changed_lines(before: Plan, now: Plan) -> list[str]:
+    """What has changed of the tasks that both plans have, as a diff of their settings."""
+    lines: list[str] = []
+    for name in plan_changes(before, now).changed:
+        old, new = (plan.task[plan.index[name]].model_dump(mode="json") for plan in (before, now))
+        for key in new:
+            diff = [*unified_diff(_lines(old[key]), _lines(new[key]), n=0, lineterm="")][2:]
+            lines += [f"  {name}.{key} {line[0]} {line[1:MOST_LINE]}" for line in diff if not line.startswith("@@")]
+    return lines[:MOST_LINES] + (["  …"] if len(lines) > MOST_LINES else [])
+
+
+def _lines(value: object) -> list[str]:
+    return value.splitlines() if isinstance(value, str) else [] if value is None else [json.dumps(value)]
 
 
 def dependents(plan: Plan, names: Iterable[str]) -> set[str]:

@@ -31,7 +31,7 @@ from go_ent.engine.cli.terminal.completion_values import AnyToolName, ToolName
 from go_ent.engine.cli.terminal.formats import OutputFlag
 from go_ent.engine.cli.terminal.output import STYLES, is_rich, plain, say, show_json, tty
 from go_ent.engine.cli.terminal.progress import QuietFlag, tell
-from go_ent.engine.cli.terminal.tables import table
+from go_ent.engine.cli.terminal.tables import hanging, table
 from go_ent.engine.cli.terminal.watching import watched
 from go_ent.engine.core.outcomes import EXIT_CODES
 from go_ent.engine.guest_runs.runs import GuestOrder, Guests
@@ -548,7 +548,8 @@ def search_command(
         if json_:
             show_json([_spec(spec, detail, spoken) | {"granted": grants.allows(spec.name)} for spec in found])
         elif found:
-            say(show_found(found, detail, grants, "go-ent grant NAME lets code call it", spoken))
+            shown = show_found(found, detail, grants, "go-ent grant NAME lets code call it", spoken)
+            say("\n".join(hanging(line, 4) for line in shown.splitlines()) if detail == "brief" else shown)
         else:
             say(_none_found(composer, searched=bool(words or namespace)), err=True)
         if more > 0 and not json_:

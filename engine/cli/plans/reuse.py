@@ -15,7 +15,7 @@ from go_ent.engine.core.ids import short_id
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.strategies import Plan, read_plan
-from go_ent.engine.strategies.replanning import choose_steps, part, plan_changes, still_finished
+from go_ent.engine.strategies.replanning import changed_lines, choose_steps, part, plan_changes, still_finished
 from go_ent.engine.strategies.work import unpack
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def changed_plan(state: ExecutionState, file: Path | None) -> tuple[Plan, Plan, 
             raise
         return None
     changes = plan_changes(before, now)
-    return (before, now, path, str(changes)) if changes or file is not None else None
+    said = "\n".join([str(changes), *changed_lines(before, now)])
+    return (before, now, path, said) if changes or file is not None else None
 
 
 async def resume_with(engine: Engine, state: ExecutionState, before: Plan, now: Plan) -> dict[str, RunResult]:

@@ -47,9 +47,11 @@ def test_a_failing_plan_is_fixed_and_resumed(project: Path) -> None:
     refused = go_ent("resume")
     assert refused.returncode == 2
     assert "plan.toml has changed since: c changed\n" in refused.stderr.decode()
+    diff = '  c.command - ["sh", "-c", "exit 3"]\n  c.command + ["sh", "-c", "echo good"]\n'
+    assert diff in refused.stderr.decode()
     done = go_ent("resume", "last", "--plan", "plan.toml")
     assert (done.returncode, done.stdout) == (0, b"good hello\n")
-    assert b"c changed; finished before: a, b\n" in done.stderr
+    assert f"c changed\n{diff}finished before: a, b\n" in done.stderr.decode()
     assert (project / "ran").read_text() == "x\n"  # once
     new, old = json.loads(go_ent("ps", "--json").stdout)
     assert (new["status"], old["status"]) == ("completed", "cancelled")
@@ -68,7 +70,7 @@ def test_what_depends_on_a_changed_task_runs_again(project: Path) -> None:
     assert go_ent("run", "--plan", "plan.toml").returncode == 0
     fix(project, "text.upper()", "text.title()")
     done = go_ent("resume", "last", "--plan", "plan.toml")
-    assert b"b changed; finished before: a\n" in done.stderr
+    assert b"b changed\n  b.code - text.upper()\n  b.code + text.title()\nfinished before: a\n" in done.stderr
     assert go_ent("output", "last", "b").stdout == b"Hello\n"
 
 

@@ -147,7 +147,7 @@ async def _replan(
     await refuse_problems(engine, now)
     finished = await resume_with(engine, state, before, now)
     if not quiet:
-        say(f"{said or 'the plan has not changed'}; finished before: {', '.join(finished) or 'nothing'}", err=True)
+        say(f"{said or 'the plan has not changed'}\nfinished before: {', '.join(finished) or 'nothing'}", err=True)
     telling = Telling(quiet=json_, silent=quiet)
     started = await engine.start(now, on_event=telling, plan_file=str(file), finished=finished)
     if state.status not in FINISHED:

@@ -14,7 +14,7 @@ from go_ent.engine.cli.commands.shared import JsonFlag
 from go_ent.engine.cli.terminal.completion_values import ServerName
 from go_ent.engine.cli.terminal.output import ago, say, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag
-from go_ent.engine.cli.terminal.tables import table
+from go_ent.engine.cli.terminal.tables import hanging, table
 from go_ent.engine.setup.servers import Answer, Servers
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def tools_command(
         width = max((len(row["name"]) for row in rows), default=0)
         for row in rows:
             marks = "granted    " if row["granted"] else "not granted"
-            say(f"{row['name']:<{width}}  {marks}  {row['effects']:<11}  {row['description']}".rstrip())
+            begin = f"{row['name']:<{width}}  {marks}  {row['effects']:<11}  "
+            say(f"{begin}{hanging(row['description'], len(begin))}".rstrip())
         for note in notes:
             say(f"{name}: {note}", err=True)
         if not rows:
