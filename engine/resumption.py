@@ -13,6 +13,7 @@ from go_ent.dataclass import dataclass
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.core.models import Task
 from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.executions.owned import OwnedExecution
@@ -94,7 +95,7 @@ class Resumption:
         try:
             state = held.state
             if state.status in FINISHED and (checkpoint is None or state.status == "cancelled"):
-                raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
+                raise ExecutionConflict(f"execution {short_id(execution_id)} has finished: it is {state.status}")
             if digest_of(state.work) != state.work_digest:
                 raise ExecutionConflict(f"execution {execution_id} can't be resumed: its work is not what it was")
             await asyncio.to_thread(self._check_owner, state)

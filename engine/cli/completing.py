@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from go_ent.engine.cli.terminal.completion_values import any_tool_names, execution_ids, server_names, tool_names
+from go_ent.engine.cli.terminal.completion_values import (
+    any_tool_names,
+    execution_ids,
+    grant_patterns,
+    granted_patterns,
+    server_names,
+    tool_names,
+)
 
 # The commands whose first argument is a name, by what names it may be. A test compares them with the commands.
 FIRST = {
@@ -10,6 +17,8 @@ FIRST = {
     tool_names: "tool+test tool+history tool+rollback tool+rm tool+export tool+learn tool+edit tool+diff tool+record "
     "tool+docs",
     any_tool_names: "tool+show tool+run tool+call",
+    grant_patterns: "grant",
+    granted_patterns: "revoke",
     server_names: "server+login server+logout server+remove server+tools server+refresh",
 }
 VALUES = {tuple(command.split("+")): values for values, commands in FIRST.items() for command in commands.split()}

@@ -10,7 +10,7 @@ from typing import Any
 
 from go_ent.composer.project.items import reason
 from go_ent.engine.core.errors import ExecutionConflict, ExecutionNotFound, Unborn
-from go_ent.engine.core.ids import ID, PREFIX, is_meant
+from go_ent.engine.core.ids import ID, PREFIX, is_meant, short_id
 from go_ent.engine.executions.approvals import check_request, decision_seal
 from go_ent.engine.executions.owned import MAX_LABEL, OwnedExecution
 from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus
@@ -83,18 +83,19 @@ class ExecutionStore:
         if len(found) == 1:
             return found[0]
         if found:
-            some = ", ".join(map(self._candidate, found[:3])) + (" …" if len(found) > 3 else "")
+            shown = short_id if len({*map(short_id, found)}) == len(found) else str
+            some = ", ".join(f"{shown(one)}{self._title(one)}" for one in found[:3]) + (" …" if len(found) > 3 else "")
             raise ExecutionNotFound(f"{text} fits several executions: {some}; give more of the id")
         newest = {*self.storage.ids(), *(row.id for row in self.index.rows(MOST_COMPARED))}
         meant = did_you_mean(near(text, sorted(newest, reverse=True)[:MOST_COMPARED], 1, 0.9))
         raise ExecutionNotFound(f"there is no execution {text}{meant}", advice=None if meant else LISTS)
 
-    def _candidate(self, execution_id: str) -> str:
-        """One of several that may have been meant, with what it was."""
+    def _title(self, execution_id: str) -> str:
+        """What one of several was that may have been meant."""
         with contextlib.suppress(Exception):  # whatever is wrong with it, its id is known
             title = self.storage.load(execution_id, compare=False).title
-            return f"{execution_id} ({' '.join(title.split())[:MOST_TITLE]})"
-        return execution_id
+            return f" ({' '.join(title.split())[:MOST_TITLE]})"
+        return ""
 
     def load(self, execution_id: str, *, compare: bool = True) -> ExecutionState:
         """Its state now. One that is running, but owned by no process, was interrupted. Nothing is mended by looking.
@@ -210,7 +211,7 @@ class ExecutionStore:
 
         def mark(held: OwnedExecution) -> None:
             if held.state.status in FINISHED:
-                raise ExecutionConflict(f"execution {execution_id} has finished: it is {held.state.status}")
+                raise ExecutionConflict(f"execution {short_id(execution_id)} has finished: it is {held.state.status}")
             held.checkpoint(label, value)
 
         return self._mark(execution_id, {"label": label, "value": value}, mark)
@@ -243,7 +244,7 @@ class ExecutionStore:
         """
         state = self.load(execution_id)
         if state.status in FINISHED or (state.status == "failed" and not self.is_held(execution_id)):
-            raise ExecutionConflict(f"execution {execution_id} has finished: it is {state.status}")
+            raise ExecutionConflict(f"execution {short_id(execution_id)} has finished: it is {state.status}")
         if state.status == "paused" and not self.is_held(execution_id):
             with self.hold(execution_id) as held:
                 held.move("interrupted")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from difflib import unified_diff
 
 from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
@@ -50,6 +49,8 @@ def plan_changes(before: Plan, now: Plan) -> PlanChanges:
 
 def changed_lines(before: Plan, now: Plan) -> list[str]:
     """What has changed of the tasks that both plans have, as a diff of their settings."""
+    from difflib import unified_diff
+
     lines: list[str] = []
     for name in plan_changes(before, now).changed:
         old, new = (plan.task[plan.index[name]].model_dump(mode="json") for plan in (before, now))

@@ -39,23 +39,47 @@ def execution_ids(context: Any) -> list[str]:
 
 def server_names(context: Any) -> list[str]:
     """The servers and APIs of the project, whether they are as they should be or not."""
+    written = _settings()
+    return sorted(name for section in ("servers", "openapi") for name in _section(written, section))[:MOST]
+
+
+def grant_patterns(context: Any) -> list[str]:
+    """What can be granted: all tools of a server, or one."""
+    servers = server_names(context)
+    return sorted([*(f"{name}.*" for name in servers), *_upstream(servers)])[:MOST]
+
+
+def granted_patterns(context: Any) -> list[str]:
+    """What is granted, as it is written."""
+    allowed = _section(_settings(), "grants").get("allow")
+    return [name for name in allowed if isinstance(name, str)][:MOST] if isinstance(allowed, list) else []
+
+
+def _settings() -> dict[str, Any]:
     import tomllib
 
     try:
-        written = tomllib.loads(read_bounded(find_project() / STATE / "config.toml", MOST_BYTES).decode())
+        return tomllib.loads(read_bounded(find_project() / STATE / "config.toml", MOST_BYTES).decode())
     except (OSError, ValueError, RecursionError):
-        return []
-    sections = [written.get(section) for section in ("servers", "openapi")]
-    return sorted(name for section in sections if isinstance(section, dict) for name in section)[:MOST]
+        return {}
+
+
+def _section(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    found = settings.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _upstream(servers: list[str]) -> list[str]:
+    """The tools that servers had when they were last asked."""
+    from go_ent.composer.sources.kept_names import kept_names
+
+    project = find_project()
+    return [name for server in servers for name in kept_names(project, server)]
 
 
 def any_tool_names(context: Any) -> list[str]:
     """Composed tools, and the tools of servers that are known."""
-    from go_ent.composer.sources.kept_names import kept_names
-
-    project = find_project()
-    upstream = [name for server in server_names(context) for name in kept_names(project, server)]
-    return sorted([*tool_names(context), *upstream])[:MOST]
+    return sorted([*tool_names(context), *_upstream(server_names(context))])[:MOST]
 
 
 AnyToolName = Annotated[str, Parameter(help="The name of a tool, with its namespace.", completer=any_tool_names)]

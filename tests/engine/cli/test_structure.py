@@ -146,7 +146,7 @@ def test_names_are_completed_without_importing_their_commands() -> None:
 
 def test_names_of_servers_and_their_tools_are_completed(project: Path) -> None:
     (project / ".go-ent" / "config.toml").write_text(
-        '[servers.shop]\ncommand = "x"\n[servers.Bad-one]\ncommand = "y"\n'
+        '[servers.shop]\ncommand = "x"\n[servers.Bad-one]\ncommand = "y"\n[grants]\nallow = ["shop.*", 1]\n'
     )
     (project / ".go-ent" / "composed-tools").mkdir(exist_ok=True)
     (project / ".go-ent" / "composed-tools" / "mine.ts").write_text("")
@@ -156,6 +156,8 @@ def test_names_of_servers_and_their_tools_are_completed(project: Path) -> None:
         (folder / f"{namespace}.json").write_text(kept)
     assert completed(["server", "remove", ""]) == ["Bad-one", "shop"]
     assert completed(["tool", "run", "sh"]) == ["mine", "shop.list_orders"]
+    assert completed(["grant", ""]) == ["Bad-one.*", "shop.*", "shop.list_orders"]
+    assert completed(["revoke", ""]) == ["shop.*"]
     assert completed(["tool", "edit", ""]) == ["mine"]
     assert completed(["tool", "run", "--"]) is None
     for broken in ("[", "[1]", '{"tools": [1]}', '{"tools": [{"upstream": ""}]}'):

@@ -346,7 +346,9 @@ class TestFinding:
     def test_one_is_found_by_the_beginning_of_its_id(self, store: ExecutionStore, other: ExecutionStore) -> None:
         one, two = made(store), made(store)
         assert other.find(one) == one
-        with pytest.raises(ExecutionNotFound, match=rf"{one[:4]} fits several executions: {one} \(x\), {two}"):
+        with pytest.raises(
+            ExecutionNotFound, match=rf"{one[:4]} fits several executions: {one[-8:]} \(x\), {two[-8:]}"
+        ):
             other.find(one[:4])
         with pytest.raises(ExecutionNotFound, match=r"there is no execution ffffffff"):
             other.find("ffffffff")

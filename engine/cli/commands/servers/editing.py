@@ -18,7 +18,7 @@ from go_ent.composer.project.trust import is_trusted, set_trust
 from go_ent.engine.cli import SETUP_ERROR, UsageError
 from go_ent.engine.cli.commands.servers.asking import say_answer
 from go_ent.engine.cli.commands.shared import JsonFlag
-from go_ent.engine.cli.terminal.completion_values import ServerName
+from go_ent.engine.cli.terminal.completion_values import ServerName, grant_patterns, granted_patterns
 from go_ent.engine.cli.terminal.output import say, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine, QuietFlag
 from go_ent.engine.settings import grants
@@ -188,7 +188,7 @@ def _config(project: Path) -> Any:
 
 
 def grant_command(
-    *patterns: Annotated[str, Parameter(help="A tool's full name, or 'namespace.*'.")],
+    *patterns: Annotated[str, Parameter(help="A tool's full name, or 'namespace.*'.", completer=grant_patterns)],
     approve: Annotated[bool, Parameter(negative="", help="Each call of them needs approval.")] = False,
     json_: JsonFlag = False,
 ) -> int:
@@ -210,7 +210,8 @@ def grant_command(
 
 
 def revoke_command(
-    *patterns: Annotated[str, Parameter(help="A pattern as it is granted.")], json_: JsonFlag = False
+    *patterns: Annotated[str, Parameter(help="A pattern as it is granted.", completer=granted_patterns)],
+    json_: JsonFlag = False,
 ) -> int:
     """Take patterns out of `[grants] allow`, and out of `approve`."""
     if not patterns:
