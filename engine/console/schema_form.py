@@ -15,6 +15,7 @@ from go_ent.engine.console.visit import Refused
 
 Kind = Literal["text", "lines", "number", "integer", "boolean", "choice", "json"]
 MOST_FIELDS = 200
+PREFIX = "in."
 MOST_CHOICES = 200
 LONG = ("text", "source", "code", "body", "content", "markdown", "log", "csv", "html")
 
@@ -31,8 +32,8 @@ class Field:
     choices: tuple[str, ...] = ()
 
 
-def fields_of(schema: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> list[Field]:
-    """The fields of an object's schema, in its order; *given* are the values that they begin with."""
+def fields_of(schema: Mapping[str, Any], form: Mapping[str, list[str]] | None = None) -> list[Field]:
+    """The fields of an object's schema, in its order; they begin with what was typed in *form*, if it has them."""
     properties = schema.get("properties")
     required = schema.get("required")
     needed = {one for one in required if isinstance(one, str)} if isinstance(required, list) else set()
@@ -40,8 +41,9 @@ def fields_of(schema: Mapping[str, Any], given: Mapping[str, Any] | None = None)
     for name, one in list(properties.items())[:MOST_FIELDS] if isinstance(properties, dict) else ():
         about = one if isinstance(one, dict) else {}
         kind, choices = _kind(name, about)
-        value = given[name] if given is not None and name in given else about.get("default", _MISSING)
-        text = "" if value is _MISSING or value is None else typed(value, kind)
+        value = about.get("default")
+        text = "" if value is None else typed(value, kind)
+        text = (form or {}).get(f"{PREFIX}{name}", [text])[0]
         made.append(Field(name, kind, str(about.get("description", ""))[:1000], name in needed, text, choices))
     return made
 
@@ -67,11 +69,11 @@ def typed(value: Any, kind: Kind) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def inputs_of(schema: Mapping[str, Any], form: Mapping[str, list[str]], prefix: str = "in.") -> dict[str, Any]:
+def inputs_of(schema: Mapping[str, Any], form: Mapping[str, list[str]]) -> dict[str, Any]:
     """What was typed, as the tool's inputs. `Refused` says which field can't be read, and why."""
     made: dict[str, Any] = {}
     for field in fields_of(schema):
-        text = form.get(f"{prefix}{field.name}", [""])[0]
+        text = form.get(f"{PREFIX}{field.name}", [""])[0]
         empty = not text if field.kind in ("text", "lines") else not text.strip()
         if empty and not (field.required and field.kind in ("text", "lines")):
             continue
@@ -92,5 +94,5 @@ def _read(field: Field, text: str) -> Any:
     )
     if not fits:
         what = "JSON" if wanted is None else f"{'an' if field.kind == 'integer' else 'a'} {field.kind}"
-        raise Refused(400, f"{field.name} must be {what}, not {text[:100]!r}", "go back, and correct the field")
+        raise Refused(400, f"{field.name} must be {what}, not {text[:100]!r}")
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from go_ent.engine import BlockingEngine, GuestOrder
+from go_ent.engine.strategies.plan import read_plan
+
 WHERE = "there is no Chromium here: apt-get install chromium, or put one on the PATH"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>"
@@ -24,6 +28,29 @@ def drop(table: str) -> str:
     """Drop a table."""
     return f"dropped {table}"
 '''
+SHOP = """
+import json, os, sys, time
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOLS = [{"name": "pay", "description": "Pay a bill.", "inputSchema": TEXT}]
+INFO = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+print("the till is low", file=sys.stderr, flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "initialize":
+        result = INFO
+    elif message["method"] == "tools/list":
+        result = {"tools": TOOLS}
+    elif message["method"] == "tools/call":
+        text = message["params"]["arguments"]["text"]
+        with open("paid", "a") as file:
+            print(text, file=file)
+        while os.path.exists("hold"):
+            time.sleep(0.02)
+        result = {"content": [{"type": "text", "text": "paid " + text}]}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
 PLAN = """
 [[task]]
 id = "rows"
@@ -60,6 +87,15 @@ class Site:
     def go_ent(self, *arguments: str, check: bool = True) -> str:
         """A command in the project."""
         return command(self.project, *arguments, check=check)
+
+    def rows(self, **wanted: str) -> list[dict[str, Any]]:
+        """The runs there are, the newest first."""
+        rows: list[dict[str, Any]] = json.loads(self.go_ent("ps", "--json"))
+        return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+    def newest(self, **wanted: str) -> str:
+        """The id of the newest run of a kind."""
+        return str(self.rows(**wanted)[0]["id"])
 
     def watch(self, page: Any) -> Any:
         """Note what a page complains of, and what it asks of others."""
@@ -102,14 +138,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "drop.py").write_text(DROP)
     command(folder, "tool", "add", "drop.py")
     command(folder, "grant", "drop", "--approve")
+    (folder / "shop.py").write_text(SHOP)
+    command(folder, "server", "add", "till", "--grant", "pay", "--", sys.executable, "shop.py")
     (folder / "plan.toml").write_text(PLAN)
-    command(folder, "run", "--plan", "plan.toml", check=False)
-    command(folder, "exec", "-c", "print('hello')\n[{'name': 'a', 'n': 1}, {'name': 'b', 'n': 2}]")
-    command(folder, "exec", "-c", "'# Title\\n\\n- one\\n- two\\n'")
-    command(folder, "exec", "-c", "x = 1\nx / 0", check=False)
-    command(folder, "exec", "-c", f"print({HOSTILE!r})\n{{{HOSTILE!r}: [{HOSTILE!r}]}}  # {HOSTILE}")
-    command(folder, "exec", "-c", f"raise ValueError({HOSTILE!r})", check=False)
-    command(folder, "tool", "run", "count_words", HOSTILE)
+    with BlockingEngine(folder) as engine:
+        engine.execute(read_plan(folder / "plan.toml"))
+        for code in (
+            "print('hello')\n[{'name': 'a', 'n': 1}, {'name': 'b', 'n': 2}]",
+            "'# Title\\n\\n- one\\n- two\\n'",
+            "x = 1\nx / 0",
+            f"print({HOSTILE!r})\n{{{HOSTILE!r}: [{HOSTILE!r}]}}  # {HOSTILE}",
+            f"raise ValueError({HOSTILE!r})",
+        ):
+            engine.run(GuestOrder(code=code))
+        engine.run(GuestOrder(tool="count_words", inputs={"text": HOSTILE}))
     return folder
 
 

@@ -45,10 +45,6 @@ def signed(chromium: Any, signed_in: Any) -> Iterator[Any]:
     context.close()
 
 
-def runs(site: Site) -> int:
-    return len(json.loads(site.go_ent("ps", "--json")))
-
-
 @pytest.mark.attack("console", "framing")
 def test_another_page_can_not_show_it_in_a_frame(
     site: Site, signed: Any, elsewhere: tuple[str, dict[str, str]]
@@ -57,7 +53,8 @@ def test_another_page_can_not_show_it_in_a_frame(
     pages["/"] = f'<iframe id="f" src="{site.origin}/console/approvals"></iframe>'
     page = signed.new_page()
     page.goto(origin)
-    page.wait_for_timeout(500)
+    page.locator("#f").content_frame.locator("body").wait_for(state="attached")  # the browser's own word for refused
+    assert len(page.frames) == 2
     assert all("go-ent console" not in frame.content() for frame in page.frames)
 
 
@@ -68,13 +65,13 @@ def test_another_page_can_not_run_code(site: Site, signed: Any, elsewhere: tuple
         f'<form id="f" method="post" action="{site.origin}/console/playground/run">'
         '<input name="code" value="1"><input name="csrf" value="x"></form>'
     )
-    before = runs(site)
+    before = len(site.rows())
     page = signed.new_page()
     page.goto(origin)
     with page.expect_navigation():
         page.evaluate("document.getElementById('f').submit()")
     assert "another" in page.inner_text("body") or "not signed in" in page.inner_text("body")
-    assert runs(site) == before
+    assert len(site.rows()) == before
 
 
 @pytest.mark.attack("console", "reading from another origin")
@@ -128,7 +125,7 @@ def test_text_of_guests_tools_and_plans_runs_nowhere(site: Site, page: Any) -> N
     )
     site.go_ent("run", "--plan", "evil.toml", check=False)
     site.go_ent("exec", "-c", f"open({'<img src=x onerror=window.pwned=1>.svg'!r}, 'w').write({SVG!r})")
-    rows = json.loads(site.go_ent("ps", "--json"))
+    rows = site.rows()
     addresses = ["runs", "tools", "tools?q=evil", "tools/composed/evil", "tools/of/evil", "playground", "plans"]
     addresses += ["plans/file?name=evil.toml", "budget", "approvals", "health"]
     for row in rows[:12]:
@@ -151,7 +148,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg"><script>window.pwned=1</script><i
 @pytest.mark.attack("console", "a hostile picture")
 def test_a_picture_that_is_a_program_is_only_saved(site: Site, page: Any) -> None:
     site.go_ent("exec", "-c", f"open('a.svg', 'w').write({SVG!r})\nopen('b.png', 'w').write({SVG!r})")
-    run = json.loads(site.go_ent("ps", "--json"))[0]["id"]
+    run = site.newest()
     page.goto(f"{site.origin}/console/runs/{run}")
     assert page.locator("main img[src*='.svg'], main img[src*='b.png'], main object, main embed").count() == 0
     for name in ("a.svg", "b.png"):

@@ -117,7 +117,7 @@ async def _show_composed(
         outcomes=outcomes,
         problem=problem,
         recent={said: (await _calls(visit, name, span)) for said, span in PERIODS.items()} if grants else {},
-        fields=[] if isinstance(tool, Broken) else fields_of(tool.interface.input_schema),
+        fields=[] if isinstance(tool, Broken) else fields_of(tool.interface.input_schema, visit.form),
         requires=[] if isinstance(tool, Broken) else sorted(tool.interface.requires),
         callers=sorted(one for one in callers if grants.allows(one)),
         stub="" if isinstance(tool, Broken) else stubs.stub(tool.spec),
@@ -185,7 +185,7 @@ async def any_tool(visit: Visit) -> Response:
         pattern=name if name in patterns else "",
         approved=visit.composer.config.approve,
         stub=stubs.stub(spec),
-        fields=fields_of(spec.input_schema),
+        fields=fields_of(spec.input_schema, visit.form),
         tokens=count,
         own=not visit.caller.name,
     )
@@ -219,7 +219,13 @@ async def run(visit: Visit) -> Response:
     spec, granted = await _spec(visit, name)
     if not granted:
         raise NotGranted(name)
-    inputs = inputs_of(spec.input_schema, visit.form)
+    try:
+        inputs = inputs_of(spec.input_schema, visit.form)
+    except Refused as refused:  # the form again, with what was typed
+        visit.session.notice(str(refused), bad=True)
+        shown = await (any_tool(visit) if spec.namespace else _show_composed(visit, name))
+        shown.status_code = 400
+        return shown
     order = GuestOrder(tool=name, inputs=inputs) if not spec.namespace else call_order(name, inputs)
     return visit.go(visit.url(f"/runs/{await visit.console.launches.launch(order, visit.caller)}"))
 
