@@ -132,6 +132,16 @@ class McpSource:
         """Whether it is reached now, so that asking it starts nothing."""
         return self._link is not None and self._link.alive
 
+    @property
+    def stderr(self) -> str:
+        """The last that its process wrote there, while it is connected; why it ended has what it wrote before."""
+        return "" if self._link is None else self._link.stderr
+
+    @property
+    def last_error(self) -> str:
+        """Why its connection last ended; empty if it never did."""
+        return self._last_reason
+
     async def tools(self) -> list[ToolSpec]:
         """Its tools: those of now if it is connected, else those of the copy that is kept; without a copy it is
         connected. The same list as before while nothing has changed.

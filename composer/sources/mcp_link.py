@@ -125,13 +125,18 @@ class ServerLink:
             self.task.cancel()
             await asyncio.wait({self.task}, timeout=4 * GRACE_S)
 
+    @property
+    def stderr(self) -> str:
+        """The last that its process wrote there, without secrets."""
+        return self.scrub(self.tail.decode("utf-8", "replace")).strip()[-MAX_TAIL:]
+
     async def reason(self) -> str:
         """Why it ended, as far as can be known: how its process exited, and the last that it wrote."""
         await asyncio.wait({self.task}, timeout=GRACE_S)
         failed = "" if self._failed is None or isinstance(self._failed, asyncio.CancelledError) else words(self._failed)
         if self.needs_login:
             return self.needs_login
-        wrote = self.scrub(self.tail.decode("utf-8", "replace")).strip()[-MAX_TAIL:]
+        wrote = self.stderr
         return "; ".join(
             filter(None, (self.exit or self.scrub(failed)[:MAX_TAIL], f"it last wrote: {wrote}" if wrote else ""))
         )

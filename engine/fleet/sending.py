@@ -1,9 +1,10 @@
-"""Executions that a fleet's workers run for this process: sent, followed, waited for."""
+"""Executions that a fleet's workers run for this process: sent, followed, waited for; and who is there to run them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,13 +16,23 @@ from go_ent.engine.executions.lifecycle import Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record
+from go_ent.engine.fleet.dbos_adapter import Queues
 from go_ent.engine.fleet.execution_storage import PostgresStorage
-from go_ent.engine.fleet.queue import EXECUTION, GUEST, WorkQueue
+from go_ent.engine.fleet.images import FleetImages
+from go_ent.engine.fleet.queue import EXECUTION, GUEST, NeedingQueues, WorkQueue
 from go_ent.engine.fleet.remote_lines import RemoteLines, Where, copy_chunk
 from go_ent.waiting import ended
 
 FOLLOW_S = 0.25
 OnEvent = Callable[[Event], None] | None
+WORKERS = """
+select m.id, m.name, m.host, m.info, extract(epoch from now() - m.since)::float8 from $.members m
+where m.kind = 'worker' order by m.id
+"""
+CONNECTIONS = """
+select count(*), (select setting::int from pg_settings where name = 'max_connections') from pg_stat_activity
+where datname = current_database() and application_name = 'go-ent'
+"""
 
 
 class Sender:
@@ -80,6 +91,10 @@ class Sender:
             await asyncio.to_thread(self._storage.unqueue, execution_id)
             raise
         return workflow
+
+    async def overview(self) -> dict[str, Any]:
+        """Who is in the fleet, and what waits for whom."""
+        return await asyncio.to_thread(lambda: overview(self._storage, self.queue.queues))
 
     def has_sent(self, execution_id: str) -> bool:
         """Whether this process waits for it."""
@@ -147,3 +162,66 @@ def _event(execution_id: str, record: Record) -> Event | None:
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
     return None
+
+
+def overview(storage: PostgresStorage, queues: Queues) -> dict[str, Any]:
+    """A fleet's workers with their labels and slots, what waits in its queues and why, its images and connections."""
+    seen = {one.id: one for one in storage.members.look()}
+    waiting = queues.waiting()
+    running = Counter(executor for _, status, _, executor in waiting if status == "PENDING")
+    workers = []
+    for number, name, host, info, since in storage.database.ask(WORKERS):
+        one = seen.get(number)
+        state = "dead" if one is None or not one.alive else "draining" if one.draining else "alive"
+        about = info if isinstance(info, dict) else {}
+        workers.append(
+            {
+                "name": str(name),
+                "host": str(host),
+                "state": state,
+                "labels": [str(label) for label in about.get("labels", ())],
+                "slots": about.get("slots"),
+                "running": running[name],
+                "version": str(about.get("version", "")),
+                "names": [str(name) for name in about.get("names", ())],
+                "since_s": round(since),
+            }
+        )
+    needs = {queue: (label, names) for queue, _, label, names in NeedingQueues(storage.database).listed()}
+    rows = Counter((queue, version) for queue, status, version, _ in waiting if status == "ENQUEUED")
+    ((used, most),) = storage.database.ask(CONNECTIONS)
+    return {
+        "workers": workers,
+        "queues": [
+            {
+                "queue": queue,
+                "waiting": count,
+                "version": version,
+                "why": why_waiting((queue, version), workers, needs),
+            }
+            for (queue, version), count in sorted(rows.items())
+        ],
+        "images": [
+            {"digest": digest, "language": language, "bytes": size}
+            for digest, language, size in FleetImages(storage.database).listed()
+        ],
+        "connections": {"used": used, "most": most},
+    }
+
+
+def why_waiting(
+    what: tuple[str, str], workers: list[dict[str, Any]], needs: dict[str, tuple[str | None, tuple[str, ...]]]
+) -> str:
+    """Why something waits in a queue, for a version, as far as that can be seen."""
+    queue, version = what
+    label, names = needs.get(queue) or (queue.partition(":")[2], ())
+    alive = [one for one in workers if one["state"] == "alive"]
+    fit = [one for one in alive if not label or label in (*one["labels"], one["host"])]
+    if not fit:
+        return f"no worker has the label {label}" if label else "no worker is there"
+    fit = [one for one in fit if set(names) <= set(one["names"])]
+    if not fit:
+        return f"no worker has the environment variables {', '.join(names)}"
+    if not any(one["version"] == version for one in fit):
+        return f"no worker has go-ent {version}"
+    return "all workers are busy"

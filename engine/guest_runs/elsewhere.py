@@ -82,6 +82,9 @@ class Elsewhere(Protocol):
     async def gather(self, held: OwnedExecution) -> None:
         """Add to the record of an execution what others have done of it for a process that is gone."""
 
+    async def overview(self) -> dict[str, Any]:
+        """Who is there, and what waits for whom."""
+
     async def close(self) -> None:
         """Wait for nothing more."""
 

@@ -245,3 +245,16 @@ def test_a_call_is_decided_about_by_the_keyboard_alone(site: Site, page: Any) ->
     page.wait_for_selector("text=2 calls approved")
     page.goto(f"{site.origin}/console/runs/{execution_id}")
     page.locator("#status", has_text="completed").wait_for(timeout=PATIENCE_MS)
+
+
+def test_health_shows_the_state_of_a_server_and_what_it_wrote(site: Site, page: Any) -> None:
+    page.goto(f"{site.origin}/console/tools/of/till.pay")
+    page.fill("[name='in.text']", "a bill")
+    page.click("#run button.main")
+    page.wait_for_url(re.compile(r"/console/runs/"))
+    page.locator("#status", has_text="completed").wait_for(timeout=PATIENCE_MS)
+    page.goto(f"{site.origin}/console/health")
+    row = page.locator("tr[data-id^=server-]", has_text="till")
+    assert "connected" in row.inner_text()
+    row.locator("summary").click()
+    row.locator("text=the till is low").wait_for()

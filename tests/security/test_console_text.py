@@ -6,9 +6,11 @@ import html
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from go_ent.composer.catalogue.spec import ToolSpec
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.engine.console import markup
@@ -218,3 +220,49 @@ async def test_a_client_without_the_right_does_nothing(console: Console) -> None
     assert (await browser.post("/runs/interrupt", {"run": waiting.id, "sure": "yes"})).status_code == 403
     assert (await console.engine.status(waiting.id)).status == "paused"
     await browser.close()
+
+
+class _Server:
+    """A server that says hostile things of itself."""
+
+    namespace, origin, local, connected = "evil", f"MCP server {EVIL}", False, True
+    last_error = stderr = EVIL
+
+    async def tools(self) -> list[ToolSpec]:
+        return []
+
+    async def call(self, *_: object) -> object:
+        raise NotImplementedError
+
+    async def close(self) -> None: ...
+
+
+class _Machines:
+    """A fleet whose machines have hostile names."""
+
+    def __init__(self, broken: bool) -> None:
+        self.broken = broken
+
+    async def overview(self) -> dict[str, Any]:
+        if self.broken:
+            raise ConnectionError(EVIL)
+        worker = dict.fromkeys(("name", "host", "state", "slots", "version"), EVIL)
+        return {
+            "workers": [{**worker, "labels": [EVIL], "running": 0}],
+            "queues": [{"queue": EVIL, "waiting": 1, "why": EVIL}],
+            "connections": {"used": 1, "most": 2},
+        }
+
+    async def close(self) -> None: ...
+
+
+@attack("console", "markup in what servers write, and in the names of machines and queues")
+@pytest.mark.parametrize("broken", [False, True])
+async def test_what_servers_and_machines_say_is_text(console: Console, browser: Browser, broken: bool) -> None:
+    console.composer.catalogue.add(_Server())
+    console.engine.elsewhere = _Machines(broken)  # type: ignore[assignment]
+    page = (await browser.get("/health")).text
+    check(page)
+    assert "What it wrote to stderr" in page
+    assert ("it can&#39;t be looked at: ConnectionError" in page) == broken
+    assert ("1 of 2 connections" in page) != broken

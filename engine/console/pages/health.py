@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import field
 from typing import Any
@@ -17,6 +18,19 @@ from go_ent.engine.setup.doctor import Check, examine
 PAGE = Page("/health", "Health", order=80, key="h")
 FRESH_S = 30.0  # that what was found is shown again: looking starts a guest
 MOST_SERVERS = 100
+PATIENCE_S = 5.0
+log = logging.getLogger("go_ent.engine.console")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server or an API, as this process knows it."""
+
+    origin: str
+    namespace: str
+    state: str  # connected, idle (it is started by the first call), failing
+    error: str  # what is wrong, or was last
+    stderr: str  # the last that it wrote there
 
 
 @dataclass(slots=True)
@@ -50,7 +64,7 @@ async def health(visit: Visit) -> Response:
         limits=box.limits.model_dump(),
         servers=_servers(visit.viewer),
         runtimes=await visit.engine.runtimes(),
-        fleet=visit.engine.elsewhere is not None,
+        fleet=await _fleet(visit.viewer),
     )
 
 
@@ -71,10 +85,32 @@ async def _look(viewer: Viewer, *, deep: bool, anew: bool = False) -> _Found:
     return found
 
 
-def _servers(viewer: Viewer) -> list[dict[str, Any]]:
-    """The sources of tools that this process knows: what state each is in, and what was last wrong."""
+def _servers(viewer: Viewer) -> list[ServerState]:
+    """The servers and APIs that this process knows."""
     problems = viewer.caller.problems(viewer.composer)
-    return [
-        {"name": source.origin, "namespace": source.namespace, "problem": problems.get(source.origin, "")}
-        for source in viewer.composer.catalogue.sources[:MOST_SERVERS]
-    ]
+    found = []
+    for source in viewer.composer.catalogue.sources:
+        connected, problem = getattr(source, "connected", None), problems.get(source.origin, "")
+        if connected is not None or problem:
+            found.append(
+                ServerState(
+                    source.origin,
+                    source.namespace or "",
+                    "failing" if problem else "connected" if connected else "idle",
+                    problem or getattr(source, "last_error", ""),
+                    getattr(source, "stderr", ""),
+                )
+            )
+    return found[:MOST_SERVERS]
+
+
+async def _fleet(viewer: Viewer) -> dict[str, Any] | None:
+    """The fleet that the project is one of; None if it is in none. A database that is gone is told of."""
+    if viewer.engine.elsewhere is None:
+        return None
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await viewer.engine.elsewhere.overview()
+    except Exception as error:  # whatever the database says
+        log.warning("the fleet can't be looked at: %s", error)
+        return {"problem": f"it can't be looked at: {type(error).__name__}", "workers": [], "queues": []}

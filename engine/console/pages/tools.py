@@ -70,12 +70,15 @@ async def tools(visit: Visit) -> Response:
     own = not visit.caller.name
     found = await visit.composer.catalogue.search(words, grants, limit=MOST_FOUND, others=own) if words.strip() else []
     composed = [row for row in await visit.composer.tools() if grants.allows(row[0].name)]
+    if visit.query("by") == "calls":
+        composed.sort(key=lambda row: -row[1].calls)
     return await visit.html(
         "tools.html",
         words=words,
         found=[(spec, grants.allows(spec.name)) for spec in found],
         shown=stubs.compact([spec for spec in found if grants.allows(spec.name)]) if found else "",
         composed=composed,
+        by=visit.query("by"),
         outdated=await visit.composer.outdated(),
         servers=await _servers(visit) if own else [],
         own=own,

@@ -19,8 +19,8 @@ pytest.importorskip("psycopg", reason="the fleet's tests need its packages: make
 
 from go_ent.composer.project import trust
 from go_ent.engine import Plan
-from go_ent.engine.cli.commands.fleet.looking import why_waiting
 from go_ent.engine.executions.resume_checks import own_version
+from go_ent.engine.fleet.sending import why_waiting
 from tests.engine.fleet.test_killed_workers import check, client, graph, happened
 from tests.support.fleet_machines import KEY, OWN_FOLDER, SMALL_DISK, Fleet, Machine, until
 from tests.support.fleet_machines import machines as opened

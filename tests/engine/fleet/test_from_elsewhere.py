@@ -94,3 +94,14 @@ async def test_code_runs_elsewhere_while_there_is_no_free_slot_here(machines: Fl
         here = await engine.guests.run(GuestOrder(code="1 + 1"))
         assert (here.status, here.result) == ("completed", 2)
     assert os.getpid() not in {process for _, process in machines.seen()}
+
+
+async def test_who_is_there_and_what_waits_is_seen_from_elsewhere(machines: Fleet) -> None:
+    """As the console's page of health asks for it."""
+    machines.start(1, "gpu").ready()
+    async with client(machines.checkout("elsewhere")) as engine:
+        assert engine.elsewhere is not None
+        await engine.start(Plan.model_validate({"task": [{"id": "a", "code": "1"}]}), label="none-has-it")
+        found = await engine.elsewhere.overview()
+    assert [(one["state"], one["labels"]) for one in found["workers"]] == [("alive", ["gpu"])]
+    assert [(one["waiting"], one["why"]) for one in found["queues"]] == [(1, "no worker has the label none-has-it")]

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("dbos", reason="the fleet's tests need its packages: make test-fleet installs them")
 
 from go_ent.composer import Composer
-from go_ent.engine.cli.commands.fleet.looking import why_waiting
 from go_ent.engine.fleet.database import Address, Database
 from go_ent.engine.fleet.queue import NeedingQueues
+from go_ent.engine.fleet.sending import why_waiting
 from go_ent.engine.guest_runs.needs import configured_names, needed_names
 from go_ent.sandbox import Sandbox
 from tests.composer.conftest import tool
