@@ -125,12 +125,16 @@ try { null.x } catch (error) { total += error.message.length; }
 const values = await Promise.all([later({ n }), later({ text })]);
 ({ values, total, norm: new Point(3, 4).norm(), sorted: [3, 1, 2].sort((a, b) => a - b) })`;
 // As the host writes them, with limits of as many digits: what a run allocates, and so where, depends on that.
-const requestFor = (source, inputs = {}, tools = []) => stringify({ source, code: null, stdout: 262144, call_bytes: 4194304, call_values: 20971, result_bytes: 1048576, file_bytes: 16777216, entry: null, examine: null, cut: false, language: "javascript", fresh: true, session: false, seed: "1000000000000000001", marked: false, inputs, files: {}, tools });
+const requestFor = (source, inputs = {}, tools = [], code = null, entry = null) => stringify({ source, code, stdout: 262144, call_bytes: 4194304, call_values: 20971, result_bytes: 1048576, file_bytes: 16777216, entry, examine: null, cut: false, language: "javascript", fresh: true, session: false, seed: "1000000000000000001", marked: false, inputs, files: {}, tools });
+
+// An expression, a composed tool, a tool call, and a program: a run that is like one of them takes no page fault.
+const TOOL = "/** About it. */\nexport function f(n: number): number { return 2 * n; }\n";
+const TOUCHES = `${requestFor("1+2")}\n${requestFor(TOOL, { n: 1 }, [], stringify(prepareTool(TOOL)), "f")}\n${requestFor("const found = await tools.a.b({ q: n });\nfound", { n: 1 }, ["a.b"])}\n${requestFor(TOUCH, { n: 1 }, ["a.b"])}`;
 
 const start = (text) => {
   answer = result = lingering = undefined;
   main = undefined;
-  if (!text) { answer = `${requestFor("1+2")}\n${requestFor(TOUCH, { n: 1 }, ["a.b"])}`; return; }
+  if (!text) { answer = TOUCHES; return; }
   let request;
   try { request = parse(text); } catch (error) { answer = `{"status":"error","error":{"kind":"InputError","message":${stringify(`the inputs can't be read: ${error.message}`)}}}\0\0`; return; }
   try {
