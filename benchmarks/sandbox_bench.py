@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks import parts
-from benchmarks.measure import Row, bare_subprocess, in_turns
+from benchmarks.measure import INSTALLED, Row, bare_subprocess, in_turns
 from benchmarks.programs import CPU, PROGRAMS
 from benchmarks.report import Report, command
 from go_ent.sandbox import Limits, Sandbox
@@ -323,7 +323,7 @@ async def first_result_row() -> Row:
 
     async def start(code: str = code) -> float:
         started = time.perf_counter()
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, env=INSTALLED)
         assert await process.wait() == 0
         return (time.perf_counter() - started) * 1e3
 

@@ -24,7 +24,8 @@ from go_ent.sandbox.worker.paths import worker_path
 
 # The worker sees only these two folders and the standard library: no site-packages hooks, no environment.
 _BOOT = """
-import sys, json
+import sys, json, gc
+gc.disable()
 fd, path, orders = json.loads(sys.argv[1])
 sys.path[:0] = path
 from go_ent.sandbox.worker.zygote import main

@@ -47,8 +47,8 @@ def _breed(control: socket.socket, orders: Orders) -> None:
         return
     raised = around_code(orders.walls)
     control.sendall(wire.frame(wire.READY))
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # all that there is stays; no collection is to look at it, and none has since it was started
+    gc.enable()
     while True:
         try:
             message, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(2 * 4))
