@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from go_ent.composer.sources.fastmcp_loading import load_fastmcp
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
@@ -50,6 +52,7 @@ def plain_docstrings() -> Iterator[None]:
 
     The parser that fastmcp asks takes a twentieth of a server's start to import.
     """
+    load_fastmcp()
     from fastmcp.prompts import function_prompt
     from fastmcp.tools import function_parsing
     from fastmcp.utilities.docstring_parsing import ParsedDocstring, parse_docstring
