@@ -14,8 +14,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import venv
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +122,8 @@ def inspect_wheel(wheel: Path) -> None:
     """Refuse a wheel that is not pure Python, or that would not stay in its folder, before it is unpacked."""
     if wheel.stat().st_size > MAX_WHEEL_BYTES:
         raise PackageError(f"{wheel.name} is {wheel.stat().st_size} bytes long; at most {MAX_WHEEL_BYTES} are accepted")
+    import zipfile
+
     try:
         with zipfile.ZipFile(wheel) as archive:
             infos = archive.infolist()
@@ -180,6 +180,8 @@ def _helper_environment() -> Path:
     with lock(folder.with_name(f".{folder.name}.lock")):
         done_mark = folder / "complete"
         if not done_mark.exists():
+            import venv
+
             venv.create(folder, with_pip=False, clear=True)  # which would start a Python of its own
             installing = [
                 "-m",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,6 +14,8 @@ CELL = "text-align:left;vertical-align:top"
 def plain(text: object) -> str:
     """Text for an element's content or an attribute. Marks that reorder or hide text are shown as what they are not."""
     shown = "".join(char if char in "\n\t" or char.isprintable() else "\ufffd" for char in str(text))
+    import html  # all of its entities: for who shows nothing, for nothing
+
     return html.escape(shown, quote=True)
 
 
