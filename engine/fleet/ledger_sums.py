@@ -6,8 +6,9 @@ process adds in rows of its own, so that none waits for another's.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -21,17 +22,13 @@ QUARTER_S = 900
 Account = tuple[Any, ...]  # what a limit is counted over: a window of time, or an execution, or a task of one
 WINDOW_SUM = """
 select %(n)s, coalesce(sum(usd + unknown * %(unknown)s), 0)::float8, coalesce(sum(tokens), 0)::bigint from $.quarters
-where quarter >= %(start)s and quarter < %(end)s and (%(client)s::text is null or client = %(client)s)
+where quarter >= %(first)s and quarter < %(last)s and (%(client)s::text is null or client = %(client)s)
 """
 EXECUTION_SUM = """
 select %(n)s, coalesce(sum(coalesce(usd, %(unknown)s)), 0)::float8, coalesce(sum(tokens), 0)::bigint from (
   select usd, tokens, task_id from $.spends where execution_id = %(execution)s
   union all select usd, tokens, task_id from $.holds where execution_id = %(execution)s) x
 where %(task)s::text is null or task_id = %(task)s
-"""
-ADD = """
-insert into $.quarters as q values (%s, %s, %s, %s, %s, %s) on conflict (quarter, client, shard) do update
-set usd = q.usd + excluded.usd, unknown = q.unknown + excluded.unknown, tokens = q.tokens + excluded.tokens
 """
 
 
@@ -53,14 +50,8 @@ class Sums:
 
     def _ask(self, number: int, account: Account, unknown: float) -> Any:
         given: dict[str, Any] = {"n": number, "unknown": unknown}
-        if account[0] == "window":
-            _, start, end, client = account
-            query = WINDOW_SUM
-            given |= {"start": quarter(start), "end": math.ceil(min(end, 1e11) / QUARTER_S), "client": client}
-        else:
-            _, given["execution"], given["task"] = account
-            query = EXECUTION_SUM
-        return self.connection.execute(self.database.query(query).encode(), given)
+        query = WINDOW_SUM if account[0] == "window" else EXECUTION_SUM
+        return self.connection.execute(self.database.query(query).encode(), given | window(account))
 
     def add(self, call: LedgerCall, at: float, usd: float, tokens: int) -> None:
         """Count what was just held for a call."""
@@ -75,6 +66,14 @@ class Sums:
 
 def quarter(at: float) -> int:
     return math.floor(min(max(at, 0.0), 1e11) / QUARTER_S)
+
+
+def window(account: Account) -> dict[str, Any]:
+    """An account as queries are given it."""
+    if account[0] == "window":
+        _, start, end, client = account
+        return {"first": quarter(start), "last": math.ceil(min(end, 1e11) / QUARTER_S), "client": client}
+    return {"execution": account[1], "task": account[2]}
 
 
 def account_of(call: LedgerCall, limit: Limit) -> Account:
@@ -96,7 +95,14 @@ class Added:
         figures[1] += sign * (usd is None)
         figures[2] += sign * tokens
 
-    def write(self, database: Database, connection: Connection, shard: int) -> None:
-        rows = [(number, client, shard, *figures) for (number, client), figures in sorted(self._figures.items())]
-        if rows:
-            connection.cursor().executemany(database.query(ADD).encode(), rows)
+    def json(self) -> str:
+        """As `$.add_up` takes it."""
+        return as_json(
+            {"quarter": number, "client": client, "usd": usd, "unknown": int(unknown), "tokens": int(tokens)}
+            for (number, client), (usd, unknown, tokens) in self._figures.items()
+        )
+
+
+def as_json(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows for a function of the server's. What is no number of theirs is refused."""
+    return json.dumps(list(rows), allow_nan=False)

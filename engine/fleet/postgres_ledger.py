@@ -4,15 +4,16 @@ the threads of a process want at once goes together.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
-from psycopg import Connection
+from psycopg import Connection, Cursor
 
 from go_ent.dataclass import dataclass
 from go_ent.engine.budget.ledger import (
@@ -28,32 +29,32 @@ from go_ent.engine.budget.ledger import (
 )
 from go_ent.engine.budget.sqlite_ledger import CENT_DUST, KEPT, fit
 from go_ent.engine.core.errors import BadTask, EngineError, LedgerError
-from go_ent.engine.fleet.database import Database
-from go_ent.engine.fleet.ledger_sums import Account, Added, Sums, account_of, quarter
+from go_ent.engine.fleet.database import Away, Database
+from go_ent.engine.fleet.ledger_sums import Account, Added, Sums, account_of, as_json, quarter, window
 from go_ent.engine.fleet.ledger_view import PostgresView
 from go_ent.sandbox.children.proc import own_identity
 
 SHARDS = 64
 MOST_AT_ONCE = 100
+LINGER_S = 0.002  # that a batch waits for those who came together the last time
 FORGET_EVERY = 1000  # settlements of a process
 ALONE = "select pg_advisory_xact_lock(hashtextextended(%s, 1))"
 USED = """
 select key, '', null::float8, 0::bigint from $.spends where key = any(%(keys)s)
 union all select key, owner, usd, tokens from $.holds where key = any(%(keys)s)
 """
-HOLD = "insert into $.holds values (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
-SPEND = """
-insert into $.spends values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-on conflict (key) do update set runtime = excluded.runtime, model = excluded.model, role = excluded.role,
-  usd = excluded.usd, tokens = excluded.tokens, estimated = excluded.estimated,
-  tokens_estimated = excluded.tokens_estimated
-"""
+HOLD_ALL = "select $.hold_all(%s, %s, %s, %s, %s)"
+COUNT_ALL = "select $.count_all(%s, %s, %s)"
 BEFORE = """
 select key, usd, tokens, forced, at, execution_id, task_id, client, null, null, null, null from $.holds
 where key = any(%(keys)s)
 union all select key, reserved_usd, reserved_tokens, forced, at, execution_id, task_id, client, usd, tokens, estimated,
   tokens_estimated from $.spends where key = any(%(keys)s)
 """
+SPENDS = (
+    *("key", "execution_id", "task_id", "runtime", "model", "role", "usd", "tokens", "estimated", "tokens_estimated"),
+    *("reserved_usd", "reserved_tokens", "forced", "at", "client"),
+)
 T = TypeVar("T")
 
 
@@ -85,32 +86,51 @@ class Settle:
 
 
 Item = TypeVar("Item", Reserve, Settle)
+Batch = list[Reserve | Settle]
 
 
-class Turns(Generic[Item]):
+class Turns:
     """Whoever comes first works for all who wait."""
 
-    def __init__(self, work: Callable[[list[Item]], None]) -> None:
-        self._work: Callable[[list[Item]], None] = work
-        self._waiting: list[Item] = []
-        self._turn, self._lock = threading.Lock(), threading.Lock()
+    def __init__(self, work: Callable[[Batch], None]) -> None:
+        self._work = work
+        self._waiting: Batch = []
+        self._changed = threading.Condition()
+        self._busy, self._last = False, 0
 
     def do(self, item: Item) -> Item:
-        with self._lock:
+        with self._changed:
             self._waiting.append(item)
-        with self._turn:
-            while not item.done:
-                with self._lock:
-                    batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+            self._changed.notify_all()
+            while True:
+                self._changed.wait_for(lambda: item.done or not self._busy)
+                if item.done:
+                    return item
+                self._busy = True
+                if self._last > 1:  # those who were answered together come again together
+                    self._changed.wait_for(lambda: len(self._waiting) >= self._last, LINGER_S)
+                batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+                self._changed.release()
                 try:
-                    self._work(batch)
-                except (OSError, EngineError, ValueError, TypeError, ArithmeticError) as error:
-                    failed = LedgerError(f"the fleet's ledger can't be used, so nothing may be spent: {error}")
+                    self.work(batch)
+                finally:
+                    self._changed.acquire()
                     for one in batch:
-                        one.answer = failed
+                        one.done = True
+                    self._busy, self._last = False, len(batch)
+                    self._changed.notify_all()
+
+    def work(self, batch: Batch) -> None:
+        try:
+            self._work(batch)
+        except (OSError, EngineError, ValueError, TypeError, ArithmeticError) as error:
+            away = isinstance(error, Away) and error.__cause__ is None
+            if len(batch) > 1 and not away:  # one of them is wrong, and fails alone
                 for one in batch:
-                    one.done = True
-        return item
+                    self.work([one])
+                return
+            for one in batch:
+                one.answer = LedgerError(f"the fleet's ledger can't be used, so nothing may be spent: {error}")
 
 
 class PostgresLedger:
@@ -118,8 +138,7 @@ class PostgresLedger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._reserving = Turns[Reserve](self._reserve)
-        self._settling = Turns[Settle](self._settle)
+        self._turns = Turns(self.do_all)
         self._owner = f"{own_identity()}@{socket.gethostname()}"
         self._shard = int.from_bytes(os.urandom(2)) % SHARDS
         self._settled = 0
@@ -134,23 +153,50 @@ class PostgresLedger:
         at: float,
         force: bool = False,
     ) -> HeldAmount | Refusal:
-        if (wanted.usd is not None and not wanted.usd >= 0) or wanted.tokens < 0:
+        if (wanted.usd is not None and not 0 <= wanted.usd < math.inf) or wanted.tokens < 0:
             raise LedgerError("what is held must be usd >= 0 and tokens >= 0")
-        item = self._reserving.do(Reserve(call, wanted, limits, unknown_usd, at, force))
+        item = self._turns.do(Reserve(call, wanted, limits, unknown_usd, at, force))
         if isinstance(item.answer, EngineError):
             raise item.answer
         assert item.answer is not None
         return item.answer
 
-    def _reserve(self, batch: list[Reserve]) -> None:
-        tried = False
+    def do_all(self, batch: Batch) -> None:
+        """All that threads of this process want now, in one transaction. What does not fit whole, which is seldom, is
+        looked at one by one in another.
+        """
+        wanted = [one for one in batch if isinstance(one, Reserve)]
+        spent = [one for one in batch if isinstance(one, Settle)]
+        held = [(one, HeldAmount(one.wanted.usd, one.wanted.tokens), False) for one in wanted]
+        tries = 0
 
+        def work(connection: Connection) -> bool:
+            nonlocal tries
+            tries += 1
+            if not spent:
+                return all_held(self._write_holds(connection, held, totals(wanted)))
+            with connection.pipeline(), connection.transaction():
+                rows, added = self._counted_all(connection, spent)
+                # The ledger's lock comes before those of rows that others add to.
+                holding = self._write_holds(connection, held, totals(wanted)) if wanted else None
+                given = (as_json(rows), added.json(), self._shard)
+                connection.execute(self._database.query(COUNT_ALL).encode(), given)
+                self._look_for_passed(connection, spent)
+                return holding is None or all_held(holding)
+
+        if self._database.run(work):
+            for one, amount, _ in held:
+                one.answer = amount
+        else:
+            self._reserve(wanted, tried=tries > 1)
+
+    def _reserve(self, batch: list[Reserve], *, tried: bool) -> None:
         def hold(connection: Connection) -> None:
             nonlocal tried
             keys = [one.call.key for one in batch]
             # Two round trips: up to what is read, and the rest with the commit. Others wait for the lock meanwhile.
             with connection.pipeline(), connection.transaction():
-                connection.execute(ALONE.encode(), (f"{self._database.address.namespace} ledger",))
+                connection.execute(ALONE.encode(), (self._space,))
                 sums = Sums(self._database, connection)
                 found = connection.execute(self._database.query(USED).encode(), {"keys": keys})
                 sums.read({account_of(one.call, limit): one.unknown_usd for one in batch for limit in one.limits})
@@ -166,20 +212,27 @@ class PostgresLedger:
                         taken[one.call.key] = ["", None, 0]
                         held.append((one, one.answer, forced))
                 tried = True  # the connection may be lost after it was done
-                self._write_holds(connection, held)
+                if held:
+                    self._write_holds(connection, held)
 
         self._database.run(hold)
 
-    def _write_holds(self, connection: Connection, held: list[tuple[Reserve, HeldAmount, bool]]) -> None:
+    @property
+    def _space(self) -> str:
+        return f"{self._database.address.namespace} ledger"
+
+    def _write_holds(
+        self, connection: Connection, held: list[tuple[Reserve, HeldAmount, bool]], accounts: str = "[]"
+    ) -> Cursor:
         rows, added = [], Added()
         for one, amount, forced in held:
             call = one.call
-            figures = (amount.usd, amount.tokens, forced, self._owner, one.at, call.client)
-            rows.append((call.key, call.execution_id, call.task_id, *figures))
+            figures = {"usd": amount.usd, "tokens": amount.tokens, "forced": forced, "owner": self._owner}
+            who = {"execution_id": call.execution_id, "task_id": call.task_id, "client": call.client}
+            rows.append({"key": call.key, **who, **figures, "at": one.at})
             added.add(one.at, call.client, amount.usd, amount.tokens)
-        if rows:
-            connection.cursor().executemany(self._database.query(HOLD).encode(), rows)
-            added.write(self._database, connection, self._shard)
+        given = (self._space, accounts, as_json(rows), added.json(), self._shard)
+        return connection.execute(self._database.query(HOLD_ALL).encode(), given)
 
     def settle(
         self,
@@ -191,7 +244,7 @@ class PostgresLedger:
         limits: Sequence[Limit] = (),
         unknown_usd: float = 0.0,
     ) -> Counted:
-        item = self._settling.do(Settle(call, cost, at, limits, unknown_usd))
+        item = self._turns.do(Settle(call, cost, at, limits, unknown_usd))
         if isinstance(item.answer, EngineError):
             raise item.answer
         assert item.answer is not None
@@ -200,34 +253,28 @@ class PostgresLedger:
             self._forget(month_start)
         return item.answer
 
-    def _settle(self, batch: list[Settle]) -> None:
-        batch = sorted(batch, key=lambda one: one.call.key)  # the same order for all who lock rows
+    def _counted_all(self, connection: Connection, batch: list[Settle]) -> tuple[Iterable[dict[str, Any]], Added]:
+        """The rows of settlements, and what they add. Nobody else settles them until the transaction ends."""
+        keys = sorted(one.call.key for one in batch)  # the same order for all who lock rows
+        lock = "select 1 from $.holds where key = any(%s) order by key for update"
+        connection.execute(self._database.query(lock).encode(), (keys,))
+        cursor = connection.execute(self._database.query(BEFORE).encode(), {"keys": keys})
+        before: dict[str, Account] = {}
+        for key, *row in cursor.fetchall():
+            before[key] = tuple(row)
+        added = Added()
+        rows = {one.call.key: self._counted(one, before, added) for one in batch}  # of one key the last counts
+        return [rows[key] for key in sorted(rows)], added
 
-        def count(connection: Connection) -> None:
-            with connection.pipeline(), connection.transaction():
-                keys = [one.call.key for one in batch]
-                lock = "select 1 from $.holds where key = any(%s) order by key for update"
-                connection.execute(self._database.query(lock).encode(), (keys,))
-                cursor = connection.execute(self._database.query(BEFORE).encode(), {"keys": keys})
-                before: dict[str, Account] = {}
-                for key, *row in cursor.fetchall():
-                    before[key] = tuple(row)
-                added = Added()
-                rows = [self._counted(one, before, added) for one in batch]
-                connection.cursor().executemany(self._database.query(SPEND).encode(), rows)
-                gone = "delete from $.holds where key = any(%s)"
-                connection.execute(self._database.query(gone).encode(), (keys,))
-                added.write(self._database, connection, self._shard)
-                sums = Sums(self._database, connection)
-                sums.read({account_of(one.call, limit): one.unknown_usd for one in batch for limit in one.limits})
-                for one in batch:
-                    passed = tuple(_passed(one, sums))
-                    if isinstance(one.answer, Counted) and passed:
-                        one.answer = replace(one.answer, passed=passed)
+    def _look_for_passed(self, connection: Connection, batch: list[Settle]) -> None:
+        sums = Sums(self._database, connection)
+        sums.read({account_of(one.call, limit): one.unknown_usd for one in batch for limit in one.limits})
+        for one in batch:
+            passed = tuple(_passed(one, sums))
+            if isinstance(one.answer, Counted) and passed:
+                one.answer = replace(one.answer, passed=passed)
 
-        self._database.run(count)
-
-    def _counted(self, one: Settle, before: dict[str, Account], added: Added) -> Account:
+    def _counted(self, one: Settle, before: dict[str, Account], added: Added) -> dict[str, Any]:
         """The row of a settlement, and its answer. What was counted before is taken back."""
         call, cost = one.call, one.cost
         fresh = (None, 0, False, one.at, call.execution_id, call.task_id, call.client)
@@ -249,8 +296,8 @@ class PostgresLedger:
         one.call = LedgerCall(call.key, execution, task, client)
         one.answer = Counted(usd, tokens, estimated, guessed, over, max(0, tokens - held_tokens))
         before[call.key] = (held_usd, held_tokens, forced, at, execution, task, client, usd, tokens, estimated, guessed)
-        reserved = (held_usd, held_tokens, forced, at, client)
-        return (call.key, execution, task, *labels, usd, tokens, estimated, guessed, *reserved)
+        values = (call.key, execution, task, *labels, usd, tokens, estimated, guessed)
+        return dict(zip(SPENDS, (*values, held_usd, held_tokens, forced, at, client), strict=True))
 
     def _forget(self, month_start: float) -> None:
         """Keep the tables bounded: what is of another month goes, beyond so many."""
@@ -267,7 +314,8 @@ class PostgresLedger:
                     added = Added()
                     usd, tokens, at, client = row
                     added.add(at, client, usd, tokens, sign=-1)
-                    added.write(self._database, connection, self._shard)
+                    add = self._database.query("select $.add_up(%s, %s)")
+                    connection.execute(add.encode(), (added.json(), self._shard))
 
         self._explained(lambda: self._database.run(let_go))
 
@@ -281,6 +329,27 @@ class PostgresLedger:
             return work()
         except OSError as error:
             raise LedgerError(f"the fleet's ledger can't be used, so nothing may be spent: {error}") from error
+
+
+def all_held(cursor: Cursor) -> bool:
+    ((done,),) = cursor.fetchall()
+    return bool(done)
+
+
+def totals(batch: list[Reserve]) -> str:
+    """What a batch wants of each account in all, and the least that a limit allows: what fits so fits in any order."""
+    rows: dict[Account, dict[str, Any]] = {}
+    for one in batch:
+        for limit in one.limits:
+            account = account_of(one.call, limit)
+            row = rows.setdefault(account, {**window(account), "usd": 0.0, "tokens": 0, "guess": 0.0})
+            row["guess"] = max(row["guess"], one.unknown_usd)
+            row["usd"] += one.unknown_usd if one.wanted.usd is None else one.wanted.usd
+            row["tokens"] += one.wanted.tokens
+            for name, most in (("most_usd", limit.usd), ("most_tokens", limit.tokens)):
+                if most is not None and most < math.inf:
+                    row[name] = min(most, row.get(name, most))
+    return as_json(rows.values())
 
 
 def _answer(one: Reserve, sums: Sums) -> tuple[HeldAmount | Refusal, bool]:

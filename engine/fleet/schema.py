@@ -84,6 +84,49 @@ TABLES = (
 )
 
 
+# What the ledger does within one statement, so that nobody waits for another's process while it has the lock. The
+# figures are JSON: of accounts and of quarters of an hour, of holds and of spends.
+FUNCTIONS = (
+    """create or replace function $.add_up(figures jsonb, of_shard integer) returns void language sql as $$
+      insert into $.quarters as q select f.quarter, f.client, of_shard, f.usd, f.unknown, f.tokens
+      from jsonb_to_recordset(figures) as f(quarter integer, client text, usd float8, unknown bigint, tokens bigint)
+      order by f.quarter, f.client
+      on conflict (quarter, client, shard) do update set usd = q.usd + excluded.usd,
+        unknown = q.unknown + excluded.unknown, tokens = q.tokens + excluded.tokens $$""",
+    # All that is wanted is held, if it is all new and fits whole; else nothing is.
+    """create or replace function $.hold_all(space text, accounts jsonb, wanted jsonb, figures jsonb, shard integer)
+      returns boolean language plpgsql as $$ begin
+      perform pg_advisory_xact_lock(hashtextextended(space, 1));
+      if exists (select from jsonb_to_recordset(wanted) as w(key text) where
+          exists (select from $.holds h where h.key = w.key) or exists (select from $.spends s where s.key = w.key))
+        or exists (select from jsonb_to_recordset(accounts) as a(first integer, last integer, client text,
+            execution text, task text, usd float8, tokens bigint, most_usd float8, most_tokens bigint, guess float8),
+          lateral (select coalesce(sum(c.usd), 0) as usd, coalesce(sum(c.tokens), 0) as tokens from (
+            select q.usd + q.unknown * a.guess as usd, q.tokens from $.quarters q where a.execution is null
+              and q.quarter >= a.first and q.quarter < a.last and (a.client is null or q.client = a.client)
+            union all select coalesce(s.usd, a.guess), s.tokens from $.spends s
+              where s.execution_id = a.execution and (a.task is null or s.task_id = a.task)
+            union all select coalesce(h.usd, a.guess), h.tokens from $.holds h
+              where h.execution_id = a.execution and (a.task is null or h.task_id = a.task)) c) known
+          where known.usd + a.usd > a.most_usd or known.tokens + a.tokens > a.most_tokens)
+      then return false; end if;
+      insert into $.holds select * from jsonb_to_recordset(wanted) as w(key text, execution_id text, task_id text,
+        usd float8, tokens bigint, forced boolean, owner text, at float8, client text);
+      perform $.add_up(figures, shard);
+      return true; end $$""",
+    """create or replace function $.count_all(spent jsonb, figures jsonb, shard integer) returns void
+      language plpgsql as $$ begin
+      insert into $.spends select * from jsonb_to_recordset(spent) as s(key text, execution_id text, task_id text,
+        runtime text, model text, role text, usd float8, tokens bigint, estimated boolean, tokens_estimated boolean,
+        reserved_usd float8, reserved_tokens bigint, forced boolean, at float8, client text)
+      on conflict (key) do update set runtime = excluded.runtime, model = excluded.model, role = excluded.role,
+        usd = excluded.usd, tokens = excluded.tokens, estimated = excluded.estimated,
+        tokens_estimated = excluded.tokens_estimated;
+      delete from $.holds h using jsonb_to_recordset(spent) as s(key text) where h.key = s.key;
+      perform $.add_up(figures, shard); end $$""",
+)
+
+
 def init(database: Database) -> list[str]:
     """Make the tables, if they are not there; what was done, a line each. `ConfigError` where that can't be."""
     ((server, may, there),) = database.ask(
@@ -98,6 +141,7 @@ def init(database: Database) -> list[str]:
     version = _version(database) if there else None
     if version is not None:
         check(database)
+        database.run(lambda connection: _make_functions(database, connection))
         return [*said, f"the schema {name} is there, in version {version}"]
     if not may and not there:
         raise ConfigError(f"this user may not make the schema {name}: grant create on the database, or make it")
@@ -107,11 +151,18 @@ def init(database: Database) -> list[str]:
             connection.execute(f"create schema if not exists {name}".encode())
             for statement in TABLES:
                 connection.execute(database.query(statement).encode())
+            _make_functions(database, connection)
             connection.execute(database.query("insert into $.about values (%s)").encode(), (VERSION,))
 
     database.run(make)
     tables = sum(statement.startswith("create table") for statement in TABLES)
     return [*said, f"made the schema {name} with {tables} tables, in version {VERSION}"]
+
+
+def _make_functions(database: Database, connection: Connection) -> None:
+    with connection.transaction():
+        for statement in FUNCTIONS:
+            connection.execute(database.query(statement).encode())
 
 
 def check(database: Database) -> None:
