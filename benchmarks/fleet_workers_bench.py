@@ -18,6 +18,7 @@ from go_ent.engine import Engine, Plan
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.storages import open_storages
+from go_ent.sandbox import Run
 from tests.composer.conftest import tool
 from tests.support.fleet_machines import KEY, Fleet, machines, until
 from tests.support.postgres import Postgres
@@ -45,16 +46,13 @@ async def lines_a_second(engine: Engine, composer: Composer, jobs: int) -> float
     """A pipeline as `tool run --each` runs it: so many lines at once, in this process or in the fleet."""
     send = None if engine.elsewhere is None else engine.elsewhere.lines
     batch = await Batch.begin(engine.guests, GuestOrder(tool="work", each=True, cut=False, jobs=jobs), composer, send)
-    began, left = time.monotonic(), iter(range(1, LINES + 1))
-
-    async def some() -> None:
-        for number in left:
-            run = await batch.line(number, b"%d" % number, {"n": number}, None)
-            assert run.status == "completed", run
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(batch.at_once or jobs):
-            group.create_task(some())
+    began, running = time.monotonic(), set[asyncio.Task[Run]]()
+    for number in range(1, LINES + 1):
+        while len(running) >= (batch.at_once or jobs):
+            ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            assert all(one.result().status == "completed" for one in ended)
+        running.add(asyncio.create_task(batch.line(number, b"%d" % number, {"n": number}, None)))
+    assert all(run.status == "completed" for run in await asyncio.gather(*running))
     await batch.end("completed", f"{LINES} lines")
     return LINES / (time.monotonic() - began)
 

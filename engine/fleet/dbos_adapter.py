@@ -95,6 +95,30 @@ def migrate(address: Address) -> None:
         connection.execute(TRIGGER.format(schema=schema_of(address), channel=channel(address)).encode())
 
 
+# What would take DBOS many queries, or dear ones: which queues have work of a version, which
+# workflows have ended, and who has some and is none of us.
+HAS_WORK = """exists (select from {schema}.workflow_status w where w.queue_name = {queue} and w.status = 'ENQUEUED'
+  and (w.application_version = %(version)s or w.application_version is null))"""
+HAVE_ENDED = "select workflow_uuid from {schema}.workflow_status where workflow_uuid = any(%s) and status = any(%s)"
+LEFT = """select distinct executor_id from {schema}.workflow_status
+  where status = 'PENDING' and executor_id not in ({them})"""
+
+
+def left_by_others(address: Address, them: str) -> str:
+    """The query for who has work and is not one of *them*, which that query names."""
+    return LEFT.format(schema=schema_of(address), them=them)
+
+
+def has_work(address: Address, queue: str) -> str:
+    """The condition that a queue, which that expression names, has work of `%(version)s`."""
+    return HAS_WORK.format(schema=schema_of(address), queue=queue)
+
+
+def have_ended(address: Address) -> str:
+    """The query for which of some workflows have one of some statuses."""
+    return HAVE_ENDED.format(schema=schema_of(address))
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a workflow ended."""

@@ -16,7 +16,7 @@ from go_ent.engine.executions.apply_records import with_damage
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.kept_files import KIND as FILES
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.executions.storage import Record, Row
+from go_ent.engine.executions.storage import Record, Row, Slot
 from go_ent.engine.fleet import schema
 from go_ent.engine.fleet.attachments import PostgresAttachments
 from go_ent.engine.fleet.database import Address, Database, Listener
@@ -25,7 +25,7 @@ from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.members import Member, Members
 from go_ent.engine.fleet.records import Lines, read_rows
 from go_ent.engine.fleet.slot import PostgresSlot, Request, Taken
-from go_ent.engine.fleet.writer import Entry, Writer, channel, notify
+from go_ent.engine.fleet.writer import LATER_S, Entry, Writer, channel, notify
 from go_ent.engine.storage.records import MAX_SEQ, lost
 from go_ent.sandbox.children.proc import own_identity, pid_of
 
@@ -42,6 +42,10 @@ mine as (update $.slots s set owner = %(me)s, epoch = s.epoch + 1, process = %(p
   returning s.epoch, s.seq, s.size)
 select b.owner, b.process, mine.* from before b left join mine on true
 """
+
+
+DROP = """delete from $.slots where id = %s and id like '%%/%%'
+  and exists (select from $.slots where id = %s and epoch = %s)"""
 
 
 class PostgresStorage:
@@ -147,7 +151,7 @@ class PostgresStorage:
 
     def _take(self, slot_id: str) -> PostgresSlot:
         self._known(slot_id)
-        self.flush()
+        self._flush_for(slot_id)
         me, process = self.joined()
         with self._lock:
             again = None if slot_id in self._held else me  # what we have taken, and was not told of
@@ -217,9 +221,13 @@ class PostgresStorage:
         """Whether there is an execution, or a step that runs elsewhere, of that id."""
         return bool(self.database.ask("select 1 from $.slots where id = %s", (slot_id,)))
 
-    def drop(self, slot_id: str) -> None:
-        """Remove the record of a step, soon: its execution has it."""
-        self.writer.add(Entry(lambda: [("delete from $.slots where id = %s and id like '%%/%%'", (slot_id,))]))
+    def drop(self, part: str, slot: Slot) -> None:
+        """Remove the record of a part of an execution that this process has in *slot*, with the next thing that is
+        written: the execution's own has it then. Who has lost that removes nothing.
+        """
+        assert isinstance(slot, PostgresSlot)
+        gone = (DROP, (part, slot.id, slot.epoch))
+        self.writer.add(Entry(lambda: [gone]), LATER_S)
 
     def drop_steps(self, execution_id: str) -> None:
         """Remove the records of the steps of an execution that has finished: its own has them."""
@@ -266,7 +274,7 @@ class PostgresStorage:
     def _there(self, slot_id: str) -> int:
         """The number of its last record."""
         self._known(slot_id)
-        self.flush()
+        self._flush_for(slot_id)
         rows = self.database.ask("select seq from $.slots where id = %s", (slot_id,))
         if not rows:
             raise _not_there(slot_id)
@@ -384,6 +392,11 @@ class PostgresStorage:
 
     def flush(self) -> None:
         self.writer.flush()
+
+    def _flush_for(self, slot_id: str) -> None:
+        """All that there is to know of one is written. Who lets go of a part of an execution has seen to that."""
+        if "/" not in slot_id:
+            self.flush()
 
     def close(self) -> None:
         self.writer.close()

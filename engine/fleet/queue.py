@@ -18,7 +18,15 @@ from go_ent.composer.project.trust import has_shared_key, is_sealed, seal
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
 from go_ent.engine.executions.resume_checks import own_version
 from go_ent.engine.fleet.database import Database, Listener
-from go_ent.engine.fleet.dbos_adapter import Order, Outcome, Queues, channel
+from go_ent.engine.fleet.dbos_adapter import (
+    ENDED,
+    Order,
+    Outcome,
+    Queues,
+    channel,
+    has_work,
+    have_ended,
+)
 
 log = logging.getLogger("go_ent.engine.fleet")
 # Kinds of work. Plans have a queue apart from what they wait for: steps, chunks of lines, and runs of guests.
@@ -85,6 +93,11 @@ class NeedingQueues:
         """There may be new ones."""
         self._looked = float("-inf")
 
+    @property
+    def known(self) -> list[str]:
+        """Those that were there at the last look."""
+        return [queue for queue, *_ in self._found]
+
     def for_worker(self, kind: str, labels: Sequence[str | None]) -> list[str]:
         """Those of a kind that a worker with such labels, and this process's environment, can take from."""
         with self._lock:
@@ -126,6 +139,20 @@ class WorkQueue:
             queue = self.needing.queue_for(queue_name(kind, None), label, needs)
         self.queues.put(queue, kind, workflow, sealed(order), own_version())
 
+    def with_work(self, queues: Sequence[str]) -> set[str]:
+        """Those of some queues that have work, and others that do and are new to this process: one look. Blocks."""
+        listed, new = (has_work(self._database.address, queue) for queue in ("q", "n.queue"))
+        query = (
+            f"select q from unnest(%(queues)s::text[]) q where {listed} "  # noqa: S608
+            f"union all select n.queue from $.needs n where n.queue <> all(%(known)s) and {new}"
+        )
+        given = {"queues": list(queues), "known": self.needing.known, "version": own_version()}
+        return {queue for (queue,) in self._database.ask(query, given)}
+
+    def _ended(self, workflows: list[str]) -> dict[str, Outcome]:
+        rows = self._database.ask(have_ended(self._database.address), (workflows, list(ENDED)))
+        return self.queues.ended([one for (one,) in rows]) if rows else {}
+
     async def outcome(self, workflow: str) -> Outcome:
         """How a workflow ends. One look serves all that are waited for."""
         wait = self._waits.get(workflow)
@@ -141,7 +168,7 @@ class WorkQueue:
             ids, found = list(self._waits), dict[str, Outcome]()
             try:
                 for start in range(0, len(ids), 500):
-                    found |= await asyncio.to_thread(self.queues.ended, ids[start : start + 500])
+                    found |= await asyncio.to_thread(self._ended, ids[start : start + 500])
             except Exception as error:  # the server is away: it is waited for
                 log.warning("what runs elsewhere can't be looked at: %s", str(error).splitlines()[0][:200])
                 pause = SLOW_S

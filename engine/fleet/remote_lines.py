@@ -1,7 +1,8 @@
 """Lines of a pipeline that a fleet's workers run, in chunks: one piece of work, and one record, for many lines.
 
-A chunk has as many lines as take about half a second, so that its few writes are shared. What each line came to is in
-the chunk's record as soon as it has ended: whoever goes on with a chunk repeats no finished line.
+A chunk has as many lines as take about half a second, so that its few writes are shared. The calls of a line are on
+record before they are made, and what it came to soon after it has ended: whoever goes on with a chunk makes no finished
+call again.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class RemoteLines:
             outcome = await self._queue.outcome(slot)
             output = outcome.output or {}
             problem = str(output.get("error") or outcome.error or outcome.status)[:500]
-            runs = await asyncio.to_thread(self._kept, slot)
+            runs = await asyncio.to_thread(copy_chunk, self._storage, self._held, slot)
             self._learn(float(output.get("seconds", 0.0)), len(lines))
             await self._look()
         except Exception as error:  # of one chunk: its lines can be run again
@@ -136,12 +137,6 @@ class RemoteLines:
     def _not_run(self, line: Line, problem: str) -> Run:
         said = RunError(kind="interrupted", message=f"the line did not come to its end: {problem}")
         return Run(id=f"{self._held.id}/{line.number}", status="interrupted", error=said)
-
-    def _kept(self, slot: str) -> dict[int, Run]:
-        """What the lines of a chunk came to. Its record becomes part of the execution's, without the lines: whoever
-        waits for them writes those.
-        """
-        return copy_chunk(self._storage, self._held, slot, lines=False)
 
     def _learn(self, seconds: float, count: int) -> None:
         if seconds > 0:
@@ -205,7 +200,7 @@ def untouched(state: ExecutionState) -> dict[str, Any]:
     return state.model_copy(update={**nothing, **rest}).model_dump(mode="json")
 
 
-def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str, *, lines: bool) -> dict[int, Run]:
+def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str) -> dict[int, Run]:
     """Copy the record of a chunk that has ended into its execution's, and remove it; what its lines came to. Blocks."""
     runs: dict[int, Run] = {}
     try:
@@ -216,8 +211,8 @@ def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str, *, lin
         if record["kind"] == "line":
             with contextlib.suppress(KeyError, TypeError, ValidationError):  # one bad line is one bad line
                 runs[int(record["n"])] = Run.model_validate(record["run"])
-        if record["kind"] not in OF_THE_EXECUTION and (lines or record["kind"] != "line"):
+        if record["kind"] not in OF_THE_EXECUTION:
             held.append(record["kind"], bare(record))
     storage.keep_attachments(slot, records)
-    storage.drop(slot)
+    storage.drop(slot, held.slot)
     return runs

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from go_ent.engine.core.concurrency import to_the_end
@@ -134,7 +133,7 @@ class Sender:
         """Chunks of lines may have been sent by a process that is gone: they are waited for."""
         for slot in await asyncio.to_thread(self._storage.chunks, held.id):
             await self.queue.outcome(slot)
-            await asyncio.to_thread(partial(copy_chunk, self._storage, held, slot, lines=True))
+            await asyncio.to_thread(copy_chunk, self._storage, held, slot)
 
     async def _follow(self, execution_id: str, on_event: OnEvent) -> None:
         offset = 0

@@ -14,7 +14,7 @@ from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import MAX_MARK, Attachments, Record
 from go_ent.engine.executions.totals import records_from
 from go_ent.engine.fleet.execution_index import noting, putting
-from go_ent.engine.fleet.writer import Entry, Statement, Writer
+from go_ent.engine.fleet.writer import LATER_S, LINGER_S, Entry, Statement, Writer
 from go_ent.engine.storage.packed import MAX_PACKED
 from go_ent.engine.storage.records import MAX_JOURNAL, decode, encode
 
@@ -29,7 +29,7 @@ on conflict (slot, start) do update set start = l.start
 """
 PLACE = """
 insert into $.slots as s (id, owner, epoch, process, seq, size, packed) values (%s, %s, 1, %s, %s, %s, %s)
-on conflict (id) do update set epoch = 1 where s.owner = excluded.owner and s.epoch = 1
+on conflict (id) do update set epoch = 1 where s.owner is not distinct from excluded.owner and s.epoch = 1
 """
 FIRST = "insert into $.lines values (%s, 0, %s) on conflict do nothing"
 RELEASE = "update $.slots set owner = null, interrupt = false, mark = null where id = %s and epoch = %s"
@@ -110,20 +110,22 @@ class PostgresSlot:
         with self._lock:
             if self.placed or self.released:
                 return
-            owner, process = self._home.joined()
-            first = (self.id, owner, process, self.seq, self.size, False)
-            failed: list[OSError] = []
-
-            def made(counts: list[int], error: OSError | None) -> None:
-                if error is not None or counts[0] != 1:
-                    failed.append(error or FileExistsError(errno.EEXIST, f"{self.where} is there already"))
-
-            statements = [(PLACE, first), (FIRST, (self.id, b"".join(self._lines))), *self._indexed(state)]
-            self._home.writer.wait(self._home.writer.add(Entry(lambda: statements, made)))
-            if failed:
-                raise failed[0]
-            self.epoch, self._lines, self._start = 1, [], self.size
+            self._place(state, *self._home.joined())
             self._home.took(self)
+
+    def _place(self, state: ExecutionState, owner: int | None, process: str) -> None:
+        first = (self.id, owner, process, self.seq, self.size, False)
+        failed: list[OSError] = []
+
+        def made(counts: list[int], error: OSError | None) -> None:
+            if error is not None or counts[0] != 1:
+                failed.append(error or FileExistsError(errno.EEXIST, f"{self.where} is there already"))
+
+        statements = [(PLACE, first), (FIRST, (self.id, b"".join(self._lines))), *self._indexed(state)]
+        self._home.writer.wait(self._home.writer.add(Entry(lambda: statements, made)))
+        if failed:
+            raise failed[0]
+        self.epoch, self._lines, self._start = 1, [], self.size
 
     def _indexed(self, state: ExecutionState) -> list[Statement]:
         return [putting(state)] if state.id == self.id else []  # a step of an execution is not one
@@ -140,13 +142,17 @@ class PostgresSlot:
             self._lines.append(line)
             self.seq += 1
             self.size += len(line)
-            if self.placed and self._entry is None:
-                self._queue()
+            if self.placed:
+                # What a line of a pipeline came to can be found out again: its calls are on record.
+                self._queue(LATER_S if kind == "line" else LINGER_S)
             return self.seq
 
-    def _queue(self) -> None:
-        self._entry = Entry(self._take, self._written)
-        self._queued = self._home.writer.add(self._entry)
+    def _queue(self, within_s: float = LINGER_S) -> None:
+        if self._entry is None:
+            self._entry = Entry(self._take, self._written)
+            self._queued = self._home.writer.add(self._entry, within_s)
+        else:
+            self._home.writer.hasten(within_s)
 
     def _take(self) -> list[Statement]:
         """For the writer, when it is its turn: all that was appended meanwhile."""
@@ -164,7 +170,7 @@ class PostgresSlot:
 
     def sync(self) -> None:
         with self._lock:
-            if self._lines and self._entry is None and self.placed:
+            if self._lines and self.placed:
                 self._queue()
             number = self._queued
         self._home.writer.wait(number)
@@ -224,11 +230,29 @@ class PostgresSlot:
             if self.released:
                 return
             if self.placed:
-                if self._lines and self._entry is None and self._lost is None:
+                if self._lines and self._lost is None:
                     self._queue()
                 statement = (RELEASE, (self.id, self.epoch))
                 self._queued = self._home.writer.add(Entry(lambda: [statement]))
             self.released = True
             number = self._queued
+        self._home.writer.wait(number)
+        self._home.gave(self)
+
+    def leave(self, state: ExecutionState) -> None:
+        """Let go of the record of a part of an execution: it is there for who has the execution when this returns,
+        and who removes it. That it is nobody's is written with something else.
+        """
+        with self._lock:
+            if self.released:
+                return
+            self.released = True
+            if not self.placed:
+                self._place(state, None, "")
+                return
+            if self._lines and self._lost is None:
+                self._queue()
+            number, statement = self._queued, (RELEASE, (self.id, self.epoch))
+            self._home.writer.add(Entry(lambda: [statement]), LATER_S)
         self._home.writer.wait(number)
         self._home.gave(self)

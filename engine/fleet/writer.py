@@ -18,8 +18,10 @@ from go_ent.engine.fleet.database import Database
 
 log = logging.getLogger("go_ent.engine.fleet")
 LINGER_S = 0.05  # that what nobody waits for may wait for more
+LATER_S = 0.3  # the same for what could be found out again
 MOST_AT_ONCE = 500
-TELL_S = 0.2  # between two notifications: those who watch are told of many writes at once
+TELL_S = 0.5  # between two notifications: those who watch are told of many writes at once
+NOTIFY = b"select pg_notify(%s, '')"
 # What is written: a query and what it is given, made when it is its turn; None: there is nothing any more.
 Statement = tuple[str, Any]
 
@@ -42,15 +44,19 @@ class Writer:
         self._changed = threading.Condition()
         self._waiting: list[Entry] = []
         self._added = self._written = 0
-        self._urgent = self._over = False
+        self._due = 0.0  # when what waits is written at the latest
+        self._over = False
         self._told, self._untold = 0.0, False
         self._thread: threading.Thread | None = None
 
-    def add(self, entry: Entry) -> int:
+    def add(self, entry: Entry, within_s: float = LINGER_S) -> int:
         """Write that soon; the number to `wait` for."""
         with self._changed:
+            if not self._waiting:
+                self._due = float("inf")
             self._waiting.append(entry)
             self._added += 1
+            self._due = min(self._due, time.monotonic() + within_s)
             if self._thread is None or not self._thread.is_alive():
                 self._over = False
                 self._thread = threading.Thread(target=_write, args=(weakref.ref(self),), name="fleet", daemon=True)
@@ -58,13 +64,20 @@ class Writer:
             self._changed.notify_all()
             return self._added
 
+    def hasten(self, within_s: float = LINGER_S) -> None:
+        """What waits now must not wait for longer than that."""
+        with self._changed:
+            due = time.monotonic() + within_s
+            if due < self._due:
+                self._due = due
+                self._changed.notify_all()
+
     def wait(self, number: int) -> None:
         """Until that many have been written, or have failed."""
         with self._changed:
             if self._written >= number:
                 return
-            self._urgent = True
-            self._changed.notify_all()
+            self.hasten(0.0)
             self._changed.wait_for(lambda: self._written >= number)
 
     def flush(self) -> None:
@@ -88,10 +101,9 @@ class Writer:
                 return []
             if not self._waiting:
                 return None
-            if not self._urgent:
-                self._changed.wait_for(lambda: self._urgent or self._over, LINGER_S)
+            while not self._over and (left := self._due - time.monotonic()) > 0:
+                self._changed.wait(left)
             taken, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-            self._urgent = bool(self._waiting)
             return taken
 
     def tell(self) -> None:
@@ -127,6 +139,8 @@ class Writer:
             if entry.statements is None:
                 entry.statements = entry.make()
 
+        tells = time.monotonic() - self._told >= TELL_S
+
         def write(connection: Connection) -> None:
             with connection.transaction(), connection.pipeline():
                 cursors = [
@@ -134,14 +148,16 @@ class Writer:
                     for entry in entries
                     if entry.statements is not None
                 ]
+                if tells:
+                    connection.execute(NOTIFY, (channel(self._database),))
             for entry, made in zip(entries, cursors, strict=True):
                 entry.counts = [cursor.rowcount for cursor in made]
 
         if any(entry.statements for entry in entries):
             self._database.run(write)
-            self._untold = True
-            if time.monotonic() - self._told >= TELL_S:
-                self.tell()
+            self._untold = not tells
+            if tells:
+                self._told = time.monotonic()
 
 
 def channel(database: Database) -> str:
@@ -151,8 +167,7 @@ def channel(database: Database) -> str:
 
 def notify(database: Database, *, patience_s: float | None = None) -> None:
     """Tell whoever watches that executions have changed."""
-    query, given = b"select pg_notify(%s, '')", (channel(database),)
-    database.run(lambda connection: connection.execute(query, given), patience_s=patience_s)
+    database.run(lambda connection: connection.execute(NOTIFY, (channel(database),)), patience_s=patience_s)
 
 
 def _write(writer: weakref.ref[Writer]) -> None:

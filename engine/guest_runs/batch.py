@@ -92,7 +92,6 @@ class Batch:
             run = await self._lines.run(number, line_digest(line), inputs, approver)
         else:
             run = await self._elsewhere.line(number, line_digest(line), inputs)
-            self._lines.record(number, line_digest(line), run)
         self.left += run.status in GOES_ON
         return run
 

@@ -26,10 +26,10 @@ class LinesElsewhere(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many lines are worth giving it."""
+        """How many lines are worth giving it now."""
 
     async def line(self, number: int, digest: str, inputs: dict[str, Any]) -> Run:
-        """One line; one that was stopped, or was not begun, is `interrupted`."""
+        """One line, which is on record if it has ended; one that was stopped, or was not begun, is `interrupted`."""
 
     def stop(self) -> None:
         """Begin nothing more, and interrupt what runs."""

@@ -143,8 +143,7 @@ async def run_each(batch: Batch, approver: Approver | None, shown: Shown, source
     writing of those after it, not their running, up to a bound. A line that had failed before the resume ends
     nothing.
     """
-    most = batch.at_once or batch.order.jobs or max(2, os.cpu_count() or 1)
-    ahead = max(AHEAD, 2 * most)
+    jobs = batch.order.jobs or max(2, os.cpu_count() or 1)
     feed(batch.tool, batch.order.inputs, None)  # a tool that takes nothing is said to, once
     stdin = source or _stdin()
     reading: asyncio.Future[list[Item]] | None = in_background(stdin.read)
@@ -155,6 +154,8 @@ async def run_each(batch: Batch, approver: Approver | None, shown: Shown, source
     try:
         with ProgressLine("", quiet=shown.whole or shown.quiet) as progress:
             while reading is not None or lines or window:
+                most = batch.at_once or jobs  # others may want more of them as they learn what a line takes
+                ahead = max(AHEAD, 2 * most)
                 if batch.stopping.is_set():  # what runs ends by itself, soon
                     piped.interrupted, reading, lines = True, None, deque()
                 while lines and len(running) < most and len(window) < ahead:

@@ -152,9 +152,10 @@ class RemoteSteps:
         for record in records[known:]:
             if record["kind"] not in OF_THE_EXECUTION:
                 run.held.append(record["kind"], bare(record))
-        run.held.finish_step(step, result)
+        # Nobody waits for it: until it is written, the step's own record and its outcome say the same.
+        run.held.finish_step(step, result, sync=False)
         self._storage.keep_attachments(slot, records)
-        self._storage.drop(slot)
+        self._storage.drop(slot, run.held.slot)
 
     @staticmethod
     def _seeded(records: list[Record]) -> int:

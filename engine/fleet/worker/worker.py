@@ -36,6 +36,7 @@ from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.opening import open_fleet
 from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, STEP, Bell, WorkQueue, queue_name
+from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.engine.fleet.worker.line_chunks import run_chunk
 from go_ent.engine.fleet.worker.orders import LinesOrder, StepOrder, read_execution, read_lines, read_number, read_step
 from go_ent.engine.fleet.worker.remote_steps import RemoteSteps
@@ -160,23 +161,34 @@ class Worker:
         while not (self._stopping.is_set() and not self.busy):
             if not self._stopping.is_set():
                 try:
-                    for kind, load in self._loads.items():  # lines and guests are in the queue of steps
-                        for label in self._labels:
-                            room = load.most - len(load.running)
-                            if room > 0:
-                                self._take(queue_name(kind, label), room)
-                        for queue in self.queue.needing.for_worker(kind, self._labels):
-                            if (room := load.most - len(load.running)) > 0:
-                                self._take(queue, room)
+                    self._take_some()
                 except Exception as error:  # the server is away: it is waited for
                     log.warning("nothing can be taken: %s", str(error).splitlines()[0][:200])
                     time.sleep(0.5)
-            if self._bell.wait(IDLE_S if not self._stopping.is_set() else 0.1):
-                self.queue.needing.look_again()
+            self._bell.wait(IDLE_S if not self._stopping.is_set() else 0.1)
 
-    def _take(self, queue: str, room: int) -> None:
+    def _take_some(self) -> None:
         assert self._workflows is not None
-        self._workflows.take(queue, room, self._set_aside)
+        mine = self._queues()
+        found = self.queue.with_work([queue for queue, _ in mine]) if mine else set()
+        if found.difference(queue for queue, _ in mine):
+            self.queue.needing.look_again()
+            mine = self._queues()
+        for queue, load in mine:
+            if queue in found and (room := load.most - len(load.running)) > 0:
+                self._workflows.take(queue, room, self._set_aside)
+
+    def _queues(self) -> list[tuple[str, Load]]:
+        """Those that this worker takes from, where it has room. Lines and guests are in the queue of steps."""
+        return [
+            (queue, load)
+            for kind, load in self._loads.items()
+            if len(load.running) < load.most
+            for queue in (
+                *(queue_name(kind, label) for label in self._labels),
+                *self.queue.needing.for_worker(kind, self._labels),
+            )
+        ]
 
     def _set_aside(self, workflow: str) -> None:
         """A workflow whose workers died again and again. A step's is told by its execution."""
@@ -345,9 +357,9 @@ class Worker:
 
 def _let_go(held: OwnedExecution) -> None:
     """Its record is there for the worker that has the execution, also if nothing of it had to be."""
+    assert isinstance(held.slot, PostgresSlot)
     with contextlib.suppress(OSError):  # others have it
-        held.place()
-    held.release()
+        held.slot.leave(held.state)
 
 
 async def _awaited(work: Awaitable[Any]) -> Any:

@@ -20,7 +20,15 @@ from dbos._sys_db import SystemDatabase
 from sqlalchemy import make_url
 
 from go_ent.engine.fleet.database import Address, Database
-from go_ent.engine.fleet.dbos_adapter import Order, Queues, Workflows, migrate, schema_of, url_of
+from go_ent.engine.fleet.dbos_adapter import (
+    Order,
+    Queues,
+    Workflows,
+    has_work,
+    migrate,
+    schema_of,
+    url_of,
+)
 from tests.support.postgres import Postgres
 
 
@@ -147,6 +155,20 @@ def test_work_is_taken_once_recovered_and_set_aside(address: Address) -> None:
         assert len(queues.waiting()) == 2  # another version's, and the one that could not be read
     finally:
         workflows.close()
+        queues.close()
+        database.close()
+
+
+def test_which_queues_have_work(address: Address) -> None:
+    queues, database = Queues(address), Database(address)
+    try:
+        queues.put("some", "add", "w", {"n": 1}, "1")
+        given = {"version": "1", "queues": ["some", "none"]}
+        query = f"select q from unnest(%(queues)s::text[]) q where {has_work(address, 'q')}"
+        assert database.ask(query, given) == [("some",)]
+        assert database.ask(query, {**given, "version": "3"}) == []
+    finally:
+        database.tell(f"delete from {schema_of(address)}.workflow_status where workflow_uuid = 'w'")
         queues.close()
         database.close()
 
