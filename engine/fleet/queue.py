@@ -26,6 +26,7 @@ from go_ent.engine.fleet.dbos_adapter import (
     channel,
     has_work,
     have_ended,
+    left_by_others,
 )
 
 log = logging.getLogger("go_ent.engine.fleet")
@@ -148,6 +149,11 @@ class WorkQueue:
         )
         given = {"queues": list(queues), "known": self.needing.known, "version": own_version()}
         return {queue for (queue,) in self._database.ask(query, given)}
+
+    def left(self) -> list[str]:
+        """Who has work, and is no member of the fleet: one that was buried, and did not know it yet. Blocks."""
+        query = left_by_others(self._database.address, "select name from $.members")
+        return [name for (name,) in self._database.ask(query)]
 
     def _ended(self, workflows: list[str]) -> dict[str, Outcome]:
         rows = self._database.ask(have_ended(self._database.address), (workflows, list(ENDED)))

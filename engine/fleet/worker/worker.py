@@ -46,6 +46,7 @@ from go_ent.sandbox import Run, SandboxError
 
 log = logging.getLogger("go_ent.engine.fleet")
 LOOK_S = 0.5  # between two looks at who lives
+ORPHANS_S = 5.0  # between two looks at work that somebody took who is no member any more
 IDLE_S = 2.0  # between two looks at queues where nothing rings
 PLACE_S = 0.1  # that a step may run before others see it and can stop it
 FORGET_EVERY_S, FORGET_S = 600.0, 3 * 86400.0  # when workflows that have ended are removed, and which
@@ -90,7 +91,7 @@ class Worker:
         self._loads = {EXECUTION: Load(PLANS), STEP: Load(slots)}
         self._steps: dict[str, tuple[OwnedExecution, Live]] = {}
         self._stopping = threading.Event()
-        self._forgot = time.monotonic()
+        self._forgot = self._counted = time.monotonic()
         self._bell: Bell | None = None
         self._workflows: Workflows | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -343,6 +344,9 @@ class Worker:
         seen = self.storage.members.bury()
         dead = [one for one in seen if one.dead]
         names = [one.name for one in dead if one.kind == "worker"]
+        if time.monotonic() - self._counted > ORPHANS_S:
+            self._counted = time.monotonic()
+            names += self.queue.left()  # one that was dead and woke up may have taken something before it knew
         if names:
             taken = self._workflows.recover(names)
             log.warning("%s died: %d pieces of work go on elsewhere", ", ".join(names), taken)

@@ -25,6 +25,7 @@ from go_ent.engine.fleet.dbos_adapter import (
     Queues,
     Workflows,
     has_work,
+    left_by_others,
     migrate,
     schema_of,
     url_of,
@@ -159,7 +160,7 @@ def test_work_is_taken_once_recovered_and_set_aside(address: Address) -> None:
         database.close()
 
 
-def test_which_queues_have_work(address: Address) -> None:
+def test_who_has_work_and_which_queues_do(address: Address) -> None:
     queues, database = Queues(address), Database(address)
     try:
         queues.put("some", "add", "w", {"n": 1}, "1")
@@ -167,6 +168,11 @@ def test_which_queues_have_work(address: Address) -> None:
         query = f"select q from unnest(%(queues)s::text[]) q where {has_work(address, 'q')}"
         assert database.ask(query, given) == [("some",)]
         assert database.ask(query, {**given, "version": "3"}) == []
+        # One that was buried, and took something before it knew.
+        table = f"{schema_of(address)}.workflow_status"
+        database.tell(f"update {table} set status = 'PENDING', executor_id = 'buried' where workflow_uuid = 'w'")
+        assert database.ask(left_by_others(address, "select 'me'")) == [("buried",)]
+        assert database.ask(left_by_others(address, "values ('me'), ('buried')")) == []
     finally:
         database.tell(f"delete from {schema_of(address)}.workflow_status where workflow_uuid = 'w'")
         queues.close()
