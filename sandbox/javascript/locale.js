@@ -48,7 +48,14 @@ const MONTHS = "January February March April May June July August September Octo
 const DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday".split(" ");
 const two = (value) => value < 10 ? `0${value}` : `${value}`;
 const zoneNote = (zone) => { if (zone !== undefined && !["UTC", "GMT", "Etc/UTC"].includes(zone)) throw new NativeRangeError(`there are no time zones but UTC here, and no Intl: ${zone}`); };
-const localDate = (date, options, dateToo, timeToo) => {
+// Numeric dates of a few locales, which programs ask for to have that order; all else is as in en-US.
+const DAY_FIRST = { __proto__: null, "en-GB": "/", "en-AU": "/", "en-NZ": "/", "de-DE": ".", de: "." }, YEAR_FIRST = { __proto__: null, "en-CA": true, "sv-SE": true, sv: true };
+const numericDate = (locale, y, m, d, asked) => {
+  if (locale in YEAR_FIRST) return `${y}-${two(m)}-${two(d)}`;
+  const mark = DAY_FIRST[locale], padded = (value, given) => mark === "/" || given === "2-digit" ? two(value) : value;
+  return `${padded(d, asked.day)}${mark}${padded(m, asked.month)}${mark}${y}`;
+};
+const localDate = (date, locale, options, dateToo, timeToo) => {
   if (dateTime(date) !== dateTime(date)) return "Invalid Date";
   zoneNote(options.timeZone);
   const at = new NativeDate(dateTime(date));
@@ -72,10 +79,11 @@ const localDate = (date, options, dateToo, timeToo) => {
   if (month === "long" || month === "short" || month === "narrow") {
     const m = month === "long" ? MONTHS[at.getUTCMonth()] : textSlice(MONTHS[at.getUTCMonth()], 0, month === "narrow" ? 1 : 3);
     text = `${m}${day ? ` ${d}` : ""}${year ? `${day ? "," : ""} ${y}` : ""}`;
-  } else text = [month && (month === "2-digit" ? two(at.getUTCMonth() + 1) : at.getUTCMonth() + 1), day && d, year && y].filter((one) => one).join("/");
+  } else if (month && day && year && (locale in DAY_FIRST || locale in YEAR_FIRST)) text = numericDate(locale, y, at.getUTCMonth() + 1, at.getUTCDate(), chosen);
+  else text = [month && (month === "2-digit" ? two(at.getUTCMonth() + 1) : at.getUTCMonth() + 1), day && d, year && y].filter((one) => one).join("/");
   if (w) text = text ? `${w}, ${text}` : w;
   if (hour || minute || second) {
-    const twelve = chosen.hour12 ?? (chosen.hourCycle === undefined || chosen.hourCycle === "h12"), h = at.getUTCHours();
+    const twelve = chosen.hour12 ?? (chosen.hourCycle === undefined ? !(locale in DAY_FIRST && locale !== "en-AU" && locale !== "en-NZ" || locale in YEAR_FIRST && locale !== "en-CA") : chosen.hourCycle === "h12"), h = at.getUTCHours();
     const shown = twelve ? h % 12 || 12 : h;
     const time = [hour && (hour === "2-digit" || !twelve ? two(shown) : shown), minute && (hour || minute === "2-digit" ? two(at.getUTCMinutes()) : at.getUTCMinutes()), second && (hour || minute ? two(at.getUTCSeconds()) : at.getUTCSeconds())].filter((one) => one !== undefined).join(":");
     text += `${text ? !year && !month && !day ? " " : options.dateStyle === "full" || options.dateStyle === "long" ? " at " : ", " : ""}${time}${hour && twelve ? ` ${h < 12 ? "AM" : "PM"}` : ""}`;
@@ -83,12 +91,13 @@ const localDate = (date, options, dateToo, timeToo) => {
   }
   return text;
 };
+const localeOf = (given) => `${isArray(given) ? given[0] : given}`;
 const dateText = uncurry(Date.prototype.toString), dayTime = uncurry(Date.prototype.toTimeString), ZONE = " (Coordinated Universal Time)";
 hide(Date.prototype, "toString", function toString() { const text = dateText(this); return text === "Invalid Date" ? text : text + ZONE; });
 hide(Date.prototype, "toTimeString", function toTimeString() { const text = dayTime(this); return text === "Invalid Date" ? text : text + ZONE; });
-hide(Date.prototype, "toLocaleString", function toLocaleString(_, options = {}) { return localDate(this, options ?? {}, true, true); });
-hide(Date.prototype, "toLocaleDateString", function toLocaleDateString(_, options = {}) { return localDate(this, options ?? {}, true, false); });
-hide(Date.prototype, "toLocaleTimeString", function toLocaleTimeString(_, options = {}) { return localDate(this, options ?? {}, false, true); });
+hide(Date.prototype, "toLocaleString", function toLocaleString(locale, options = {}) { return localDate(this, localeOf(locale), options ?? {}, true, true); });
+hide(Date.prototype, "toLocaleDateString", function toLocaleDateString(locale, options = {}) { return localDate(this, localeOf(locale), options ?? {}, true, false); });
+hide(Date.prototype, "toLocaleTimeString", function toLocaleTimeString(locale, options = {}) { return localDate(this, localeOf(locale), options ?? {}, false, true); });
 
 // Spaces, then punctuation, digits, letters; case and accents only where all else is the same.
 const PUNCTUATION = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";

@@ -741,3 +741,7 @@ const words = ["résumé", "resume", "Resume", "Résumé", "rest", "résister", 
 const tokenize = (s) => s.match(/\d+(?:\.\d+)?|[-+*/()^]|[a-z]+/g); class Parser { #t; #i = 0; constructor(s) { this.#t = tokenize(s); } #peek() { return this.#t[this.#i]; } #next() { return this.#t[this.#i++]; } expr(min = 0) { let l = this.#atom(); const P = { "+": 1, "-": 1, "*": 2, "/": 2, "^": 3 }; while (P[this.#peek()] > min - (this.#peek() === "^" ? 1 : 0)) { const op = this.#next(); const r = this.expr(P[op] - (op === "^" ? 1 : 0)); l = { "+": (a, b) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b, "^": (a, b) => a ** b }[op](l, r); } return l; } #atom() { const t = this.#next(); if (t === "(") { const v = this.expr(); if (this.#next() !== ")") throw new SyntaxError("expected )"); return v; } if (t === "-") return -this.#atom(); if (/^[a-z]/.test(t)) return Math[t](this.#atom()); return parseFloat(t); } }
 //=
 ["1+2*3", "(1+2)*3", "2^3^2", "-4+10/4", "sqrt(16)*2"].map((e) => new Parser(e).expr())
+//// numeric_dates_of_locales
+const d = new Date(Date.UTC(2024, 0, 5, 13, 4, 5)), zone = { timeZone: "UTC" };
+//=
+["en-US", "en-GB", "en-CA", "sv-SE", "de-DE"].map((l) => [d.toLocaleDateString(l, zone), d.toLocaleDateString([l], { ...zone, year: "numeric", month: "2-digit", day: "2-digit" }), ...(l === "en-CA" ? [] : [d.toLocaleTimeString(l, zone), d.toLocaleTimeString(l, { ...zone, hour: "2-digit", minute: "2-digit" })])])
