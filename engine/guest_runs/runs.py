@@ -40,6 +40,7 @@ from go_ent.sandbox.worker.languages import Language
 
 STEP = "run"
 MOST_TITLE = 70  # characters of code in an execution's title
+CALL = "await tools.", "(**arguments)"  # the code of a single call, around the tool's name
 REASON = "it runs in a guest"
 
 
@@ -73,12 +74,14 @@ class GuestOrder(Model):
         lines = [line.strip() for line in (self.code or "").splitlines() if line.strip()]
         telling = (line for line in lines if not line.startswith(("import ", "from ")))
         line = next(telling, lines[0] if lines else "")
+        if line.startswith(CALL[0]) and line.endswith(CALL[1]):
+            line = line[len(CALL[0]) : -len(CALL[1])]
         return f"code: {line}" if len(line) <= MOST_TITLE else f"code: {line[: MOST_TITLE - 1]}…"
 
 
-def call_order(name: str, arguments: dict[str, Any], *, cut: bool = True) -> GuestOrder:
+def call_order(name: str, arguments: dict[str, Any], **options: Any) -> GuestOrder:
     """One call of a tool that is not a composed one: a line of code, so that it is granted, limited and recorded."""
-    return GuestOrder(code=f"await tools.{name}(**arguments)", inputs={"arguments": arguments}, cut=cut)
+    return GuestOrder(code=f"{CALL[0]}{name}{CALL[1]}", inputs={"arguments": arguments}, **options)
 
 
 def guest_order(state: ExecutionState) -> GuestOrder | None:

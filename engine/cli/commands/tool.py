@@ -34,7 +34,7 @@ from go_ent.engine.cli.terminal.progress import QuietFlag, tell
 from go_ent.engine.cli.terminal.tables import hanging, table
 from go_ent.engine.cli.terminal.watching import watched
 from go_ent.engine.core.outcomes import EXIT_CODES
-from go_ent.engine.guest_runs.runs import GuestOrder, Guests
+from go_ent.engine.guest_runs.runs import GuestOrder, Guests, call_order
 from go_ent.sandbox import Limits
 from go_ent.sandbox.worker.languages import Language
 
@@ -360,9 +360,7 @@ def order_for(spec: ToolSpec, arguments: dict[str, Any], **options: Any) -> Gues
     """One call of a tool, as an execution: of a composed tool a run of it, of any other a line of code."""
     if spec.digest:
         return GuestOrder(tool=spec.name, inputs=arguments, cut=False, **options)
-    return GuestOrder(
-        code=f"await tools.{spec.name}(**arguments)", inputs={"arguments": arguments}, cut=False, **options
-    )
+    return call_order(spec.name, arguments, cut=False, **options)
 
 
 async def show_any(composer: Composer, name: str, language: Language = "python", *, json_: bool) -> int:
@@ -536,6 +534,8 @@ def search_command(
     """Search the tools of this project, whatever they come from; those that are not granted are marked. Without words:
     list them. No server is started whose tools are known.
     """
+    if limit < 1:
+        raise UsageError(f"--limit is how many are listed: 1 or more, not {limit}")
     spoken = language_of(language, None)
 
     async def work(composer: Composer) -> int:

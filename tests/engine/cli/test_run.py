@@ -140,6 +140,8 @@ class TestRun:
             (["exec", "-c", "--x", "--qiet"], "unknown option: --qiet. Did you mean --quiet?"),
             (["tool", "add", "--golbal"], "unknown option: --golbal. Did you mean --global?"),
             (["--verison"], "unknown option: --verison. Did you mean --version?"),
+            (["tool", "search", "--limit", "0"], "--limit is how many are listed: 1 or more, not 0"),
+            (["stubs", "--output", "nowhere/a.py"], "--output nowhere/a.py: there is no folder nowhere"),
             (["ps", "more"], "unexpected argument: more\nsee: go-ent ps --help"),
             (["toool", "list"], 'unknown command "toool". Did you mean "tool"?'),
             (["exe", "-c", "1"], 'unknown command "exe". Did you mean "exec"?'),

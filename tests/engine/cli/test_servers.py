@@ -235,7 +235,7 @@ class TestCalling:
             added("tool", "call", "texts.find", *arguments, code=2)
         added("tool", "call", "texts.fnd", code=2)
         assert "there is no tool texts.fnd; did you mean texts.find?" in added.err
-        assert added.json("ps")[0]["title"] == "code: await tools.texts.find(**arguments)", "it is on record"
+        assert added.json("ps")[0]["title"] == "code: texts.find", "it is on record"
 
     def test_a_call_that_needs_approval_waits_on_record(self, added: Project) -> None:
         added("grant", "texts.*")

@@ -36,6 +36,8 @@ def stubs_command(
     spoken = language_of(language, None)
     if python and spoken != "python":
         raise UsageError("--python writes a module in Python: leave out -l")
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"--output {output}: there is no folder {output.parent}")
 
     async def work(composer: Composer) -> int:
         specs = await composer.catalogue.tools(composer.grants)
