@@ -1,5 +1,5 @@
 """Everyday JavaScript and TypeScript: what each program returns and prints is stored, and is what node says where there
-is one. What is stored of the TypeScript was compared with what its own compiler makes of it, under node 20.
+is one. Of the TypeScript, 17 programs were compared with what its own compiler makes of them, under node 20.
 
 `python -m tests.sandbox.test_javascript_corpus` writes down what the sandbox says now.
 """
