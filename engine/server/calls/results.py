@@ -345,7 +345,8 @@ def _pending(path: str, request: Request) -> dict[str, Any]:
 
 
 def decide_hint(execution_id: str) -> str:
-    return f"a person must decide: engine_approve, or go-ent approve {execution_id}; then engine_resume goes on"
+    person = f"engine_approve, or go-ent approve {short_id(execution_id)}"
+    return f"a person must decide: {person}; then engine_resume goes on"
 
 
 def cut(value: str, most: int = MAX_CHARS) -> str:

@@ -151,7 +151,7 @@ async def test_a_tool_that_needs_approval_says_who_decides(project: Path, box: S
         result = await call(client, "measure", q="four")
         told = json.loads(said(result))
         assert (result.is_error, told["status"]) == (True, "paused")
-        assert f"go-ent approve {told['execution_id']}" in told["hint"]
+        assert f"go-ent approve {told['execution_id'][-8:]};" in told["hint"]
         await engine.decide(told["execution_id"], None, approved=True)
         run, _ = await engine.resume_run(told["execution_id"])
         assert run.result == 4
