@@ -7,10 +7,8 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-import uvicorn
-
 from go_ent.composer.errors import ConfigError
-from go_ent.engine.adapters.uvicorn_adapter import WebServer
+from go_ent.engine.adapters.uvicorn_adapter import WebServer, hardened
 from go_ent.engine.console.app import Console
 from go_ent.engine.console.guard import Access
 from go_ent.engine.console.page import Page
@@ -71,20 +69,7 @@ async def serve(console: Console, made: socket.socket, stop: asyncio.Event, star
     """Serve until *stop* is set. *started* gets the address that opens the first session, once."""
     base = f"http://{LOOPBACK}:{made.getsockname()[1]}"
     web = WebServer(
-        uvicorn.Config(
-            console,
-            http=protocol(Lobby(MOST_CONNECTIONS, HEAD_S)),
-            loop="asyncio",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            h11_max_incomplete_event_size=HEAD_BYTES,
-            timeout_graceful_shutdown=1,
-        ),
+        hardened(console, protocol(Lobby(MOST_CONNECTIONS, HEAD_S)), HEAD_BYTES),
         lambda: started(base + console.invite(LOCAL)),
         128,
     )

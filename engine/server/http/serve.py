@@ -11,7 +11,6 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import set_http_request
 from mcp.server.transport_security import TransportSecuritySettings
@@ -22,7 +21,7 @@ from go_ent.composer.errors import ConfigError
 from go_ent.dataclass import dataclass
 from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
 from go_ent.engine.adapters.mcp_adapter import SharedSessions
-from go_ent.engine.adapters.uvicorn_adapter import WebServer
+from go_ent.engine.adapters.uvicorn_adapter import WebServer, hardened
 from go_ent.engine.core.config import ServeConfig
 from go_ent.engine.core.errors import BadAddress
 from go_ent.engine.server.calls.callers import NOBODY, become
@@ -195,22 +194,7 @@ async def serve(
     lobby = Lobby(most + ROOM, rules.read_s)
     gate = Gate(inner, rules, Metrics(server, composer, engine, rules.version), admission, lobby, site=site)
     web = WebServer(
-        uvicorn.Config(
-            gate,
-            http=protocol(lobby),
-            loop="asyncio",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_S,
-            backlog=AT_ONCE,
-            h11_max_incomplete_event_size=HEAD_BYTES,
-            timeout_graceful_shutdown=1,
-        ),
+        hardened(gate, protocol(lobby), HEAD_BYTES, timeout_keep_alive=IDLE_S, backlog=AT_ONCE),
         started,
         WAITING,
     )
