@@ -26,6 +26,7 @@ SummaryFailed                     for summarisers to raise: there is no summary 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from go_ent.composer.errors import ConfigError
@@ -41,7 +42,14 @@ class EngineError(AdvisedError):
 
 
 class BadTask(EngineError, ValueError):
-    """Raised when a task, a plan or an option can't be used; the message says what is valid."""
+    """Raised when a task, a plan or an option can't be used; the message says what is valid.
+
+    `problems` are all that are wrong with it, one by one.
+    """
+
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems) or (message,)
 
 
 class NoRuntime(EngineError):

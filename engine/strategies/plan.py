@@ -144,7 +144,7 @@ def read_plan(path: Path) -> Plan:
     try:
         return parse_plan(table)
     except BadTask as error:
-        raise BadTask(f"{path}: {error}") from None
+        raise BadTask(f"{path}: {error}", error.problems) from None
 
 
 def parse_plan(data: Any) -> Plan:
@@ -157,7 +157,8 @@ def parse_plan(data: Any) -> Plan:
         wrong = [one for one in found if one.kind != "too_short"] or found
         said = [_explained(one, data) for one in wrong[:MOST_ERRORS]]
         more = len(wrong) - len(said)
-        raise BadTask("; ".join(said) + (f"; and {more} more" if more else "")) from None
+        said += [f"and {more} more"] if more else []
+        raise BadTask("; ".join(said), said) from None
     except RecursionError:
         raise BadTask("the plan is nested too deep") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from starlette.responses import Response
@@ -25,7 +26,7 @@ MOST_FILES = 200
 MOST_HAZARDS = 200
 MOST_SHOWN = 1 << 20  # bytes of a plan file that are shown
 LINE = re.compile(r"\bline ([0-9]{1,6})\b")
-TASK = re.compile(r"\btask ([A-Za-z_][A-Za-z0-9_-]{0,63})\b")
+TASK = re.compile(r"\btask (?:[0-9]{1,6} \()?([A-Za-z_][A-Za-z0-9_-]{0,63})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +178,11 @@ async def plan_file(visit: Visit) -> Response:
     try:
         plan = await asyncio.to_thread(read_plan, path)
     except BadTask as error:
-        said = str(error).removeprefix(f"{path}: ")
         return await visit.html(
             "plan_file.html",
             name=name,
             text=text,
-            problems=_located(text, said),
+            problems=_located(text, error.problems),
             picture=None,
             critical=False,
             hazards=[],
@@ -256,11 +256,11 @@ def _beginning(path: Path, most: int = MOST_SHOWN) -> str:
         return ""
 
 
-def _located(text: str, said: str) -> list[tuple[int, str]]:
+def _located(text: str, problems: Iterable[str]) -> list[tuple[int, str]]:
     """Each problem and the line that it is at: the one it names, or the one where its task begins; 0 if neither."""
     lines = text.splitlines()
     found = []
-    for problem in said.split("; "):
+    for problem in problems:
         named, task = LINE.search(problem), TASK.search(problem)
         at = int(named[1]) if named else 0
         if not at and task:

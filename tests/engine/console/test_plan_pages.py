@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 import pytest
@@ -96,6 +97,10 @@ async def test_a_file_is_drawn_or_its_problems_are_shown_at_their_lines(console:
     assert "there is no task zz" in bad
     assert '<li id="line-12" class="marked">' in bad
     assert "not valid TOML" in (await browser.get("/plans/file?name=torn.toml")).text
+    (project / "two.toml").write_text('[[task]]\nid = "one"\n"a; b" = 1\n\n[[task]]\nid = "two"\ncode = 5\n')
+    two = (await browser.get("/plans/file?name=two.toml")).text
+    assert "2 problems" in two  # a problem's own text may have what stands between two in a message
+    assert re.findall(r'<li id="line-([0-9]+)" class="marked">', two) == ["2", "6"]
 
 
 @pytest.mark.parametrize("name", ["../outside.toml", "/etc/passwd", "link.toml", "none.toml", ".go-ent/config.toml"])
