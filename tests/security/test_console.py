@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,6 @@ from go_ent.engine.server.calls.callers import LOCAL
 from go_ent.sandbox import Sandbox
 from tests.security.corpus import attack
 from tests.support.console import HOST, ORIGIN, Browser, opened
-
-
-@pytest.fixture
-async def console(project: Path, shared_box: Sandbox) -> AsyncIterator[Console]:
-    async with opened(project, shared_box) as made:
-        yield made
-
-
-@pytest.fixture
-async def browser(console: Console) -> AsyncIterator[Browser]:
-    made = await Browser(console).sign_in()
-    yield made
-    await made.close()
 
 
 @attack("console", "a name that somebody has made to lead here (DNS rebinding)")

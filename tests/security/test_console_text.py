@@ -39,13 +39,6 @@ async def console(project: Path, shared_box: Sandbox) -> AsyncIterator[Console]:
         yield made
 
 
-@pytest.fixture
-async def browser(console: Console) -> AsyncIterator[Browser]:
-    made = await Browser(console).sign_in()
-    yield made
-    await made.close()
-
-
 def check(page: str, unseen: str = "\u202e\u2066\x00") -> None:
     """Nothing of the hostile text is markup, and what can't be seen is shown."""
     assert "<script>alert" not in page

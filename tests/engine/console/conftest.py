@@ -13,8 +13,8 @@ from tests.support.console import Browser, opened
 
 
 @pytest.fixture
-async def console(project: Path, box: Sandbox) -> AsyncIterator[Console]:
-    async with opened(project, box) as made:
+async def console(project: Path, shared_box: Sandbox) -> AsyncIterator[Console]:
+    async with opened(project, shared_box) as made:
         yield made
 
 
