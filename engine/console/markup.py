@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -92,13 +92,14 @@ def code(text: str, language: str = "") -> Markup:
     return Markup("\n").join(code_lines(text, language))
 
 
-def code_lines(text: str, language: str = "") -> list[Markup]:
+@lru_cache(maxsize=16)  # a page that is live is rendered again and again
+def code_lines(text: str, language: str = "") -> tuple[Markup, ...]:
     """The lines of code in colours: each is whole by itself."""
     shown = visible(text)
     lexer = _lexer(language) if len(shown) <= MOST_MARKED else None
     if lexer is None:
-        return [escape(one) for one in shown.split("\n")]
-    lines: list[list[Markup]] = [[]]  # joined at the end: a line may have as many parts as characters
+        return tuple(escape(one) for one in shown.split("\n"))
+    lines: list[list[str]] = [[]]  # joined at the end: a line may have as many parts as characters
     until, done = time.thread_time() + COLOURED_S, 0
     for kind, value in lexer.get_tokens(shown):
         _add(lines, value, STANDARD_TYPES.get(kind, ""))
@@ -106,12 +107,12 @@ def code_lines(text: str, language: str = "") -> list[Markup]:
         if time.thread_time() > until:
             _add(lines, shown[done:], "")
             break
-    return [Markup("").join(parts) for parts in lines]
+    return tuple(Markup("".join(parts)) for parts in lines)  # noqa: S704  # each part is escaped
 
 
-def _add(lines: list[list[Markup]], text: str, name: str) -> None:
+def _add(lines: list[list[str]], text: str, name: str) -> None:
     for at, part in enumerate(text.split("\n")):
         if at:
             lines.append([])
         if part:
-            lines[-1].append(Markup('<span class="t-%s">%s</span>') % (name, part) if name else escape(part))
+            lines[-1].append(f'<span class="t-{name}">{escape(part)}</span>' if name else str(escape(part)))
