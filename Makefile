@@ -89,7 +89,7 @@ lint: $(FLEET)  ## ruff and mypy --strict
 	$(BIN)/mypy
 	cd sandbox && ../$(BIN)/mypy --config-file ../pyproject.toml --python-version 3.14 --exclude "^$$" -p guest
 
-bench: image  ## all figures, with pages, plots and JSON; saved in docs/benchmarks/
+bench: image $(BROWSER)  ## all figures, with pages, plots and JSON; saved in docs/benchmarks/
 	@$(PINNED) benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.sandbox_bench --save
 	$(BIN)/python -m benchmarks.hardening_bench --save

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,6 +33,8 @@ HOST = "127.0.0.1:8700"
 MOST_MS, MOST_COST = 150.0, 1.05
 CALLS, TASKS, PAGES = 10_000, 2_000, 50
 CONFIG = f"[limits]\nmax_tool_calls = {2 * CALLS}\n"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PAINT = "performance.getEntriesByName('first-contentful-paint')"
 LISTED = ("runs", "approvals", "tools", "plans", "playground", "budget", "health")
 
 
@@ -148,17 +156,73 @@ async def live(console: Console, rounds: int) -> list[Row]:
     return [cost, told]
 
 
+def paints(project: Path, rounds: int, size: int) -> list[Row]:
+    """How long a real Chromium takes to the first content of a page, from a console in a process of its own."""
+    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if program is None or importlib.util.find_spec("playwright") is None:
+        return []
+    from playwright.sync_api import sync_playwright
+
+    console = subprocess.Popen(
+        [sys.executable, "-m", "go_ent", "console", "--no-open"],
+        cwd=project,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "GO_ENT_TRUST_PROJECT": "1"},
+    )
+    assert console.stderr is not None
+    try:
+        address = next(match[0] for line in console.stderr if (match := re.search(r"http://\S+", line)))
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            page.goto(address)
+            base = address.partition("/console")[0]
+            shown = {
+                "runs": "/console/runs",
+                f"a run with {CALLS // size:,} calls": f"/console/runs/{_largest(project)}",
+                f"a graph of {TASKS // size:,} tasks": "/console/plans/file?name=large.toml",
+            }
+            rows = []
+            for name, path in shown.items():
+                times: list[float] = []
+                for _ in range(rounds + 1):
+                    page.goto(base + path)
+                    page.wait_for_function(f"{PAINT}.length")
+                    times.append(float(page.evaluate(f"{PAINT}[0].startTime")))
+                rows.append(
+                    Row(f"first paint: {name}", "Chromium", median(times[1:]), "ms", note=f"first: {times[0]:.0f} ms")
+                )
+            browser.close()
+            return rows
+    finally:
+        console.terminate()
+        console.wait(30)
+        console.stderr.close()
+
+
+def _largest(project: Path) -> str:
+    """The execution with the longest record."""
+    return max(
+        (project / ".go-ent" / "executions").iterdir(), key=lambda one: sum(f.stat().st_size for f in one.glob("*"))
+    ).name
+
+
 async def _measure(quick: bool) -> list[Row]:
     with scratch() as folder:
-        project = Path(folder)
+        project, size = Path(folder), 10 if quick else 1
         async with opened(project) as (console, client):
-            rows = await pages(console, client, project, 3 if quick else 15, 10 if quick else 1)
-            return [*rows, *await live(console, 5 if quick else 25)]
+            rows = await pages(console, client, project, 3 if quick else 15, size)
+            rows += await live(console, 5 if quick else 25)
+        return rows + await asyncio.to_thread(paints, project, 3 if quick else 15, size)
 
 
 INTRO = """\
 How long a warm server takes for each page of the console, and what open pages cost a run. Pages are asked for in the process that
-renders them: sign-in, guard and rendering count, the network and the browser do not. Made by `make bench`."""
+renders them: sign-in, guard and rendering count, the network and the browser do not. The first paint is that of a real Chromium,
+where there is one, from a console in a process of its own. Made by `make bench`."""
 
 
 def measure(quick: bool) -> Report:
