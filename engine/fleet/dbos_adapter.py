@@ -222,6 +222,8 @@ class Workflows:
             self._unsure: list[str] = []  # what we may have taken by, and were not told of
             DBOS.listen_queues([])  # `take` does: at once when there is something, and seldom when there is not
             DBOS.launch()
+            for unused in self._dbos.background_thread_stop_events:  # its own queues and schedules: 4 queries a second
+                unused.set()
 
     def take(self, name: str, most: int, set_aside: Callable[[str], None]) -> int:
         """Begin what waits in a queue, so much at the most; how much that was. What was tried too often is set aside,
