@@ -55,6 +55,7 @@ async def playground(visit: Visit) -> Response:
         inputs=json.dumps(order.get("inputs") or {}, ensure_ascii=False, indent=2),
         session=str(order.get("session") or ""),
         value=_value(state),
+        printed="" if state is None else "".join((await visit.engine.records.timeline(state.id)).printed.values()),
         tools=await _tools(visit),
         about=stubs.about,
         signature=stubs.signature,

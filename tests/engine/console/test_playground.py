@@ -57,8 +57,10 @@ async def test_what_can_not_be_run_is_refused(browser: Browser, fields: dict[str
 
 
 async def test_hostile_code_stays_text(console: Console, browser: Browser) -> None:
-    _, page = await execution(browser, code=f"'{HOSTILE}'", inputs='{"a": "' + HOSTILE + '"}')
+    code = f"print('printed {HOSTILE}')\n'{HOSTILE}'"
+    _, page = await execution(browser, code=code, inputs='{"a": "' + HOSTILE + '"}')
     assert HOSTILE not in page
+    assert f"printed {html.escape(HOSTILE)}" in page
 
 
 async def test_completion_offers_what_the_caller_may_call(console: Console, browser: Browser) -> None:
