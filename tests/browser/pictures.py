@@ -66,7 +66,7 @@ def main() -> None:
             stderr=subprocess.PIPE,
         )
         assert console.stderr is not None
-        address = next(found[0] for line in console.stderr if (found := re.search(r"http://\S+", line)))
+        address = next(match[0] for line in console.stderr if (match := re.search(r"http://\S+", line)))
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
         page.goto(address)
