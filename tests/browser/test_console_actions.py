@@ -150,7 +150,7 @@ def test_a_call_of_which_nobody_knows_is_a_question_with_buttons(
     site.errors.clear()  # the browser notes that the question came with status 409
 
 
-def test_a_plan_whose_tool_has_changed_says_so_before_it_is_resumed(site: Site, page: Any) -> None:
+def test_a_plan_whose_tool_has_changed_is_resumed_after_the_question_about_its_call(site: Site, page: Any) -> None:
     step = '# /// tool\n# name = "step"\n# ///\ndef step(n: int) -> int:\n    """One step."""\n    return n + {}\n'
     (site.project / "step.py").write_text(step.format(1))
     site.go_ent("tool", "add", "step.py")
