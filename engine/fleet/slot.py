@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, Protocol
 
 from go_ent.engine.executions.history import CallTotals
@@ -97,6 +98,7 @@ class PostgresSlot:
         self._queued = 0  # the writer's number of the last entry
         self._entry: Entry | None = None  # which will take what is appended now
         self._lost: OSError | None = None
+        self._copying: int | None = None  # the thread that appends what others keep until it is written
 
     @property
     def placed(self) -> bool:
@@ -144,8 +146,18 @@ class PostgresSlot:
             self.size += len(line)
             if self.placed:
                 # What a line of a pipeline came to can be found out again: its calls are on record.
-                self._queue(LATER_S if kind == "line" else LINGER_S)
+                later = kind == "line" or self._copying == threading.get_ident()
+                self._queue(LATER_S if later else LINGER_S)
             return self.seq
+
+    @contextmanager
+    def copying(self) -> Iterator[None]:
+        """What this thread appends within it is on record elsewhere until it is written here, so that may be later."""
+        self._copying = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._copying = None
 
     def _queue(self, within_s: float = LINGER_S) -> None:
         if self._entry is None:

@@ -21,6 +21,7 @@ from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.queue import STEP, WorkQueue
 from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
 from go_ent.engine.fleet.remote_lines import ask_part
+from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.engine.fleet.worker.orders import StepOrder
 from go_ent.engine.guest_runs.needs import needed_names
 
@@ -148,12 +149,14 @@ class RemoteSteps:
 
     def _finish(self, run: ExecutionContext, step: str, result: RunResult, slot: str, records: list[Record]) -> None:
         """Its record becomes part of the execution's, as if it had run here."""
-        known = self._seeded(records)
-        for record in records[known:]:
-            if record["kind"] not in OF_THE_EXECUTION:
-                run.held.append(record["kind"], bare(record))
-        # Nobody waits for it: until it is written, the step's own record and its outcome say the same.
-        run.held.finish_step(step, result, sync=False)
+        known, slot_of_all = self._seeded(records), run.held.slot
+        assert isinstance(slot_of_all, PostgresSlot)
+        with slot_of_all.copying():
+            for record in records[known:]:
+                if record["kind"] not in OF_THE_EXECUTION:
+                    run.held.append(record["kind"], bare(record))
+            # Nobody waits for it: until it is written, the step's own record and its outcome say the same.
+            run.held.finish_step(step, result, sync=False)
         self._storage.keep_attachments(slot, records)
         self._storage.drop(slot, run.held.slot)
 
