@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from go_ent.sandbox.children.programs import find_program, with_safe_path
@@ -47,6 +48,8 @@ def _editor() -> list[str]:
             if (found := find_program(words[0], path, here)) is not None:
                 return [found, *words[1]]
         raise NoEditor(f"{variable}={text[:80]!r}: there is no program {program}")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):  # it would wait for keys that nobody can press
+        raise NoEditor("there is no terminal to edit in: use one, or set EDITOR to a program that needs none")
     for name in USUAL:
         if (found := find_program(name, path, here)) is not None:
             return [found]

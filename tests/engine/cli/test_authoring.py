@@ -105,7 +105,11 @@ def test_an_edit_that_changes_nothing_or_ends_badly_saves_nothing(project: Path,
     done = edit(project, editor, "fail", "")
     assert (done.returncode, b"exit code 1: nothing was saved" in done.stderr) == (1, True)
     assert Drafts(project).names() == []
-    for wrong, told in (("no-such-one", b"there is no program no-such-one"), ("'", b"can't be read as a command")):
+    for wrong, told in (
+        ("no-such-one", b"there is no program no-such-one"),
+        ("'", b"can't be read as a command"),
+        ("", b"there is no terminal to edit in"),
+    ):
         done = go_ent("tool", "edit", "double", cwd=project, env={"EDITOR": wrong, "VISUAL": ""})
         assert (done.returncode, told in done.stderr) == (12, True)
     assert b"go-ent tool new nothing begins one" in go_ent("tool", "edit", "nothing", cwd=project).stderr
