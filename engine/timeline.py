@@ -232,7 +232,7 @@ class Timeline:
         self.files = list(record.get("files") or ())[:1000]
 
 
-USED = ("cpu_ms", "wall_ms", "memory_bytes", "stdout_bytes", "line", "traceback")
+USED = ("cpu_ms", "wall_ms", "memory_bytes", "stdout_bytes", "line", "traceback", "values")
 _TAKES = {
     "try": Timeline._begins,
     "guest": Timeline._begins,

@@ -198,6 +198,7 @@ def _used(run: Run) -> dict[str, Any]:
     told |= {"memory_bytes": used.memory_peak_bytes, "stdout_bytes": used.stdout_bytes}
     if run.error is not None and run.error.line is not None:
         told |= {"line": run.error.line, "traceback": (run.error.traceback or "")[:MAX_TRACEBACK]}
+        told |= {"values": run.error.values} if run.error.values else {}
     return told
 
 

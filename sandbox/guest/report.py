@@ -1,12 +1,13 @@
 """What went wrong, for the model that wrote the code: guest frames only, the line, and a hint."""
 
 import difflib
+import re
 import sqlite3
 import traceback
-from types import TracebackType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
-from guest.bridge import ToolError, bridge
+from guest.bridge import ToolError, Tools, bridge
 from guest.databases import HINTS
 from guest.policy import Refused
 
@@ -14,6 +15,13 @@ FILE = "code.py"
 MAX_TEXT = 4000
 MAX_FRAMES = 20
 MOST_OFFERED = 20  # tools that an error names
+MOST_VALUES = 8  # of the line that failed
+MAX_VALUE = 120  # characters
+MOST_ITEMS, MOST_NESTED = 5, 2
+PLAIN = frozenset((bool, float, complex, type(None)))
+SEQUENCES: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
+NO_VALUES = frozenset((ModuleType, FunctionType, BuiltinFunctionType, MethodType, Tools))
+NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
 
 def _cut(text: str, most: int = MAX_TEXT) -> str:
@@ -92,6 +100,43 @@ def _hint(error: BaseException, frames: list[TracebackType], scope: dict[str, An
     return None
 
 
+def _values(tb: TracebackType, text: str) -> dict[str, str]:
+    """What the names of a line stood for when it failed. Nothing of theirs runs for it: of what is of a class of their
+    own, the name of the class is told.
+    """
+    here, everywhere = tb.tb_frame.f_locals, tb.tb_frame.f_globals
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(NAME.findall(text)):
+        if name in here or name in everywhere:
+            value = here[name] if name in here else everywhere[name]
+            kind = type(value)
+            if kind not in NO_VALUES and not issubclass(kind, type) and len(found) < MOST_VALUES:
+                found[name[:MAX_VALUE]] = _cut(_shown(value), MAX_VALUE)
+    return found
+
+
+def _shown(value: Any, depth: int = 0) -> str:
+    kind = type(value)
+    if kind in PLAIN:
+        return repr(value)
+    if kind is int:
+        return repr(value) if value.bit_length() < 400 else f"<a number of {value.bit_length()} bits>"
+    if kind is str or kind is bytes:
+        return repr(value[:MAX_VALUE]) + ("…" if len(value) > MAX_VALUE else "")
+    if kind in SEQUENCES:
+        if depth == MOST_NESTED:
+            return f"<{kind.__name__} of {len(value)}>"
+        more = ", …" if len(value) > MOST_ITEMS else ""
+        if kind is dict:
+            pairs = [pair for pair, _ in zip(value.items(), range(MOST_ITEMS), strict=False)]
+            items = [f"{_shown(key, depth + 1)}: {_shown(item, depth + 1)}" for key, item in pairs]
+        else:
+            items = [_shown(item, depth + 1) for item, _ in zip(value, range(MOST_ITEMS), strict=False)]
+        first, last = SEQUENCES[kind]
+        return first + ", ".join(items) + more + last
+    return f"<{_cut(type.__dict__['__name__'].__get__(kind), 60)}>"
+
+
 def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str, Any]:
     """The fields of `run.error`."""
     lines = source.splitlines()
@@ -144,6 +189,9 @@ def report(error: BaseException, source: str, scope: dict[str, Any]) -> dict[str
         "source_line": _cut(lines[line - 1], 500) if line is not None and 0 < line <= len(lines) else None,
         "traceback": _cut("\n".join(text), 20000),
         "hint": _hint(error, frames, scope),
+        "values": (_values(frames[-1], lines[line - 1]) or None)
+        if frames and line is not None and 0 < line <= len(lines)
+        else None,
     }
 
 

@@ -174,6 +174,7 @@ def _size(fields: Mapping[str, Any], limits: Limits) -> int:
 
 
 MAX_FIELDS = 1000
+MOST_VALUES, MAX_VALUE = 8, 200
 THROWN_NULL = "thrown: null"  # JavaScript that has no room left, not even for an exception
 MISSING = re.compile(r"No such file or directory: '([A-Za-z0-9_./ -]{1,200})'$")
 OUTSIDE = re.compile(r"open of '([A-Za-z0-9_./ -]{1,200})' is refused: only the run's own files can be opened$")
@@ -181,6 +182,10 @@ _MOST = {"kind": 200, "message": 5000, "source_line": 1000, "traceback": 25000, 
 
 
 def _cut(name: str, value: Any) -> Any:
+    if name == "values" and isinstance(value, dict):
+        return {
+            one[:MAX_VALUE]: text[:MAX_VALUE] for one, text in list(value.items())[:MOST_VALUES] if type(text) is str
+        }
     return value[: _MOST[name]] if isinstance(value, str) and name in _MOST else value
 
 

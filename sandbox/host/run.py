@@ -39,6 +39,7 @@ class RunError(_Model):
     source_line: str | None = None
     traceback: str | None = None
     hint: str | None = None
+    values: dict[str, str] | None = None  # of the names in that line, as short texts; of Python
     _advised: tuple[str, Advice] | None = PrivateAttr(None)
 
     @property

@@ -240,6 +240,50 @@ class TestError:
             "ZeroDivisionError: division by zero"
         )
 
+    @pytest.mark.parametrize(
+        ("code", "values"),
+        [
+            ("def share(total, rows):\n    return total / len(rows)\nshare(12, [])", {"total": "12", "rows": "[]"}),
+            (
+                "r = {'a': [1, (2, [3])], 'b': {4}, 'c': None}\nr['d']",
+                {"r": "{'a': [1, <tuple of 2>], 'b': {4}, 'c': None}"},
+            ),
+            (
+                "t, n, m = 'ab' * 200, 2 ** 3000, [*range(9)]\nt[n], m",
+                {
+                    "t": f"'{'ab' * 59}a… [3 more characters]",
+                    "n": "<a number of 3001 bits>",
+                    "m": "[0, 1, 2, 3, 4, …]",
+                },
+            ),
+            ("import json\nclass A: ...\na = A()\njson, A, tools, len, a.x", {"a": "<A>"}),
+            ("n = 1\n1 +", None),
+            ("raise ValueError('n')", None),
+        ],
+    )
+    def test_says_what_the_names_in_the_line_stood_for(
+        self, box: Sandbox, code: str, values: dict[str, str] | None
+    ) -> None:
+        run = box.run_sync(code)
+        assert run.error is not None
+        assert run.error.values == values
+
+    def test_nothing_of_theirs_runs_to_show_a_value(self, box: Sandbox) -> None:
+        run = box.run_sync(
+            "ran = []\n"
+            "class Sly(dict):\n"
+            "    def sly(self, *_): ran.append(1); print('ran'); raise SystemExit\n"
+            "    __repr__ = __str__ = __iter__ = __len__ = keys = items = __hash__ = __eq__ = sly\n"
+            "    __class__ = property(sly)\n"
+            "class Key:\n"
+            "    def __hash__(self): ran.append(1) if ran is not None and len(ran) else None; return 1\n"
+            "s, d = Sly(), {Key(): Sly()}\n"
+            "[s, d, ran][9]"
+        )
+        assert run.error is not None
+        assert run.error.values == {"s": "<Sly>", "d": "{<Key>: <Sly>}", "ran": "[]"}
+        assert run.stdout == ""
+
     def test_syntax_error(self, box: Sandbox) -> None:
         run = box.run_sync("x = 1\ny = (")
         assert run.error is not None

@@ -470,6 +470,16 @@ class TestAnswers:
     def test_a_status_of_the_hosts(self, box: Sandbox, status: str) -> None:
         lost(self.answered(box, f'{{"status":"{status}"}}\0001\0'), NOT_AN_ANSWER)
 
+    @attack("bridge", "values of a failed line that are none, or too many")
+    @pytest.mark.parametrize("values", ['"x"', "[1]", "3"])
+    def test_values_that_are_none(self, box: Sandbox, values: str) -> None:
+        answer = '{"status":"error","error":{"kind":"E","message":"m","values":%s}}\0\0'
+        lost(self.answered(box, answer % values), NOT_AN_ANSWER)
+        many = {f"{n}{'k' * 900}": "v" * 900 if n else 5 for n in range(20)}
+        run = self.answered(box, answer % json.dumps(many))
+        assert run.error is not None
+        assert [*map(len, run.error.values or {})] == [*map(len, (run.error.values or {}).values())] == [200] * 7
+
     @attack("bridge", "more parts than an answer has")
     def test_an_answer_of_four_parts(self, box: Sandbox) -> None:
         lost(self.answered(box, '{"status":"completed"}\0001\0[{},[]]\0more'), NOT_AN_ANSWER)

@@ -383,10 +383,9 @@ def _say_error(run: Run, file: str | None, source: str | bytes, *, bare: bool) -
         traceback = error.traceback if error.line is not None and not bare else None
         if traceback and name != "code.py":
             traceback = re.sub(r'^  File "code\.py"', lambda _: f'  File "{name}"', traceback, flags=re.MULTILINE)
-        said = f"{error.kind}: {error.message}"
         code = source if isinstance(source, str) else source.decode("utf-8", "replace")
-        if not (code and show_marked(said, traceback, error.line, code, name)):
-            say(traceback or said, err=True)
+        if not (code and show_marked(error, traceback, code, name)):
+            say(traceback or f"{error.kind}: {error.message}", err=True)
         if run.status not in ("error", error.kind):
             line = f", line {error.line}" if error.line is not None and not bare else ""
             say(f"status: {run.status}{line}", err=True)

@@ -6,6 +6,7 @@ import re
 import sys
 
 from go_ent.engine.cli.terminal.output import is_rich, is_utf8, plain, say
+from go_ent.sandbox import RunError
 
 FRAME = re.compile(r'^  File "[^"\n]{1,200}", line ([0-9]{1,7})(?:, in ([^\n]{1,100}))?$', re.MULTILINE)
 AROUND = 2  # lines before and after
@@ -13,11 +14,12 @@ MOST_FRAMES = 8
 MOST_LINE = 200  # characters
 
 
-def show_marked(said: str, traceback: str | None, line: int | None, source: str, file: str) -> bool:
+def show_marked(error: RunError, traceback: str | None, source: str, file: str) -> bool:
     """Show an error on a terminal, with the code; False where there is no terminal, or the line is not of the code.
 
-    *traceback* and *said* are a guest's words: they are read for numbers alone, and printed plain.
+    *traceback* and what is in the error are a guest's words: read for numbers alone, and printed plain.
     """
+    line = error.line
     frames = [(int(number), name or "") for number, name in FRAME.findall(traceback or "")][-MOST_FRAMES:]
     if line is not None and not frames:
         frames = [(line, "")]
@@ -25,7 +27,7 @@ def show_marked(said: str, traceback: str | None, line: int | None, source: str,
     if not is_rich(sys.stderr) or not frames or not 0 < frames[-1][0] <= len(lines):
         return False
     at, inside = frames[-1]
-    say(said, err=True, style="red")
+    say(f"{error.kind}: {error.message}", err=True, style="red")
     where = f", in {inside}" if inside not in ("", "<module>") else ""
     say(f"  {file}, line {at}{where}", err=True, style="dim")
     bar, mark = ("│", "❯") if is_utf8(sys.stderr) else ("|", ">")
@@ -34,6 +36,8 @@ def show_marked(said: str, traceback: str | None, line: int | None, source: str,
         text = plain(lines[number - 1].expandtabs(4)[:MOST_LINE])
         shown = f"{mark if number == at else ' '} {number:>{len(str(last))}} {bar} {text}".rstrip()
         say(shown, err=True, style="bold" if number == at else "dim")
+    for name, value in (error.values or {}).items():
+        say(f"  {plain(name)} = {plain(value)}", err=True, style="dim")
     for number, name in reversed(frames[:-1]):
         if 0 < number <= len(lines) and number != at:
             called = f" in {name}" if name not in ("", "<module>") else ""

@@ -62,6 +62,7 @@ async def run(visit: Visit) -> Response:
         language=language,
         marked=_failed_line(state, used),
         traceback=used.get("traceback", ""),
+        values=used["values"] if isinstance(used.get("values"), dict) else {},
         value=_value(state, step),
         has_value=state.result is not None or step is not None,
         printed=timeline.printed,

@@ -12,6 +12,7 @@ import pytest
 
 from go_ent.engine.cli.terminal import render, run_errors
 from go_ent.engine.cli.terminal.formats import Format, show_as
+from go_ent.sandbox import RunError
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066\x9b31m\r\x00\u200b"
@@ -118,11 +119,13 @@ def test_an_error_shows_its_line_marked(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("sys.stderr", made)
     source = f"def f(a):\n    return a / 0  # {HOSTILE.replace(chr(13), '')}\n\nf(1)\n"
     traceback = 'Traceback:\n  File "code.py", line 4, in <module>\n    f(1)\n  File "code.py", line 2, in f\n'
-    assert run_errors.show_marked(f"ZeroDivisionError: {HOSTILE}", traceback, 2, source, "code.py")
+    error = RunError(kind="ZeroDivisionError", message=HOSTILE, line=2, values={"a": HOSTILE})
+    assert run_errors.show_marked(error, traceback, source, "code.py")
     text = COLOUR.sub("", made.getvalue())
     assert all(char == "\n" or char.isprintable() for char in text)
     lines = text.splitlines()
     assert "code.py, line 2, in f" in lines[1]
     assert lines[3].startswith("> 2 |     return a / 0")
+    assert lines[-2].startswith("  a = ")
     assert lines[-1].strip() == "called from line 4: f(1)"
-    assert not run_errors.show_marked("x", None, 99, source, "code.py")
+    assert not run_errors.show_marked(RunError(kind="x", message="", line=99), None, source, "code.py")

@@ -87,7 +87,7 @@ async def test_a_run_shows_its_calls_result_and_code(console: Console, browser: 
 
 
 async def test_a_failed_run_marks_its_line_and_says_why(console: Console, browser: Browser) -> None:
-    made = await run(console, "x = [1]\nx[5]\n")
+    made = await run(console, "x = ['<b onclick=y>']\nx[5]\n")
     page = (await browser.get(f"/runs/{made.id}")).text
     assert "Why it failed" in page
     marked = re.search(r'<li class="marked" id="failed-line">(.*?)</li>', page)
@@ -95,6 +95,7 @@ async def test_a_failed_run_marks_its_line_and_says_why(console: Console, browse
     assert words(marked[1]).startswith("x [ 5 ]")
     assert "list index out of range" in marked[1]
     assert "Traceback" in page
+    assert '<dt><bdi class="mono">x</bdi></dt><dd><bdi class="mono">[&#39;&lt;b onclick=y&gt;&#39;]</bdi></dd>' in page
 
 
 async def test_files_are_downloads_and_pictures_are_shown(console: Console, browser: Browser) -> None:

@@ -20,6 +20,7 @@ DIFFERENCES = (
     "composer/composed/differences.py",
     "engine/settings/edit.py",
     "engine/setup/install.py",
+    "engine/strategies/replanning.py",
 )
 
 
