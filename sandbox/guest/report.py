@@ -19,7 +19,7 @@ MOST_VALUES = 8  # of the line that failed
 MAX_VALUE = 120  # characters
 MOST_ITEMS, MOST_NESTED = 5, 2
 PLAIN = frozenset((bool, float, complex, type(None)))
-SEQUENCES: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
+SEQUENCES: dict[type[Any], str] = {list: "[{}]", tuple: "({})", set: "{{{}}}", frozenset: "{{{}}}", dict: "{{{}}}"}
 NO_VALUES = frozenset((ModuleType, FunctionType, BuiltinFunctionType, MethodType, Tools))
 NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
@@ -132,8 +132,7 @@ def _shown(value: Any, depth: int = 0) -> str:
             items = [f"{_shown(key, depth + 1)}: {_shown(item, depth + 1)}" for key, item in pairs]
         else:
             items = [_shown(item, depth + 1) for item, _ in zip(value, range(MOST_ITEMS), strict=False)]
-        first, last = SEQUENCES[kind]
-        return first + ", ".join(items) + more + last
+        return SEQUENCES[kind].format(", ".join(items) + more)
     return f"<{_cut(type.__dict__['__name__'].__get__(kind), 60)}>"
 
 
