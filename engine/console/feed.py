@@ -21,7 +21,7 @@ from go_ent.engine.executions.storage import StorageWatch
 from go_ent.waiting import first_of
 
 log = logging.getLogger("go_ent.engine.console")
-REST_S = 0.2  # between two looks
+REST_S = 0.4  # between two looks: a person does not notice, and a run beside it does
 ALIVE_S = 15.0  # a line now and then: who is gone is noticed, and nobody between gives up
 MOST_TOPICS = 16  # of one stream
 MOST_STREAMS = 256
