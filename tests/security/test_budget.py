@@ -37,11 +37,9 @@ def report(budget: Budget) -> BudgetReport:
 
 
 def change(project: Path, *statements: str) -> None:
-    database = sqlite3.connect(project / ".go-ent" / "budget.db")
-    with database:
+    with contextlib.closing(sqlite3.connect(project / ".go-ent" / "budget.db")) as database, database:
         for statement in statements:
             database.execute(statement)
-    database.close()
 
 
 @attack("records", "a budget's files that are links")
