@@ -12,8 +12,6 @@ import reprlib
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-_standard = dataclasses.dataclass
-
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414 - so that it is exported
 else:
@@ -24,7 +22,7 @@ else:
         def define(cls):
             inherits = any(map(dataclasses.is_dataclass, cls.__bases__))
             if inherits or not options.keys() <= {"frozen", "slots", "eq"}:
-                return _standard(**options)(cls)
+                return dataclasses.dataclass(**options)(cls)
             return _define(cls, **options)
 
         return define if cls is None else define(cls)
@@ -33,7 +31,7 @@ else:
 def _define(cls: type[Any], *, frozen: bool = False, slots: bool = False, eq: bool = True) -> type[Any]:
     own = set(vars(cls))
     cls.__doc__ = cls.__doc__ or cls.__name__  # else a signature is made to have one
-    made = _standard(init=False, repr=False, eq=False, slots=slots)(cls)
+    made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     methods: dict[str, Any] = {"__init__": _Init(made, frozen), "__repr__": _repr}
     if eq:
         compared = attrgetter(*(one.name for one in dataclasses.fields(made) if one.compare), "__class__")
