@@ -8,11 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
-import os
-import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,6 +24,7 @@ from go_ent.engine.console.guard import Access
 from go_ent.engine.console.pages import all_pages
 from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.server.calls.callers import LOCAL
+from tests.support.consoles import end_console, start_console
 
 HOST = "127.0.0.1:8700"
 MOST_MS, MOST_COST = 150.0, 1.05
@@ -163,18 +160,8 @@ def paints(project: Path, rounds: int, size: int) -> list[Row]:
         return []
     from playwright.sync_api import sync_playwright
 
-    console = subprocess.Popen(
-        [sys.executable, "-m", "go_ent", "console", "--no-open"],
-        cwd=project,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "GO_ENT_TRUST_PROJECT": "1"},
-    )
-    assert console.stderr is not None
+    console, address = start_console(project, GO_ENT_TRUST_PROJECT="1")
     try:
-        address = next(match[0] for line in console.stderr if (match := re.search(r"http://\S+", line)))
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
             page = browser.new_page(viewport={"width": 1440, "height": 900})
@@ -198,9 +185,7 @@ def paints(project: Path, rounds: int, size: int) -> list[Row]:
             browser.close()
             return rows
     finally:
-        console.terminate()
-        console.wait(30)
-        console.stderr.close()
+        end_console(console)
 
 
 def _largest(project: Path) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import pytest
 
 from go_ent.engine import BlockingEngine, GuestOrder
 from go_ent.engine.strategies.plan import read_plan
+from tests.support.consoles import end_console, start_console
 
 WHERE = "there is no Chromium here: apt-get install chromium, or put one on the PATH"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -172,26 +171,9 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def site(project: Path) -> Iterator[Site]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "go_ent", "console", "--no-open"],
-        cwd=project,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"NO_COLOR": "1"},
-    )
-    assert process.stderr is not None
-    address = ""
-    for line in process.stderr:
-        if found := re.search(r"http://\S+", line):
-            address = found[0]
-            break
-    assert address, "the console has not said where it is"
+    process, address = start_console(project, NO_COLOR="1")
     yield Site(project, address, address.partition("/console")[0], process)
-    process.terminate()
-    process.wait(30)
-    process.stderr.close()
+    end_console(process)
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from go_ent.engine import BlockingEngine, GuestOrder
 from go_ent.engine.strategies.plan import read_plan
 from tests.browser.conftest import DROP, PROGRAMS, SHOP, command
+from tests.support.consoles import end_console, start_console
 
 PICTURES = Path(__file__).parents[2] / "docs" / "guides" / "console"
 PLAN = """
@@ -57,16 +55,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         project = Path(folder) / "shop"
         graph, ran, failed = _project(project)
-        console = subprocess.Popen(
-            [sys.executable, "-m", "go_ent", "console", "--no-open"],
-            cwd=project,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        assert console.stderr is not None
-        address = next(match[0] for line in console.stderr if (match := re.search(r"http://\S+", line)))
+        console, address = start_console(project)
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
         page.goto(address)
@@ -92,9 +81,7 @@ def main() -> None:
             page.wait_for_selector(".live:not([data-state=wait])", state="attached")
             page.screenshot(path=PICTURES / f"{name}.png")
         browser.close()
-        console.terminate()
-        console.wait(30)
-        console.stderr.close()
+        end_console(console)
 
 
 def _project(folder: Path) -> tuple[str, str, str]:
