@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -129,6 +130,11 @@ def oauth_server() -> Iterator[OAuthServer]:
 
 def browse(address: str) -> str:
     """What a person's browser does with the address: it goes there, and back."""
-    with urllib.request.urlopen(address, timeout=20) as page:
+    try:
+        page = urllib.request.urlopen(address, timeout=20)
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
+        raise
+    with page:
         text: str = page.read().decode()
         return text
