@@ -13,7 +13,7 @@ from go_ent.composer.codemode.past_runs import PastRun
 from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import ExecutionNotFound
 from go_ent.engine.executions.history import Grouping, Totals
-from go_ent.engine.executions.kept_files import KeptFile, kept_files, read_file
+from go_ent.engine.executions.kept_files import KeptFile, files_of, read_file
 from go_ent.engine.executions.past_runs import past_run
 from go_ent.engine.executions.retention import Pruned, prune
 from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
@@ -132,7 +132,7 @@ class Records:
 
     async def files(self, execution_id: str) -> list[KeptFile]:
         """The files that an execution left."""
-        return await asyncio.to_thread(kept_files, self._store, execution_id)
+        return files_of((await self.timeline(execution_id)).files)
 
     async def file(self, execution_id: str, name: str) -> Media:
         """One file of an execution."""

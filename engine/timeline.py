@@ -23,6 +23,7 @@ MAX_ARGUMENTS = 160  # characters of arguments on a span
 MAX_ERROR = 500
 MAX_NAME = 300
 MAX_PRINTED = 1 << 20
+MAX_FILE_RECORDS = 10_000
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class Timeline:
     left_out: int = 0  # calls beyond what is held
     printed: dict[str, str] = field(default_factory=dict)  # by step
     used: dict[str, dict[str, Any]] = field(default_factory=dict)  # by step
-    files: list[Any] = field(default_factory=list)
+    files: list[Record] = field(default_factory=list)  # the records that tell of files, and were not undone
     records: int = 0
     seq: int = 0
     first: float = 0.0
@@ -198,6 +199,7 @@ class Timeline:
             span = self.spans.pop(path)
             span.status = "undone"
             self.undone = [*self.undone, span][-1000:]
+        self.files = [one for one in self.files if one["seq"] <= after]
         self._order = None
 
     def _noted(self, record: Record, at: float, place: int) -> None:
@@ -229,7 +231,8 @@ class Timeline:
         self.used[_path(record["step"])] = {name: record[name] for name in USED if name in record}
 
     def _files(self, record: Record, at: float, place: int) -> None:
-        self.files = list(record.get("files") or ())[:1000]
+        self.files.append(record)
+        del self.files[:-MAX_FILE_RECORDS]
 
 
 USED = ("cpu_ms", "wall_ms", "memory_bytes", "stdout_bytes", "line", "traceback", "values")

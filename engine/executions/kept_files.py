@@ -106,7 +106,11 @@ class FileKeeper:
 
 def kept_files(store: ExecutionStore, execution_id: str) -> list[KeptFile]:
     """The files that the runs of an execution left, each step's from its last run. Blocks."""
-    records = standing(store.records(execution_id), store.load(execution_id).undone)
+    return files_of(standing(store.records(execution_id), store.load(execution_id).undone))
+
+
+def files_of(records: Iterable[Record]) -> list[KeptFile]:
+    """The files that some records tell of, each step's from the last that does."""
     return [file for files in _by_step(records).values() for file in files]
 
 

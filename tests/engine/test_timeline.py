@@ -64,6 +64,15 @@ def test_what_was_undone_is_not_there_any_more() -> None:
     assert [span.path for span in timeline.undone] == ["run/2", "run/1/1"]
 
 
+def test_files_of_before_count_again_when_what_came_after_is_undone() -> None:
+    first, then = (record(seq, "files", step="", files=[{"name": "a"}]) for seq in (2, 5))
+    timeline = Timeline()
+    timeline.add([first, then])
+    assert timeline.files == [first, then]
+    timeline.add([record(6, "undone", after=3, until=5)])
+    assert timeline.files == [first]
+
+
 def test_records_that_nobody_of_us_wrote_are_passed_over() -> None:
     timeline = Timeline()
     bad: list[dict[str, Any]] = [

@@ -16,12 +16,13 @@ from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.store import ALIVE
 from go_ent.engine.timeline import Span, Timeline
-from go_ent.sandbox.media.kinds import IMAGES, mime_type_of
+from go_ent.sandbox.media.kinds import IMAGES
 
 PAGE = Page("/runs", "A run")
 AT_ONCE = 200  # spans on one page
 MOST_SPANS = 500  # in one answer to the page's script
 MOST_RECORDS = 200
+MOST_PICTURES = 20
 LINE = re.compile(r"\(line ([0-9]{1,6})\)(?:\nhint: .*)?\Z", re.DOTALL)
 
 
@@ -46,6 +47,7 @@ async def run(visit: Visit) -> Response:
     step = next(iter(state.results.values())) if len(state.results) == 1 else None
     used = next(iter(timeline.used.values()), {}) if len(timeline.used) == 1 else {}
     code, language = await source_of(visit.viewer, state)
+    files = await visit.engine.records.files(state.id)
     return await visit.html(
         "run.html",
         state=state,
@@ -66,8 +68,9 @@ async def run(visit: Visit) -> Response:
         value=_value(state, step),
         has_value=state.result is not None or step is not None,
         printed=timeline.printed,
-        files=await _files(visit, state),
-        bars=bars_of(visit.viewer, state, timeline, used),
+        files=files,
+        pictures=[one for one in files if one.mime_type in IMAGES][:MOST_PICTURES],
+        bars=bars_of(visit.viewer, state, used, files),
         commands=commands_of(state, code, language),
         children=await visit.engine.records.children(state.id),
         attempts=[(name, one) for name, result in state.results.items() for one in result.attempts if one.failure][:50],
@@ -183,20 +186,6 @@ def _value(state: ExecutionState, step: Any) -> Any:
     if state.result is not None and state.result.output:
         return state.result.output
     return None if step is None else step.output
-
-
-async def _files(visit: Visit, state: ExecutionState) -> list[tuple[Any, bool]]:
-    """The files of a run, and which are pictures: by their bytes, of which a few are looked at."""
-    found: list[tuple[Any, bool]] = []
-    for kept in await visit.engine.records.files(state.id):
-        ending = kept.name.rpartition(".")[2].lower()
-        likely = ending in ("png", "jpg", "jpeg", "gif", "webp") and len(found) < 20
-        is_picture = False
-        if likely:
-            media = await visit.engine.records.file(state.id, kept.name)
-            is_picture = mime_type_of(media.data, "") in IMAGES
-        found.append((kept, is_picture))
-    return found
 
 
 def _told(record: dict[str, Any]) -> tuple[int, float, str, str, str]:

@@ -10,8 +10,8 @@ from go_ent.composer import ComposerError
 from go_ent.dataclass import dataclass
 from go_ent.engine.console.visit import Viewer
 from go_ent.engine.console.words import number, size, took
+from go_ent.engine.executions.kept_files import KeptFile
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.timeline import Timeline
 
 LONGEST_COMMAND = 20_000
 
@@ -47,7 +47,7 @@ async def source_of(viewer: Viewer, state: ExecutionState) -> tuple[str, str]:
     return "", language
 
 
-def bars_of(viewer: Viewer, state: ExecutionState, timeline: Timeline, used: dict[str, Any]) -> list[Bar]:
+def bars_of(viewer: Viewer, state: ExecutionState, used: dict[str, Any], files: list[KeptFile]) -> list[Bar]:
     """What a run in a guest used of its limits; of a task, its cost and its context."""
     bars: list[Bar] = []
     if order := order_of(state):
@@ -60,7 +60,7 @@ def bars_of(viewer: Viewer, state: ExecutionState, timeline: Timeline, used: dic
             ("Calls", state.calls, limits.get("max_tool_calls"), number),
             ("Output", used.get("stdout_bytes", 0), limits.get("max_stdout_bytes"), size),
             ("Result", result, limits.get("max_result_bytes"), size),
-            ("Files", sum(one.get("size", 0) for one in timeline.files), limits.get("max_file_bytes"), size),
+            ("Files", sum(one.size for one in files), limits.get("max_file_bytes"), size),
         )
         for name, value, most, words in figures:
             if used or name in ("Calls", "Result", "Files"):

@@ -11,6 +11,7 @@ import pytest
 
 from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
+from go_ent.engine import Plan
 from go_ent.engine.console.app import Console
 from go_ent.engine.server.calls.callers import LOCAL
 from tests.composer.conftest import tool
@@ -114,6 +115,15 @@ async def test_files_are_downloads_and_pictures_are_shown(console: Console, brow
     assert "sandbox" in shown.headers["content-security-policy"]
     assert (await browser.get(f"/runs/{made.id}/pictures/fake.png")).status_code == 404
     assert (await browser.get(f"/runs/{made.id}/files/none.txt")).status_code == 404
+
+
+async def test_a_file_of_a_plans_task_is_found_by_its_path(console: Console, browser: Browser) -> None:
+    code = "open('p.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + b'x' * 20)\n1"
+    done = await console.engine.execute(Plan.model_validate({"task": [{"id": "draw", "code": code}]}))
+    page = (await browser.get(f"/runs/{done.execution_id}")).text
+    for address in ("files/draw/p.png", "pictures/draw/p.png"):
+        assert f"/console/runs/{done.execution_id}/{address}" in page
+        assert (await browser.get(f"/runs/{done.execution_id}/{address}")).status_code == 200
 
 
 async def test_the_record_is_there(console: Console, browser: Browser) -> None:
