@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,11 +22,13 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
-from go_ent.engine.console.words import visible
+from go_ent.engine.console.words import line, visible
 
 MOST_MARKED = 200_000  # characters that are coloured or laid out; more is shown plain
 MOST_NESTED = 20
 COLOURED_S = 0.5  # of CPU: lexers take the square of some texts' length, and what is left by then is shown plain
+COLOURED = ("k", "s", "m", "c", "g", "ow", "nf", "nc", "nt", "nb")  # what begins so has a colour in console.css
+MOST_SAID = 600  # characters about one line
 LANGUAGES = ("python", "javascript", "typescript", "json", "toml", "yaml", "bash", "diff", "html", "css", "sql", "xml")
 
 
@@ -71,6 +75,7 @@ def is_web(address: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
+@lru_cache(maxsize=16)  # a page that is live is rendered again and again
 def markdown(text: str) -> Markup:
     """Markdown as HTML; what is too long to be laid out, as it is."""
     shown = visible(text)
@@ -92,27 +97,50 @@ def code(text: str, language: str = "") -> Markup:
     return Markup("\n").join(code_lines(text, language))
 
 
-@lru_cache(maxsize=16)  # a page that is live is rendered again and again
+@lru_cache(maxsize=16)
 def code_lines(text: str, language: str = "") -> tuple[Markup, ...]:
     """The lines of code in colours: each is whole by itself."""
     shown = visible(text)
     lexer = _lexer(language) if len(shown) <= MOST_MARKED else None
     if lexer is None:
         return tuple(escape(one) for one in shown.split("\n"))
-    lines: list[list[str]] = [[]]  # joined at the end: a line may have as many parts as characters
+    lines: list[list[tuple[str, str]]] = [[]]  # joined at the end: a line may have as many parts as characters
     until, done = time.thread_time() + COLOURED_S, 0
     for kind, value in lexer.get_tokens(shown):
-        _add(lines, value, STANDARD_TYPES.get(kind, ""))
+        name = STANDARD_TYPES.get(kind, "")
+        _add(lines, value, name if name.startswith(COLOURED) else "")
         done += len(value)
         if time.thread_time() > until:
             _add(lines, shown[done:], "")
             break
-    return tuple(Markup("".join(parts)) for parts in lines)  # noqa: S704  # each part is escaped
+    return tuple(map(_coloured, lines))
 
 
-def _add(lines: list[list[str]], text: str, name: str) -> None:
+def numbered(text: str, language: str = "", said: Mapping[int, str] | None = None) -> Markup:
+    """Code as the items of a list, one for each line; those that something is *said* about are marked, and have an
+    address.
+    """
+    lines = list(code_lines(text, language))
+    items = [f"<li>{one}</li>" for one in lines]
+    for at, what in (said or {}).items():
+        if 0 < at <= len(lines):
+            note = Markup('<span class="said">%s</span>') % line(what, MOST_SAID) if what else ""
+            items[at - 1] = f'<li id="line-{at}" class="marked">{lines[at - 1]}{note}</li>'
+    return Markup("".join(items))  # noqa: S704  # lines and notes are escaped
+
+
+def _add(lines: list[list[tuple[str, str]]], text: str, name: str) -> None:
     for at, part in enumerate(text.split("\n")):
         if at:
             lines.append([])
         if part:
-            lines[-1].append(f'<span class="t-{name}">{escape(part)}</span>' if name else str(escape(part)))
+            lines[-1].append((name, part))
+
+
+def _coloured(parts: list[tuple[str, str]]) -> Markup:
+    """One line: what stands side by side in the same colour is one piece."""
+    made = []
+    for name, same in groupby(parts, key=itemgetter(0)):
+        text = escape("".join(part for _, part in same))
+        made.append(f'<span class="t-{name}">{text}</span>' if name else str(text))
+    return Markup("".join(made))  # noqa: S704  # each part is escaped

@@ -82,7 +82,7 @@ def templates() -> Environment:
         script=script,
         plural=words.plural,
         code=markup.code,
-        code_lines=markup.code_lines,
+        numbered=markup.numbered,
         shape_of=shape_of,
         MOST_TEXT=MOST_TEXT,
     )

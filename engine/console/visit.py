@@ -136,6 +136,10 @@ class Visit:
         key = f"{topic}:{argument}" if argument else topic
         self.topics[key] = await self.console.feed.stamp(self.viewer, key)
 
+    def shows(self, topic: str, argument: str, stamp: str) -> None:
+        """Have the page told when that changes, where the stamp of what it shows is known."""
+        self.topics[f"{topic}:{argument}"] = stamp
+
     async def html(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """A page. Parts of it with an id and `data-live` are brought up to date when a followed topic changes."""
         shown = {

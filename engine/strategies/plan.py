@@ -126,6 +126,11 @@ def read_plan(path: Path) -> Plan:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise BadTask(f"{path} can't be read: {error.strerror}") from None
+    return plan_in(path, data)
+
+
+def plan_in(path: Path, data: bytes) -> Plan:
+    """The plan that *data* is, which was read from *path*, or `BadTask`."""
     if len(data) > MAX_BYTES:
         raise BadTask(f"{path} is larger than {MAX_BYTES} bytes")
     try:

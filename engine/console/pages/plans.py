@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
+from pydantic_core import to_json
 from starlette.responses import Response
 
 from go_ent.dataclass import dataclass
 from go_ent.engine.console.page import Page
 from go_ent.engine.console.visit import Refused, Viewer, Visit
+from go_ent.engine.console.words import line, money, took
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.strategies.graph import build
 from go_ent.engine.strategies.layout import critical_path, places
-from go_ent.engine.strategies.plan import Plan, PlanTask, parse_plan, read_plan
+from go_ent.engine.strategies.plan import MAX_BYTES, Plan, PlanTask, parse_plan, plan_in
 
 PAGE = Page("/plans", "Plans", order=40, key="l")
 WIDTH, HEIGHT, GAP_X, GAP_Y, EDGE = 210, 58, 56, 14, 12
@@ -51,6 +55,21 @@ class Box:
             return f"tool {task.tool}"
         return "code" if task.code else "command" if task.command else task.description or "prompt"
 
+    @property
+    def classes(self) -> str:
+        return f"box {self.state}{' critical' if self.critical else ''}"
+
+    @property
+    def figures(self) -> str:
+        """Its state, what runs it, and what that took and cost."""
+        said = [self.state, line(self.runtime, 14), "" if self.seconds is None else took(self.seconds)]
+        return " · ".join(one for one in [*said, money(self.usd) if self.usd else ""] if one)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is more to say than what fits into it."""
+        return len(self.task.id) > 26 or len(self.what) > 32
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -60,6 +79,10 @@ class Edge:
     data: bool
     critical: bool
     said: str
+
+    @property
+    def classes(self) -> str:
+        return f"edge{' data' if self.data else ''}{' critical' if self.critical else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +95,19 @@ class Picture:
     height: int
 
 
+_places = lru_cache(maxsize=4)(places)  # a graph that is live is drawn again and again
+_plan_in = lru_cache(maxsize=4)(plan_in)
+
+
 def picture_of(plan: Plan, state: ExecutionState | None, *, critical: bool) -> Picture:
     """The graph of a plan; with the states of an execution's tasks, if there is one."""
-    where = places(plan.needs)
+    where = _places(plan.needs)
     results = state.results if state is not None else {}
-    took = [
+    seconds = [
         results[task.id].duration_ms / 1000 if task.id in results else task.weight if state is None else 0.0
         for task in plan.task
     ]
-    path = critical_path(plan.needs, took) if critical else []
+    path = critical_path(plan.needs, seconds) if critical else []
     steps = set(itertools.pairwise(path))
     boxes = []
     for number, task in enumerate(plan.task):
@@ -118,7 +145,7 @@ def _runtime(task: PlanTask, name: str | None) -> str:
 def _edge(plan: Plan, boxes: list[Box], need: int, number: int, critical: bool) -> Edge:
     left, top = boxes[need].x + WIDTH, boxes[need].y + HEIGHT // 2
     right, end = boxes[number].x, boxes[number].y + HEIGHT // 2
-    path = f"M{left},{top} C{left + GAP_X // 2},{top} {right - GAP_X // 2},{end} {right},{end}"
+    path = f"M{left},{top}C{left + GAP_X // 2},{top} {right - GAP_X // 2},{end} {right},{end}"
     data = plan.task[need].id in plan.referred[number]
     what = "its output" if data else "its turn"
     return Edge(path, data, critical, f"{plan.task[need].id} gives {plan.task[number].id} {what}")
@@ -153,7 +180,12 @@ def hazards_of(plan: Plan) -> list[tuple[str, str]]:
 def plan_of(state: ExecutionState) -> Plan | None:
     """The plan of an execution, if it is one of a plan."""
     data = state.work.get("plan")
-    return parse_plan(data) if isinstance(data, dict) else None
+    return _plan_of(to_json(data)) if isinstance(data, dict) else None
+
+
+@lru_cache(maxsize=4)
+def _plan_of(data: bytes) -> Plan:
+    return parse_plan(json.loads(data))
 
 
 @PAGE.get()
@@ -174,15 +206,21 @@ async def plan_file(visit: Visit) -> Response:
     if name not in await _files(visit):
         raise Refused(404, f"there is no plan {name[:100]} in the project")
     path = visit.engine.project / name
-    text = await asyncio.to_thread(_beginning, path)
+    data = await asyncio.to_thread(_beginning, path, MAX_BYTES + 1)
+    text = data[:MOST_SHOWN].decode("utf-8", "replace")
     try:
-        plan = await asyncio.to_thread(read_plan, path)
+        plan = await asyncio.to_thread(_plan_in, path, data)
     except BadTask as error:
+        problems = _located(text, error.problems)
+        said: dict[int, list[str]] = {}
+        for at, problem in problems:
+            said.setdefault(at, []).append(problem)
         return await visit.html(
             "plan_file.html",
             name=name,
             text=text,
-            problems=_located(text, error.problems),
+            problems=problems,
+            said={at: "; ".join(those) for at, those in said.items()},
             picture=None,
             critical=False,
             hazards=[],
@@ -193,6 +231,7 @@ async def plan_file(visit: Visit) -> Response:
         name=name,
         text=text,
         problems=[],
+        said={},
         picture=picture_of(plan, None, critical=critical) if len(plan.task) <= MOST_DRAWN else None,
         critical=critical,
         hazards=hazards_of(plan) if critical else [],
@@ -203,8 +242,7 @@ async def plan_file(visit: Visit) -> Response:
 async def plan_run(visit: Visit) -> Response:
     """The graph of an execution, live."""
     state = await visit.viewer.execution(visit.path("id"))
-    await visit.follow("plan", state.id)
-    state = await visit.viewer.execution(state.id)
+    visit.shows("plan", state.id, stamp_of(state))
     plan = plan_of(state)
     if plan is None:
         raise Refused(404, "this run has no plan", "its page shows its steps")
@@ -227,7 +265,10 @@ async def plan_run(visit: Visit) -> Response:
 
 @PAGE.stamp("plan")
 async def _stamp(viewer: Viewer, argument: str) -> str:
-    state = await viewer.execution(argument)
+    return stamp_of(await viewer.execution(argument))
+
+
+def stamp_of(state: ExecutionState) -> str:
     return f"{state.status}:{state.seq}"
 
 
@@ -243,17 +284,17 @@ def plan_files(project: Path) -> list[str]:
         inside = path.resolve()
         if not inside.is_relative_to(project.resolve()) or not inside.is_file():
             continue
-        if "[[task]]" in _beginning(path, 64 << 10):
+        if b"[[task]]" in _beginning(path, 64 << 10):
             found.append(str(path.relative_to(project)))
     return found[:MOST_FILES]
 
 
-def _beginning(path: Path, most: int = MOST_SHOWN) -> str:
+def _beginning(path: Path, most: int) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(most).decode("utf-8", "replace")
+            return file.read(most)
     except OSError:
-        return ""
+        return b""
 
 
 def _located(text: str, problems: Iterable[str]) -> list[tuple[int, str]]:

@@ -29,17 +29,20 @@ LINE = re.compile(r"\(line ([0-9]{1,6})\)(?:\nhint: .*)?\Z", re.DOTALL)
 @PAGE.stamp("run")
 async def _stamp(viewer: Viewer, argument: str) -> str:
     state = await viewer.execution(argument)
-    timeline = await viewer.engine.records.timeline(state.id)
-    return f"{state.status}:{max(timeline.seq, state.seq)}"
+    return stamp_of(state, await viewer.engine.records.timeline(state.id))
+
+
+def stamp_of(state: ExecutionState, timeline: Timeline) -> str:
+    """Each by itself: what is read later may know of records that the other does not."""
+    return f"{state.status}:{state.seq}:{timeline.seq}"
 
 
 @PAGE.get("/{id}")
 async def run(visit: Visit) -> Response:
     """All there is of one run; `?call=` is the step or call that is looked at."""
     state = await visit.viewer.execution(visit.path("id"))
-    await visit.follow("run", state.id)
-    state = await visit.viewer.execution(state.id)
     timeline = await _timeline(visit, state)
+    visit.shows("run", state.id, stamp_of(state, timeline))
     spans = timeline.ordered()
     start = min(visit.count("from", 0, 1 << 40), max(0, len(spans) - 1))
     call = visit.query("call")
@@ -106,7 +109,7 @@ async def spans(visit: Visit) -> Response:
 async def record(visit: Visit) -> Response:
     """The journal itself, a part at a time."""
     state = await visit.viewer.execution(visit.path("id"))
-    await visit.follow("run", state.id)
+    visit.shows("run", state.id, stamp_of(state, await visit.engine.records.timeline(state.id)))
     offset = visit.count("from", 0, 1 << 50)
     records, after = await visit.engine.records.tail(state.id, offset)
     shown = records[:MOST_RECORDS]

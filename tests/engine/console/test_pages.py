@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import re
 from pathlib import Path
@@ -91,9 +92,9 @@ async def test_a_failed_run_marks_its_line_and_says_why(console: Console, browse
     made = await run(console, "x = ['<b onclick=y>']\nx[5]\n")
     page = (await browser.get(f"/runs/{made.id}")).text
     assert "Why it failed" in page
-    marked = re.search(r'<li class="marked" id="failed-line">(.*?)</li>', page)
+    marked = re.search(r'<li id="line-[0-9]+" class="marked">(.*?)</li>', page)
     assert marked is not None
-    assert words(marked[1]).startswith("x [ 5 ]")
+    assert words(marked[1]).startswith("x[ 5 ]")
     assert "list index out of range" in marked[1]
     assert "Traceback" in page
     assert '<dt><bdi class="mono">x</bdi></dt><dd><bdi class="mono">[&#39;&lt;b onclick=y&gt;&#39;]</bdi></dd>' in page
@@ -124,6 +125,15 @@ async def test_a_file_of_a_plans_task_is_found_by_its_path(console: Console, bro
     for address in ("files/draw/p.png", "pictures/draw/p.png"):
         assert f"/console/runs/{done.execution_id}/{address}" in page
         assert (await browser.get(f"/runs/{done.execution_id}/{address}")).status_code == 200
+
+
+async def test_a_page_has_the_stamp_of_what_it_shows(console: Console, browser: Browser) -> None:
+    done = await console.engine.execute(Plan.model_validate({"task": [{"id": "one", "code": "1"}]}))
+    for path in (f"/runs/{done.execution_id}", f"/runs/{done.execution_id}/record", f"/plans/run/{done.execution_id}"):
+        found = re.search(r"data-topics='([^']+)'", (await browser.get(path)).text)
+        assert found is not None
+        for topic, stamp in json.loads(html.unescape(found[1])).items():
+            assert stamp == await console.feed.stamp(console.viewer(LOCAL), topic)
 
 
 async def test_the_record_is_there(console: Console, browser: Browser) -> None:
