@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib.util
 import shutil
 import time
@@ -57,6 +58,7 @@ async def opened(project: Path) -> AsyncIterator[tuple[Console, httpx2.AsyncClie
         async with httpx2.AsyncClient(transport=transport, base_url=f"http://{HOST}", timeout=120) as client:
             await client.get(console.invite(LOCAL), headers={"sec-fetch-site": "none"})
             client.headers["sec-fetch-site"] = "same-origin"
+            gc.freeze()  # as `go-ent console` does when it has started
             try:
                 yield console, client
             finally:

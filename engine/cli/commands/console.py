@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -60,6 +61,7 @@ async def _serve(port: int, *, browser: bool) -> int:
                 console = local_console(engine, composer, all_pages(), made.getsockname()[1])
 
                 def started(address: str) -> None:
+                    gc.freeze()  # what starting made stays: a look through it for garbage takes as long as a page
                     say(f"the console of {engine.project} is at {address}", err=True)
                     say("the address is good once, for five minutes; Ctrl-C ends the console", err=True)
                     if browser and tty(sys.stderr):
