@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from go_ent.dataclass import dataclass
 from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import RunResult
-from go_ent.engine.strategies.plan import Plan
+from go_ent.engine.strategies.plan import Plan, read_plan
+from go_ent.engine.strategies.work import unpack
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 MOST_NAMED = 20
@@ -62,6 +66,37 @@ def changed_lines(before: Plan, now: Plan) -> list[str]:
 
 def _lines(value: object) -> list[str]:
     return value.splitlines() if isinstance(value, str) else [] if value is None else [json.dumps(value)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPlan:
+    """The plan that an execution has, and the one in a file."""
+
+    before: Plan
+    now: Plan
+    file: Path
+
+    @property
+    def said(self) -> str:
+        """What has changed, for people; empty if nothing has."""
+        return "\n".join([str(plan_changes(self.before, self.now)), *changed_lines(self.before, self.now)])
+
+
+def changed_file(work: dict[str, Any]) -> ChangedPlan | None:
+    """The plan that some work is, and the one in the file that it came from, if they differ now. That file may be
+    gone, or hold no plan any more: there is nothing to say about it then. Blocks.
+    """
+    recorded = work.get("file")
+    if "guest" in work or not (isinstance(recorded, str) and os.path.isfile(recorded)):
+        return None
+    before = unpack(work)[0]
+    if not isinstance(before, Plan):
+        return None
+    try:
+        now = read_plan(Path(recorded))
+    except BadTask:
+        return None
+    return ChangedPlan(before, now, Path(recorded)) if plan_changes(before, now) else None
 
 
 def dependents(plan: Plan, names: Iterable[str]) -> set[str]:

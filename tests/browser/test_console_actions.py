@@ -183,6 +183,33 @@ def test_a_plan_whose_tool_has_changed_is_resumed_after_the_question_about_its_c
     site.errors.clear()
 
 
+def test_a_plan_whose_file_has_changed_says_so_and_goes_on_as_it_was(site: Site, page: Any) -> None:
+    file = site.project / "changed.toml"
+    file.write_text(
+        '[[task]]\nid = "first"\ncode = "await tools.drop(table=\'of the plan\')"\n\n'
+        '[[task]]\nid = "then"\ncode = "\'as it was\'"\ndepends_on = ["first"]\n'
+    )
+    site.go_ent("run", "--plan", file.name, check=False)  # it waits for the approval of its call
+    execution_id = site.newest(kind="graph")
+    file.write_text(file.read_text().replace("as it was", "as it is now"))
+    site.go_ent("approve", execution_id)
+    page.goto(f"{site.origin}/console/runs/{execution_id}")
+    page.get_by_role("button", name="Resume").click()
+    page.wait_for_selector("text=changed.toml has changed since: then changed")
+    said = page.locator("main").inner_text()
+    assert "then.code - 'as it was'" in said
+    assert "then.code + 'as it is now'" in said
+    assert "--plan" in page.locator(".copy").inner_text()  # how to take the changes
+    page.get_by_role("link", name="Back").click()
+    page.locator("#status", has_text="paused").wait_for()  # nothing has gone on
+    page.get_by_role("button", name="Resume").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Resume anyway").click()
+    page.locator("#status", has_text="completed").wait_for(timeout=PATIENCE_MS)
+    assert "as it was" in site.go_ent("output", execution_id)
+    site.errors.clear()  # the browser notes that the notice came with status 409
+
+
 def test_a_run_is_saved_as_a_tool_and_what_is_wrong_is_said_at_the_form(site: Site, page: Any) -> None:
     site.go_ent("exec", "-c", "limit = 3\nlist(range(limit))")
     page.goto(f"{site.origin}/console/runs/{site.newest(kind='code')}")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.terminal.output import say
-from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.ids import short_id
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.strategies import Plan, read_plan
-from go_ent.engine.strategies.replanning import changed_lines, choose_steps, part, plan_changes, still_finished
+from go_ent.engine.strategies.replanning import ChangedPlan, changed_file, choose_steps, part, still_finished
 from go_ent.engine.strategies.work import unpack
 
 if TYPE_CHECKING:
@@ -50,33 +48,20 @@ async def part_of(
     )
 
 
-def changed_plan(state: ExecutionState, file: Path | None) -> tuple[Plan, Plan, Path, str] | None:
-    """The plan of an execution and the one in its file now, if they differ: both, the file, and what has changed.
-
-    With a *file* that one, whether it differs or not. The one on record is only looked at, and may be gone.
+def changed_plan(state: ExecutionState, file: Path | None) -> ChangedPlan | None:
+    """The plan of an execution and the one in its file now, if they differ; with a *file* that one, whether it differs
+    or not.
     """
-    recorded = state.work.get("file")
-    if file is None and not (isinstance(recorded, str) and os.path.isfile(recorded)):
-        return None
+    if file is None:
+        return changed_file(state.work)
     before = unpack(state.work)[0] if "guest" not in state.work else None
     if not isinstance(before, Plan):
-        if file is not None:
-            raise UsageError(f"--plan: {short_id(state.id)} is no execution of a plan: it is a {state.kind}")
-        return None
-    path = file if file is not None else Path(str(recorded))
-    try:
-        now = read_plan(path)
-    except BadTask:
-        if file is not None:
-            raise
-        return None
-    changes = plan_changes(before, now)
-    said = "\n".join([str(changes), *changed_lines(before, now)])
-    return (before, now, path, said) if changes or file is not None else None
+        raise UsageError(f"--plan: {short_id(state.id)} is no execution of a plan: it is a {state.kind}")
+    return ChangedPlan(before, read_plan(file), file)
 
 
-async def resume_with(engine: Engine, state: ExecutionState, before: Plan, now: Plan) -> dict[str, RunResult]:
+async def resume_with(engine: Engine, state: ExecutionState, changed: ChangedPlan) -> dict[str, RunResult]:
     """What stays finished of an execution that a changed plan takes the place of. It must not be running."""
     if await asyncio.to_thread(engine.store.is_held, state.id):
         raise UsageError(f"{short_id(state.id)} is running: interrupt it first")
-    return still_finished(before, now, state.results)
+    return still_finished(changed.before, changed.now, state.results)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shlex
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,10 +20,12 @@ from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.tape import Unfinished
 from go_ent.engine.guest_runs.runs import GuestOrder
-from go_ent.sandbox.messages.advice import Advice
+from go_ent.engine.strategies.replanning import ChangedPlan, changed_file
 
 __all__ = ["PAGE"]
 POLICIES = ("retry", "skip", "fail")
+ANSWERS = ("unfinished", "anyway", "from", "sure", "plan")  # fields that answer what keeps a run from going on
+Way = tuple[str, dict[str, str], str]
 
 
 @PAGE.post("/{id}/interrupt")
@@ -48,19 +52,40 @@ async def resume(visit: Visit) -> Response:
         return await visit.confirm(question, button="Go back and resume", detail=[state.title])
     if order_of(state).get("each"):
         raise Refused(409, "this run takes the lines of stdin, and needs them again", "resume it in a terminal")
+    changed = None if visit.field("plan") == "kept" else await _changed_plan(visit, state)
+    if changed is not None:
+        said = f"{changed.file} has changed since: {changed.said}"
+        taken = shlex.join(["go-ent", "resume", short_id(state.id), "--plan", str(changed.file)])
+        return await _cannot(visit, state, said, _ways("plan"), taken)
     try:
         over = await visit.console.launches.go_on(
             visit.engine.resume(state.id, **options), visit.session, f"{short_id(state.id)} could not be resumed"
         )
     except ExecutionConflict as error:
-        ways = _ways(error.advice)
-        return await visit.html("resume.html", state=state, said=str(error), ways=ways, kept=visit.form, status=409)
+        return await _cannot(visit, state, str(error), _ways("" if error.advice is None else error.advice.argument))
     return visit.go(_address(visit, state), "it has been resumed" + (", and has ended" if over else ""))
 
 
-def _ways(advice: Advice | None) -> list[tuple[str, dict[str, str], str]]:
+async def _changed_plan(visit: Visit, state: ExecutionState) -> ChangedPlan | None:
+    """What has changed in the file of a plan since it was begun. Files are the user's own to look at, in a folder that
+    they trust.
+    """
+    if visit.caller.name or not visit.engine.trusted:
+        return None
+    return await asyncio.to_thread(changed_file, state.work)
+
+
+async def _cannot(visit: Visit, state: ExecutionState, said: str, ways: list[Way], command: str = "") -> Response:
+    """What keeps a run from going on, and the ways to go on anyway. What was said before is said with them again."""
+    given = {name: visit.field(name) for name in ANSWERS if visit.field(name)}
+    ways = [(button, {**given, **fields}, about) for button, fields, about in ways]
+    return await visit.html("resume.html", state=state, said=said, ways=ways, command=command, status=409)
+
+
+def _ways(about: str) -> list[Way]:
     """The ways to go on that there are: a button, what it says, and what that does."""
-    about = "" if advice is None else advice.argument
+    if about == "plan":
+        return [("Resume anyway", {"plan": "kept"}, "The plan continues as it was when the run began.")]
     if about == "unfinished":
         return [
             ("Do them again", {"unfinished": "retry"}, "They may be done twice."),

@@ -14,7 +14,9 @@ from go_ent.composer.composed import toolfile
 from go_ent.composer.composed.store import Store
 from go_ent.engine import Plan
 from go_ent.engine.console.app import Console
+from go_ent.engine.core.ids import short_id
 from go_ent.engine.server.calls.callers import LOCAL
+from go_ent.engine.strategies.plan import read_plan
 from tests.composer.conftest import tool
 from tests.support.console import Browser, run
 
@@ -216,6 +218,28 @@ async def test_what_keeps_a_run_from_going_on_is_shown(console: Console, browser
     answer = await browser.post(f"/runs/{made.id}/resume")
     assert answer.status_code == 409
     assert "failed by its own doing" in words(answer.text).replace("&#39;", "'")
+
+
+async def test_a_plan_whose_file_has_changed_goes_on_as_it_was_when_somebody_says_so(
+    console: Console, browser: Browser
+) -> None:
+    engine = console.engine
+    file = engine.project / "plan.toml"
+    file.write_text('[[task]]\nid = "one"\ncode = "await tools.drop(table=\'logs\')"\n')
+    started = await engine.start(read_plan(file), plan_file=str(file))
+    await engine.wait(started)
+    assert (await engine.status(started)).status == "paused"
+    file.write_text(file.read_text().replace("logs", "<b>all</b>"))
+    assert (await browser.post(f"/runs/{started}/resume")).status_code == 303  # nobody has trusted the folder
+    engine.trusted = True
+    answer = await browser.post(f"/runs/{started}/resume", {"unfinished": "retry"})
+    assert answer.status_code == 409
+    assert "plan.toml has changed since: one changed" in answer.text
+    assert "one.code + await tools.drop(table=&#39;&lt;b&gt;all&lt;/b&gt;&#39;)" in answer.text
+    assert 'name="unfinished" value="retry"' in answer.text  # what was answered before is not asked again
+    assert 'name="plan" value="kept"' in answer.text
+    assert f"go-ent resume {short_id(started)} --plan" in answer.text
+    assert (await browser.post(f"/runs/{started}/resume", {"plan": "kept"})).status_code == 303
 
 
 async def test_health_has_the_findings_of_doctor(browser: Browser) -> None:

@@ -37,7 +37,7 @@ from go_ent.engine.guest_runs.runs import guest_order
 
 if TYPE_CHECKING:
     from go_ent.engine.engine import Engine
-    from go_ent.engine.strategies import Plan
+    from go_ent.engine.strategies.replanning import ChangedPlan
 
 Call = Annotated[str | None, Parameter(help="The call, as go-ent status shows it; by default every waiting call.")]
 
@@ -121,8 +121,9 @@ def resume_command(
         if changed is not None and plan is None and not anyway:
             name = f"go-ent resume {short_id(state.id)}"
             raise UsageError(
-                f"{changed[2]} has changed since: {changed[3]}\n{name} --plan {shlex.quote(str(changed[2]))} takes "
-                f"the changes\n{name} --anyway resumes the plan as it was"
+                f"{changed.file} has changed since: {changed.said}\n"
+                f"{name} --plan {shlex.quote(str(changed.file))} takes the changes\n"
+                f"{name} --anyway resumes the plan as it was"
             )
         if changed is not None and plan is not None:
             return await _replan(engine, state, changed, json_=json_, quiet=quiet)
@@ -136,20 +137,20 @@ def resume_command(
     return with_engine(work, yes=yes, progress="going on", quiet=quiet or json_)
 
 
-async def _replan(
-    engine: Engine, state: ExecutionState, changed: tuple[Plan, Plan, Path, str], *, json_: bool, quiet: bool
-) -> int:
+async def _replan(engine: Engine, state: ExecutionState, changed: ChangedPlan, *, json_: bool, quiet: bool) -> int:
     """Go on with a plan that has changed: a new execution, which begins with what stays finished of the old one."""
     from go_ent.engine.cli.commands.run import refuse_problems
     from go_ent.engine.cli.plans.reuse import resume_with
 
-    before, now, file, said = changed
-    await refuse_problems(engine, now)
-    finished = await resume_with(engine, state, before, now)
+    await refuse_problems(engine, changed.now)
+    finished = await resume_with(engine, state, changed)
     if not quiet:
-        say(f"{said or 'the plan has not changed'}\nfinished before: {', '.join(finished) or 'nothing'}", err=True)
+        say(
+            f"{changed.said or 'the plan has not changed'}\nfinished before: {', '.join(finished) or 'nothing'}",
+            err=True,
+        )
     telling = Telling(quiet=json_, silent=quiet)
-    started = await engine.start(now, on_event=telling, plan_file=str(file), finished=finished)
+    started = await engine.start(changed.now, on_event=telling, plan_file=str(changed.file), finished=finished)
     if state.status not in FINISHED:
         await engine.interrupt(state.id, cancel=True)
         if not quiet:
