@@ -7,8 +7,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Literal
 
 INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # with bytecode
@@ -112,21 +113,27 @@ def bare_subprocess() -> float:
     return (time.perf_counter() - started) * 1e3
 
 
+def _turns(rounds: int, count: int) -> Iterator[int]:
+    """Each of *count* once a round, in another order each time: what ran just before leaves its caches to the next."""
+    order, random = list(range(count)), Random(0)
+    for _ in range(rounds):
+        random.shuffle(order)
+        yield from order
+
+
 async def in_turns(rounds: int, *actions: Callable[[], Awaitable[float]]) -> list[list[float]]:
     """Each action once a round, so that all see the same weather. Returns each one's samples."""
     samples: list[list[float]] = [[] for _ in actions]
-    for _ in range(rounds):
-        for action, kept in zip(actions, samples, strict=True):
-            kept.append(await action())
+    for turn in _turns(rounds, len(actions)):
+        samples[turn].append(await actions[turn]())
     return samples
 
 
 def by_turns(rounds: int, *actions: Callable[[], float]) -> list[list[float]]:
     """The same for what is not awaited."""
     samples: list[list[float]] = [[] for _ in actions]
-    for _ in range(rounds):
-        for action, kept in zip(actions, samples, strict=True):
-            kept.append(action())
+    for turn in _turns(rounds, len(actions)):
+        samples[turn].append(actions[turn]())
     return samples
 
 
@@ -146,9 +153,8 @@ class Samples(list[float]):
 def clocked(rounds: int, *actions: Callable[[], object]) -> list[Samples]:
     """Each action once a round, by both clocks."""
     samples = [Samples() for _ in actions]
-    for _ in range(rounds):
-        for action, kept in zip(actions, samples, strict=True):
-            kept.add(action)
+    for turn in _turns(rounds, len(actions)):
+        samples[turn].add(actions[turn])
     return samples
 
 

@@ -188,7 +188,21 @@ class Scope:
 
     def at(self, call: int) -> Scope:
         """This scope, for one call of the run. Only what is recorded needs to know which."""
-        return self if self.recording is None else replace(self, call=call)
+        if self.recording is None:
+            return self
+        return Scope(  # what `replace` does, without looking at the fields for each call
+            self.base,
+            self.allowance,
+            self.run_id,
+            self.approver,
+            self.requires,
+            self.own,
+            self.chain,
+            self.depth,
+            self.recording,
+            call,
+            self.calls,
+        )
 
     def note(self, name: str, arguments: dict[str, Any], result: Any, error: str | None, started: float) -> None:
         """A call has ended, if anybody wants to know."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 
@@ -48,6 +48,17 @@ class Model(BaseModel):
 
     # Built when first used: most commands use few of the models.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, in a third of its time: an execution's state is copied for each of its records."""
+        if deep or update is None or self.__pydantic_private__ is not None:
+            return super().model_copy(update=update, deep=deep)
+        made = type(self).__new__(type(self))
+        object.__setattr__(made, "__dict__", {**self.__dict__, **update})
+        object.__setattr__(made, "__pydantic_extra__", None)
+        object.__setattr__(made, "__pydantic_fields_set__", self.__pydantic_fields_set__.union(update))
+        object.__setattr__(made, "__pydantic_private__", None)
+        return made
 
 
 class BudgetLimit(Model):
@@ -260,6 +271,8 @@ class Attempt(Model):
 def cost_of(attempts: Iterable[Attempt]) -> tuple[float | None, Tokens | None]:
     """What attempts cost together, as far as that is known. One that cost nothing says nothing of the others."""
     attempts = tuple(attempts)
+    if len(attempts) == 1:
+        return attempts[0].cost_usd, attempts[0].tokens
     costs = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
     unknown = any(attempt.cost_usd is None and attempt.failure != "not_found" for attempt in attempts)
     tokens = [attempt.tokens for attempt in attempts if attempt.tokens is not None]

@@ -283,8 +283,12 @@ class Tapes:
                 raise OSError(errno.EFBIG, f"the journal of an execution may have at most {MAX_JOURNAL >> 20} MiB")
             self.held.append(kind, data, raw=raw)
             if self.tally is not None:
-                failed = _failed(raw["answer"]) if raw and kind == "answer" else None
-                self.tally.add({"kind": kind, "at": time.time(), **data}, failed=failed)
+                if kind == "call":
+                    self.tally.call(data["path"], data["tool"], time.time())
+                elif kind == "answer" and raw is not None:
+                    self.tally.answer(data["path"], time.time(), failed=_failed(raw["answer"]))
+                else:
+                    self.tally.add({"kind": kind, "at": time.time(), **data})
         except ValueError as error:  # longer than a record may be
             self.wrong = self.wrong or OSError(errno.EFBIG, str(error))
             raise self.wrong from None

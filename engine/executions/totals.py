@@ -77,8 +77,19 @@ class Tally:
         self.totals: dict[str, CallTotals] = {}
         self._open: dict[str, tuple[str, float]] = {}  # by path: the tool, and since when
 
-    def add(self, record: Mapping[str, Any], *, failed: bool | None = None) -> None:
-        """One record; *failed* is whether its answer is a failure, if that is known."""
+    def call(self, path: str, tool: str, at: float) -> None:
+        """A call is made."""
+        if tool != CHECKPOINT and self._count(tool, 1, 0, 0.0, at):
+            self._open[path] = (tool, at)
+
+    def answer(self, path: str, at: float, *, failed: bool) -> None:
+        """A call is answered."""
+        if (found := self._open.pop(path, None)) is not None:
+            tool, began = found
+            self._count(tool, 0, int(failed), max(0.0, at - began) * 1000, at)
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """One record."""
         kind, path, at = record.get("kind"), record.get("path"), record.get("at")
         if not isinstance(at, int | float) or not 0 <= at < LATEST:
             return
@@ -88,14 +99,11 @@ class Tally:
             return
         elif kind in ("begun", "decided") and path in self._open:  # what it waited for before is not its own time
             self._open[path] = (self._open[path][0], at)
-        elif kind == "call" and isinstance(tool := record.get("tool"), str) and tool != CHECKPOINT:
-            if self._count(tool, 1, 0, 0.0, at):
-                self._open[path] = (tool, at)
-        elif kind == "answer" and path in self._open:
-            (tool, began), answer = self._open.pop(path), record.get("answer")
-            if failed is None:
-                failed = isinstance(answer, list) and len(answer) == 3 and answer[1] == 0
-            self._count(tool, 0, int(failed), max(0.0, at - began) * 1000, at)
+        elif kind == "call" and isinstance(tool := record.get("tool"), str):
+            self.call(path, tool, at)
+        elif kind == "answer":
+            answer = record.get("answer")
+            self.answer(path, at, failed=isinstance(answer, list) and len(answer) == 3 and answer[1] == 0)
         elif kind == "calls" and isinstance(calls := record.get("calls"), list):
             self._add_noted(calls, at)
 

@@ -154,6 +154,8 @@ async def _tried(
                 return await run(task)
         except Exception:  # whatever it was, it is tried again
             await asyncio.sleep(backoff(backoff_s, attempt))
+    if timeout_s is None:
+        return await run(task)
     async with asyncio.timeout(timeout_s):
         return await run(task)
 
