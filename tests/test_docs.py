@@ -168,6 +168,7 @@ def test_how_many_are_executed(record_property: Callable[[str, object], None]) -
     assert len(there) >= 60
 
 
+@pytest.mark.more
 def test_the_reference_is_what_the_code_says(tmp_path: Path) -> None:
     """`make docs` makes it anew."""
     code = "import json, runpy, sys; print(json.dumps(runpy.run_path(sys.argv[1])['pages']()))"

@@ -169,6 +169,7 @@ PAGES = dict.fromkeys(command.page for command in COMMANDS if not command.is_rea
 @pytest.mark.parametrize(
     "page", [page if page in EVERYDAY else pytest.param(page, marks=pytest.mark.more) for page in PAGES]
 )
+@pytest.mark.more
 def test_console_commands(page: str, folder: Folder) -> None:
     """In the order of the page: a command finds what the ones before it have made."""
     for command in [command for command in COMMANDS if command.page == page and not command.is_real]:

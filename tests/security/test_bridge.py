@@ -253,6 +253,7 @@ class TestHost:
             assert run.result == [str(n)] * 5
 
     @attack("resources", "results that nobody reads")
+    @pytest.mark.more
     def test_results_nobody_reads_do_not_pile_up(self) -> None:
         def big() -> str:
             return "x" * 3_900_000

@@ -167,6 +167,7 @@ async def test_pages_of_large_values_are_bounded(console: Console, browser: Brow
 @pytest.mark.parametrize(
     ("language", "unit"), [("javascript", "a."), ("javascript", "\\'"), ("html", "<!--"), ("yaml", "*")]
 )
+@pytest.mark.more
 def test_colours_end_before_a_hostile_text_does(monkeypatch: pytest.MonkeyPatch, language: str, unit: str) -> None:
     monkeypatch.setattr(markup, "COLOURED_S", 0.05)
     text = unit * (190_000 // len(unit))

@@ -21,7 +21,8 @@ from tests.conftest import TOOLS
 from tests.sandbox.test_javascript import Comparing
 
 INPUTS = {"inp": {"__proto__": {"polluted": 1}, "a": 1}}
-SLOW = ("cpu_limit", "memory_limit")
+LIMITS = ("cpu_limit", "memory_limit")  # they take seconds to reach
+MANY = re.compile(r"1e[5-9]|20000|set(Timeout|Interval)")  # of something, or a wait: a second each
 
 
 def attacks() -> list[tuple[str, str, str]]:
@@ -53,13 +54,23 @@ def test_there_are_many() -> None:
 
 
 def test_attacks_end_as_written() -> None:
-    ends_as_written([one for one in attacks() if one[0] not in SLOW], Limits(timeout_s=30, cpu_s=20))
+    quick = [one for one in attacks() if one[0] not in LIMITS and not MANY.search(one[2])]
+    assert len(quick) >= 300
+    ends_as_written(quick, Limits(timeout_s=30, cpu_s=20))
 
 
 @pytest.mark.more
 @pytest.mark.timeout(600)
-def test_attacks_on_limits_end_as_written() -> None:
-    ends_as_written([one for one in attacks() if one[0] in SLOW], Limits(timeout_s=60, cpu_s=3))
+def test_attacks_with_many_of_something_end_as_written() -> None:
+    many = [one for one in attacks() if one[0] not in LIMITS and MANY.search(one[2])]
+    ends_as_written(many, Limits(timeout_s=30, cpu_s=20))
+
+
+@pytest.mark.more
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("limit", "cpu_s"), [("cpu_limit", 1), ("memory_limit", 3)])
+def test_attacks_on_limits_end_as_written(limit: str, cpu_s: int) -> None:
+    ends_as_written([one for one in attacks() if one[0] == limit], Limits(timeout_s=60, cpu_s=cpu_s))
 
 
 # What a run leaves behind, and how the next would see it.

@@ -139,6 +139,7 @@ def run(project: Path, runner: Strict, work: Callable[[Engine], Any], config: di
 
 
 class TestNothingIsTooLarge:
+    @pytest.mark.more
     def test_a_graph_of_many_tasks_with_long_outputs(self, project: Path) -> None:
         """Each depends on several before it. The first summary fails, then the model has come to itself."""
         failures = iter(range(1))

@@ -395,6 +395,7 @@ class SecondHangs(Strict):
             self._ended = True
 
 
+@pytest.mark.more
 def test_over_fifty_rounds_every_prompt_fits_and_has_what_is_pinned(project: Path) -> None:
     """A handoff in which each is told all that was said before: summaries of summaries, each on record, back to the
     first word.

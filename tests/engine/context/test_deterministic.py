@@ -154,6 +154,7 @@ def test_a_sentence_that_is_too_long_is_cut() -> None:
     assert text.endswith(" …")
 
 
+@pytest.mark.more
 def test_it_keeps_what_is_pinned_and_what_is_planted() -> None:
     seed = secrets.randbits(32)
     kept = accuracy(seed)
