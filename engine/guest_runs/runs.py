@@ -125,6 +125,7 @@ class Guests:
         begun: Callable[[str], None] | None = None,
         client: str = "",
         label: str | None = None,
+        tool: Composed | None = None,
     ) -> Run:
         """Run an order, on record; the run's id is the execution's. Whatever the code does is a run with a status.
 
@@ -132,10 +133,11 @@ class Guests:
         on one that has it.
 
         Cancelling this interrupts the execution, which can be resumed. *begun* is told its id as soon as there is one;
-        *client* is who asked with a token of their own.
+        *client* is who asked with a token of their own; *tool* is the order's, if it has just been looked up.
         """
         composer = self._opened[0] if self._opened is not None else await asyncio.to_thread(self._open)
-        tool = None if order.tool is None else await composer.composed.get(order.tool)
+        if tool is None and order.tool is not None:
+            tool = await composer.composed.get(order.tool)
         if self.elsewhere is not None and await self._goes_elsewhere(self.elsewhere, order, composer, label):
             state = (await self._state(order, composer, client, tool)).model_copy(update={"status": "pending"})
             needs = await needed_names(composer, code=order.code, tool=order.tool)

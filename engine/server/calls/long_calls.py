@@ -18,6 +18,7 @@ from fastmcp.tools.base import ToolResult
 from go_ent.composer import Composer
 from go_ent.composer.catalogue.spec import NAMESPACE
 from go_ent.composer.codemode.codemode import CodeRun
+from go_ent.composer.composed.source import Composed
 from go_ent.engine.core.errors import EngineError, ExecutionConflict, NotAllowed
 from go_ent.engine.core.models import Event, TaskResult
 from go_ent.engine.engine import Engine
@@ -45,13 +46,21 @@ MOST_TOLD = 200
 BUILDING = "waiting for the sandbox image, which is built once on this machine, in about half a minute"
 
 
-async def run_guest(order: GuestOrder, composer: Composer, engine: Engine, *, present: Present = of_run) -> ToolResult:
+async def run_guest(
+    order: GuestOrder,
+    composer: Composer,
+    engine: Engine,
+    *,
+    present: Present = of_run,
+    tool: Composed | None = None,
+) -> ToolResult:
     """Run code or a composed tool for the client of the request under way; *present* makes its run the tool's answer.
+    *tool* is the one that is run, if it has just been looked up.
 
     Reports progress, asks about calls that need approval where the client can, and is interrupted when the client
     cancels. Raises what a tool's `answering` wrapper turns into errors.
     """
-    return await to_its_end(_converse(_Guest(_narrowed(order), composer, engine, present), engine))
+    return await to_its_end(_converse(_Guest(_narrowed(order), composer, engine, present, tool), engine))
 
 
 async def run_work(work: Work, engine: Engine, *, concurrency: int | None = None) -> ToolResult:
@@ -242,8 +251,10 @@ async def _converse(job: _Job[T], engine: Engine) -> ToolResult:
 class _Guest:
     """A run of code or of a composed tool."""
 
-    def __init__(self, order: GuestOrder, composer: Composer, engine: Engine, present: Present) -> None:
-        self._order, self._composer, self._engine, self._present = order, composer, engine, present
+    def __init__(
+        self, order: GuestOrder, composer: Composer, engine: Engine, present: Present, tool: Composed | None
+    ) -> None:
+        self._order, self._composer, self._engine, self._present, self._tool = order, composer, engine, present, tool
 
     def fits(self, state: ExecutionState) -> bool:
         return guest_order(state) == self._order
@@ -251,7 +262,9 @@ class _Guest:
     async def begin(self, report: Report, permits: Permits | None) -> tuple[str, Run]:
         if not self._composer.box.has_image:
             report.say(BUILDING)
-        run = await self._engine.guests.run(self._order, begun=report.follow, client=current().name)
+        run = await self._engine.guests.run(
+            self._order, begun=report.follow, client=current().name, tool=self._tool
+        )
         return run.id, run
 
     async def go_on(self, execution_id: str, report: Report, permits: Permits | None) -> Run:

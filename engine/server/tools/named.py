@@ -59,6 +59,7 @@ class NamedTool(Tool):
 
     _composer: Composer = PrivateAttr()
     _engine: Engine = PrivateAttr()
+    _tool: Composed | None = PrivateAttr(default=None)
 
     @classmethod
     def of(cls, tool: Composed, composer: Composer, engine: Engine) -> NamedTool:
@@ -70,7 +71,7 @@ class NamedTool(Tool):
             output_schema=definitions.output(tool.interface.output_schema),
             annotations=definitions.effects(tool, composer),
         )
-        made._composer, made._engine = composer, engine
+        made._composer, made._engine, made._tool = composer, engine, tool
         return made
 
     @property
@@ -114,7 +115,8 @@ class NamedTool(Tool):
 
 @answering()
 async def _run(tool: NamedTool, arguments: dict[str, Any]) -> ToolResult:
-    return await run_guest(tool.order(arguments), tool._composer, tool._engine, present=tool.answer)
+    order = tool.order(arguments)
+    return await run_guest(order, tool._composer, tool._engine, present=tool.answer, tool=tool._tool)
 
 
 class BrokenTool(Tool):
