@@ -92,6 +92,7 @@ class McpSource:
         self._closed = False
         self._listed: Listing | None = None
         self._listings = 0  # counts what made a listing stale, so that one under way is not kept
+        self._logs_changes = True
         self._list_lock = asyncio.Lock()
 
     @classmethod
@@ -177,7 +178,11 @@ class McpSource:
         self._listed = None
         self._listings += 1
         before = None if self._keeper is None else await asyncio.to_thread(self._keeper.last)
-        listing = await self._listing(live=True)
+        self._logs_changes = False  # whoever asks is told
+        try:
+            listing = await self._listing(live=True)
+        finally:
+            self._logs_changes = True
         return {} if before is None else changes(before.listing, listing)
 
     async def _listing(self, *, live: bool = False) -> Listing:
@@ -289,7 +294,7 @@ class McpSource:
         server = "" if link.routes else link.server  # an API's is one of ours
         found = await asyncio.to_thread(self._keeper.keep, listing, server, link.address)
         told = [f"{name} {what}" for name, what in found.items() if what != "is new"]
-        if told:
+        if told and self._logs_changes:
             more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
             log.warning("%s: %s%s", self.origin, "; ".join(told[:MOST_TOLD]), more)
         return last.listing if last is not None and last.listing == listing else listing

@@ -203,11 +203,14 @@ class TestServers:
         assert names(await sources.open().tools()) == ["x.announce", "x.late"]
         assert sources.server.starts == 1
 
-    async def test_refresh_asks_whatever_is_kept_and_says_what_has_changed(self, sources: Sources) -> None:
+    async def test_refresh_asks_whatever_is_kept_and_says_what_has_changed(
+        self, sources: Sources, caplog: pytest.LogCaptureFixture
+    ) -> None:
         source = sources.open()
         assert await source.refresh() == {}
         sources.server.say(tool("find", "Finds.", q=TEXT), tool("late"))
         assert await source.refresh() == {"x.announce": "is gone", "x.late": "is new"}
+        assert caplog.messages == []  # it was told
         await source.close()
 
     async def test_one_that_never_answers_is_listed_from_its_copy_and_its_calls_fail(self, sources: Sources) -> None:

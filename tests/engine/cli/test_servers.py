@@ -142,6 +142,7 @@ class TestLooking:
         assert "  texts.wipe is gone\n" in out
         assert "  texts.find has changed: what it takes\n" in out
         assert "  texts.late is new\n" in out
+        assert "texts.find" not in added.err  # once is enough
         assert added("server", "refresh", "texts") == "texts: 2 tools, 0 granted (file 1)\n"
 
     def test_one_that_fails_is_told_with_its_last_words_and_what_to_do(
