@@ -479,6 +479,7 @@ class Engine:
             held,
             tapes,
             emit=emit,
+            is_heard=lambda: on_event is not None or bool(self.listeners),
             limit=tighter(limit_of(work), self.config.budget.execution),
             may_start=options.get("may_start", True),
             ask=options.get("ask"),

@@ -29,6 +29,7 @@ class ExecutionContext(Live):
     """One execution as its steps see it."""
 
     emit: Callable[[Event], None] = lambda _: None
+    is_heard: Callable[[], bool] = lambda: False  # whether anybody listens now
     limit: BudgetLimit | None = None
     may_start: bool = True  # whether whoever asked may start programs by argv
     ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
@@ -51,6 +52,8 @@ class ExecutionContext(Live):
 
     def say(self, kind: Any, step: str | None = None, text: str = "", **data: Any) -> None:
         """Tell who listens; in order, and nothing before the ends of steps that came before it are on disk."""
+        if not self.is_heard():
+            return
         event = Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data)
         if self.synced == self.ends:
             self.emit(event)

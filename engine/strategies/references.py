@@ -43,12 +43,15 @@ class Reference:
 
 def references(task: Task, ids: Collection[str]) -> tuple[Reference, ...]:
     """All references of a task, or `BadTask` for one that can't be meant."""
+    texts = [*_strings(task)]
+    if not any("${" in text for _, text in texts):
+        return ()
     program = task.command[0] if isinstance(task.command, tuple) and task.command else ""
     if any(isinstance(part, Reference) for part in _parts("command", program, ids)):
         raise BadTask(
             "command: the program can't be a reference, only its arguments can: what is started is said in the plan"
         )
-    found = [part for where, text in _strings(task) for part in _parts(where, text, ids) if isinstance(part, Reference)]
+    found = [part for where, text in texts for part in _parts(where, text, ids) if isinstance(part, Reference)]
     return tuple(dict.fromkeys(found))
 
 

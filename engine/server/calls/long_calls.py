@@ -262,9 +262,7 @@ class _Guest:
     async def begin(self, report: Report, permits: Permits | None) -> tuple[str, Run]:
         if not self._composer.box.has_image:
             report.say(BUILDING)
-        run = await self._engine.guests.run(
-            self._order, begun=report.follow, client=current().name, tool=self._tool
-        )
+        run = await self._engine.guests.run(self._order, begun=report.follow, client=current().name, tool=self._tool)
         return run.id, run
 
     async def go_on(self, execution_id: str, report: Report, permits: Permits | None) -> Run:
