@@ -24,6 +24,7 @@ from go_ent.sandbox.media.kinds import Media
 
 MOST_TIMELINES = 16  # that are kept, to be followed
 MOST_READ = 100_000  # records of one journal that are read in one go
+PART = 1000  # records that are read at once: a call is found again in the part that has it
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Records:
         read = 0
         while read < MOST_READ:
             try:
-                records, offset = self._store.read_from(execution_id, followed.offset)
+                records, offset = self._store.read_from(execution_id, followed.offset, PART)
             except ExecutionNotFound:  # it has just begun, in this process: it is on disk soon
                 return
             if offset < followed.offset:  # it was mended
@@ -115,14 +116,14 @@ class Records:
         details = CallDetails(span)
         for place, kinds in ((span.begun_at, ("call", "calls")), (span.ended_at, ("answer", "step_finished", "calls"))):
             if place is not None:
-                records, _ = await asyncio.to_thread(self._store.read_from, execution_id, place)
+                records, _ = await asyncio.to_thread(self._store.read_from, execution_id, place, PART)
                 _fill(details, [one for one in records if one["kind"] in kinds])
         return details
 
-    async def tail(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
-        """The records from *offset* on, not more than some, and where to read on."""
+    async def tail(self, execution_id: str, offset: int, most: int) -> tuple[list[Record], int]:
+        """The records from *offset* on, about *most* of them, and where to read on."""
         try:
-            return await asyncio.to_thread(self._store.read_from, execution_id, offset)
+            return await asyncio.to_thread(self._store.read_from, execution_id, offset, most)
         except ExecutionNotFound:
             return [], offset
 

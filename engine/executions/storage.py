@@ -19,6 +19,7 @@ from go_ent.engine.executions.state import ExecutionState, ExecutionStatus
 
 Record = dict[str, Any]
 MAX_MARK = 1 << 20  # bytes of a request for a mark
+MOST_READ = 10_000  # records at once of one who follows
 
 
 class Row(Model):
@@ -260,8 +261,8 @@ class ExecutionStorage(Protocol):
     def records(self, execution_id: str) -> Iterator[Record]:
         """All records of an execution. Where some are lost, a note says which."""
 
-    def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
-        """The records from *offset* on, not more than some at once, and where to read on. What was mended is read
+    def read_from(self, execution_id: str, offset: int, most: int = MOST_READ) -> tuple[list[Record], int]:
+        """The records from *offset* on, about *most* of them at once, and where to read on. What was mended is read
         from its beginning.
         """
 

@@ -14,7 +14,7 @@ from go_ent.engine.core.ids import ID, PREFIX, is_meant, short_id
 from go_ent.engine.executions.approvals import check_request, decision_seal
 from go_ent.engine.executions.owned import MAX_LABEL, OwnedExecution
 from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus
-from go_ent.engine.executions.storage import MAX_MARK, ExecutionIndex, ExecutionStorage, Record, Row
+from go_ent.engine.executions.storage import MAX_MARK, MOST_READ, ExecutionIndex, ExecutionStorage, Record, Row
 from go_ent.engine.executions.undo import find_checkpoint
 from go_ent.sandbox.messages.advice import Advice
 from go_ent.sandbox.messages.near_names import did_you_mean, near
@@ -158,11 +158,11 @@ class ExecutionStore:
         """All records of an execution, to be looked at. Where some are lost, a note says which."""
         return self.storage.records(execution_id)
 
-    def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
-        """The records from *offset* on, not more than some at once, and where to read on. A mended journal is read
+    def read_from(self, execution_id: str, offset: int, most: int = MOST_READ) -> tuple[list[Record], int]:
+        """The records from *offset* on, about *most* of them at once, and where to read on. A mended journal is read
         from its beginning.
         """
-        return self.storage.read_from(execution_id, offset)
+        return self.storage.read_from(execution_id, offset, most)
 
     def decide(
         self,

@@ -16,7 +16,7 @@ from go_ent.engine.executions.apply_records import with_damage
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.kept_files import KIND as FILES
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.executions.storage import Record, Row, Slot
+from go_ent.engine.executions.storage import MOST_READ, Record, Row, Slot
 from go_ent.engine.fleet import schema
 from go_ent.engine.fleet.attachments import PostgresAttachments
 from go_ent.engine.fleet.database import Address, Database, Listener
@@ -267,9 +267,9 @@ class PostgresStorage:
         self._there(execution_id)
         return iter(Lines(self.database, execution_id))
 
-    def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
+    def read_from(self, execution_id: str, offset: int, most: int = MOST_READ) -> tuple[list[Record], int]:
         self._there(execution_id)
-        return read_rows(self.database, execution_id, offset)
+        return read_rows(self.database, execution_id, offset, most)
 
     def _there(self, slot_id: str) -> int:
         """The number of its last record."""

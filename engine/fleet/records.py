@@ -40,12 +40,12 @@ class Lines:
                 return
 
 
-def read_rows(database: Database, slot: str, offset: int) -> tuple[list[Record], int]:
-    """The records from *offset* on, not more than some at once, and where to read on."""
+def read_rows(database: Database, slot: str, offset: int, most: int) -> tuple[list[Record], int]:
+    """The records from *offset* on, about *most* of them at once, and where to read on."""
     records: list[Record] = []
     taken = 0
     for start, size, data in _rows(database, slot, offset):
-        if taken and taken + size > MOST_BYTES:
+        if len(records) >= most or (taken and taken + size > MOST_BYTES):
             break
         taken += size
         offset = start + max(1, size)

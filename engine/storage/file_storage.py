@@ -34,7 +34,7 @@ from go_ent.engine.executions.apply_records import applied, with_damage
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals
 from go_ent.engine.executions.state import ExecutionState, unpack
-from go_ent.engine.executions.storage import Record, Row
+from go_ent.engine.executions.storage import MOST_READ, Record, Row
 from go_ent.engine.executions.store import ALIVE
 from go_ent.engine.storage import removal
 from go_ent.engine.storage.attachments import FileAttachments
@@ -51,7 +51,7 @@ from go_ent.watching import FolderWatch
 log = logging.getLogger("go_ent.engine")
 MOST_DESCRIPTORS = 1 << 16
 MAX_STATE = 64 << 20
-MOST_READ, MOST_BYTES = 10_000, 4 << 20  # records, and their bytes, at once of one who follows a journal
+MOST_BYTES = 4 << 20  # of records at once, of one who follows a journal
 OLD_FILES = ("runs.jsonl", "runs.1.jsonl")  # of older versions, the newer first
 OLD_BYTES = 33 << 20
 
@@ -207,7 +207,7 @@ class FileStorage:
         place = self._packed_place(execution_id)
         return iter(Scan(self._there(execution_id) / JOURNAL_FILE) if place is None else self._packed_records(place))
 
-    def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
+    def read_from(self, execution_id: str, offset: int, most: int = MOST_READ) -> tuple[list[Record], int]:
         if (place := self._packed_place(execution_id)) is not None:
             return ([] if offset >= place.size else list(self._packed_records(place))), place.size
         path = self._there(execution_id) / JOURNAL_FILE
@@ -217,7 +217,7 @@ class FileStorage:
         records = []
         for record in scan:
             records.append(record)
-            if len(records) >= MOST_READ or scan.size - offset > MOST_BYTES:
+            if len(records) >= most or scan.size - offset > MOST_BYTES:
                 break
         return records, scan.size
 

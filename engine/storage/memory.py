@@ -18,13 +18,11 @@ from go_ent.engine.core.ids import PREFIX, is_meant, short_id
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals, ExecutionHistory, ExecutionRecord, Grouping, Totals
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.executions.storage import Filters, IndexCheck, Record, Row
+from go_ent.engine.executions.storage import MOST_READ, Filters, IndexCheck, Record, Row
 from go_ent.engine.executions.totals import records_from
 from go_ent.engine.storage.index_schema import first_id
 from go_ent.engine.storage.packed import MAX_PACKED
 from go_ent.engine.storage.records import MAX_JOURNAL, decode, encode
-
-MOST_READ = 10_000  # records at once of one who follows
 
 
 class MemoryAttachments:
@@ -325,13 +323,13 @@ class MemoryStorage:
     def records(self, execution_id: str) -> Iterator[Record]:
         return self.memory.get(execution_id).records()
 
-    def read_from(self, execution_id: str, offset: int) -> tuple[list[Record], int]:
+    def read_from(self, execution_id: str, offset: int, most: int = MOST_READ) -> tuple[list[Record], int]:
         records, at = [], 0
         for line in list(self.memory.get(execution_id).lines):
             at += len(line)
             if at > offset and (found := decode(line)) is not None:
                 records.append(found[0])
-            if len(records) >= MOST_READ:
+            if len(records) >= most:
                 break
         return records, at
 

@@ -109,19 +109,17 @@ async def spans(visit: Visit) -> Response:
 async def record(visit: Visit) -> Response:
     """The journal itself, a part at a time."""
     state = await visit.viewer.execution(visit.path("id"))
-    visit.shows("run", state.id, stamp_of(state, await visit.engine.records.timeline(state.id)))
+    timeline = await visit.engine.records.timeline(state.id)
+    visit.shows("run", state.id, stamp_of(state, timeline))
     offset = visit.count("from", 0, 1 << 50)
-    records, after = await visit.engine.records.tail(state.id, offset)
-    shown = records[:MOST_RECORDS]
-    if len(records) > MOST_RECORDS:  # a part of what is read at once: the rest has no address of its own
-        shown = records
+    records, after = await visit.engine.records.tail(state.id, offset, MOST_RECORDS)
     return await visit.html(
         "record.html",
         state=state,
-        records=[_told(one) for one in shown],
+        records=[_told(one) for one in records],
         offset=offset,
         after=after,
-        more=bool(records),
+        more=bool(records) and records[-1]["seq"] < timeline.seq,
     )
 
 

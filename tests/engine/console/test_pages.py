@@ -143,6 +143,22 @@ async def test_the_record_is_there(console: Console, browser: Browser) -> None:
     page = words((await browser.get(f"/runs/{made.id}/record")).text)
     for kind in ("created", "guest", "call", "answer", "used", "step_finished", "status"):
         assert kind in page
+    assert "Go on" not in page
+
+
+async def test_a_long_record_is_read_a_page_at_a_time(console: Console, browser: Browser) -> None:
+    made = await run(console, "for n in range(150):\n    await tools.double(n=n)\n")
+    address, seen = f"/runs/{made.id}/record", []
+    while address:
+        page = (await browser.get(address)).text
+        rows = re.findall(r'<tr data-id="([0-9]+)"', page)
+        assert 0 < len(rows) <= 200
+        seen += [int(row) for row in rows]
+        found = re.search(r'<a href="/console([^"]+)" rel="next">', page)
+        address = html.unescape(found[1]) if found else ""
+    last = (await console.engine.records.timeline(made.id)).seq
+    assert seen == list(range(1, last + 1))
+    assert last > 400
 
 
 async def test_a_run_can_be_run_again_with_other_inputs(console: Console, browser: Browser) -> None:

@@ -171,6 +171,17 @@ class TestRecords:
             held.finish_step("b", result("b"))
             assert other.load(held.id).results == held.state.results
 
+    def test_a_few_records_at_once_and_then_the_next(self, store: ExecutionStore, other: ExecutionStore) -> None:
+        with store.create(fresh()) as held:
+            for number in range(4):
+                held.append("progress", {"text": str(number)}, sync=True)
+            seen, at = other.read_from(held.id, 0, 2)
+            assert 2 <= len(seen) < 5
+            while (part := other.read_from(held.id, at, 2))[0]:
+                seen, at = [*seen, *part[0]], part[1]
+            assert [record["seq"] for record in seen] == [1, 2, 3, 4, 5]
+            assert at == held.slot.size
+
     def test_who_follows_reads_each_once(self, store: ExecutionStore, other: ExecutionStore) -> None:
         with store.create(fresh()) as held:
             first, at = other.read_from(held.id, 0)
