@@ -459,7 +459,8 @@ class Composer:
                 with contextlib.suppress(ComposerError, OSError):  # one that is damaged is not it
                     file = await asyncio.to_thread(store.version, name, version.number)
                     if fits(file):
-                        return Composed.of(file, await self.inspector.interface(file), store.scope, version.number)
+                        interface = await self.inspector.interface(file)
+                        return Composed.of(file, interface, store.scope, version.number, version.saved)
         return None
 
     def _count(self, tool: Composed, run: Run, ms: float) -> None:

@@ -37,9 +37,12 @@ class Composed:
     inputs: Checker
     outputs: Checker
     limits: Limits
+    saved: float | None = None  # when this version was; None: it is not yet
 
     @classmethod
-    def of(cls, file: ToolFile, interface: Interface, scope: StoreScope, version: int) -> Composed:
+    def of(
+        cls, file: ToolFile, interface: Interface, scope: StoreScope, version: int, saved: float | None = None
+    ) -> Composed:
         origin = f"composed tool {file.name} ({scope})"
         spec = ToolSpec(
             file.name,
@@ -51,7 +54,8 @@ class Composed:
             resumes=True,
         )
         inputs, outputs = Checker(interface.input_schema), Checker(interface.output_schema)
-        return cls(file.name, scope, version, file, interface, spec, inputs, outputs, Limits(**file.metadata.limits))
+        limits = Limits(**file.metadata.limits)
+        return cls(file.name, scope, version, file, interface, spec, inputs, outputs, limits, saved)
 
     @property
     def language(self) -> Language:
@@ -199,7 +203,7 @@ class ComposedTools:
             same = [version for version in versions if version.digest == file.digest[:16]]
             is_latest = bool(same) and versions[-1] is same[-1]
             version = same[-1] if is_latest else _adopted(store, file)
-            return Composed.of(file, interface, store.scope, version.number)
+            return Composed.of(file, interface, store.scope, version.number, version.saved)
         return Broken(name, store.scope, problems[name], versions[-1].number if versions else None)
 
     async def tools(self) -> list[ToolSpec]:

@@ -9,6 +9,7 @@ import pytest
 from go_ent.engine.console.app import Console
 from go_ent.engine.console.schema_form import fields_of, inputs_of
 from go_ent.engine.console.visit import Refused
+from go_ent.engine.console.words import exact
 from go_ent.engine.server.calls.callers import Caller
 from tests.support.console import Browser
 
@@ -33,6 +34,8 @@ async def test_a_tool_is_listed_shown_run_and_tested(console: Console, browser: 
     page = (await browser.get("/tools")).text
     assert "/console/tools/composed/words" in page
     assert "<img src=x" not in page
+    (version,) = await console.composer.history("words")
+    assert f'data-name="changed"><time datetime="{exact(version.saved)}"' in page
     page = (await browser.get("/tools/composed/words")).text
     assert "What a model reads" in page
     assert "<img src=x" not in page
