@@ -49,6 +49,26 @@
       element.querySelector?.("img[alt]")?.alt;
     if (!name || !name.trim()) wrong.push(`no name: ${element.outerHTML.slice(0, 100)}`);
   }
+  // Text that what is around it cuts off. An ellipsis, or a part that scrolls, says that there is more.
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.textContent.trim() || !shown(element) || element.closest("svg, .off, .skip, dialog, select, script, thead")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(texts.currentNode);
+    const { left, right } = range.getBoundingClientRect();
+    let own = true; // whether what cuts holds the text itself: then its ellipsis is shown
+    for (let at = element; at; at = at.parentElement) {
+      const style = getComputedStyle(at);
+      if (/auto|scroll/.test(style.overflowX)) break;
+      const box = at.getBoundingClientRect();
+      if (/hidden|clip/.test(style.overflowX) && (right > box.right + 1 || left < box.left - 1)) {
+        if (!(own && style.textOverflow === "ellipsis")) wrong.push(`cut off: ${element.tagName}.${element.className} ${texts.currentNode.textContent.trim().slice(0, 40)}`);
+        break;
+      }
+      own = own && style.display.startsWith("inline");
+    }
+  }
   const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
   for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push(`id twice: ${id}`);
   if (document.querySelectorAll("main h1").length !== 1) wrong.push("not one h1");

@@ -1,8 +1,6 @@
 // Small things: times that go on, commands that can be copied, a box that ticks all, forms that filter at once.
 
 export function tidy(root) {
-  const entry = root.querySelector("nav [aria-current]");
-  if (entry) entry.closest("ul").scrollLeft = entry.offsetLeft - 60; // on a narrow screen it is a row that scrolls
   for (const block of root.querySelectorAll("[data-copy]")) {
     if (block.dataset.ready || !navigator.clipboard) continue;
     block.dataset.ready = "yes";
