@@ -6,9 +6,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from go_ent.engine import BlockingEngine, GuestOrder
+from go_ent.engine import BlockingEngine, GuestOrder, Task
 from go_ent.engine.strategies.plan import read_plan
 from tests.browser.conftest import DROP, PROGRAMS, SHOP, command
+from tests.support.agents import stand_in_config
 from tests.support.consoles import end_console, start_console
 
 PICTURES = Path(__file__).parents[2] / "docs" / "guides" / "console"
@@ -37,6 +38,14 @@ id = "report"
 code = "f'{best} of {revenue}: {words[0][\\"word\\"]}'"
 inputs = { best = "${best.output}", revenue = "${revenue.output}", words = "${reviews.output}" }
 """
+LIMITS = "[budget]\nday = { usd = 0.2 }\nmonth = { usd = 2 }\n"
+TASKS = (
+    ("architect", "Design a page for returns"),
+    ("developer", "Write the page for returns"),
+    ("developer", "Send a mail when a return has come"),
+    ("reviewer", "Review the page for returns"),
+    ("developer", "Show the returns of a customer"),
+)
 RUN = """rows = []
 for name in ("good", "fair", "poor"):
     words = await tools.count_words(text=f"{name} " * 3 + "and more")
@@ -69,7 +78,7 @@ def main() -> None:
             "tools": "tools?by=calls",
             "tool": "tools/composed/count_words",
             "playground": "playground",
-            "budget": "budget",
+            "budget": "budget?by=role",
             "health": "health",
         }.items():
             page.emulate_media(color_scheme="dark" if name == "playground" else "light")
@@ -88,6 +97,8 @@ def _project(folder: Path) -> tuple[str, str, str]:
     """A shop in which something was run: the ids of a plan's run, of a run, and of one that failed."""
     folder.mkdir()
     command(folder, "init")
+    config = folder / ".go-ent" / "config.toml"
+    config.write_text(f"{config.read_text()}\n{LIMITS}\n{stand_in_config('edit', folder.parent)}")
     command(folder, "trust", "--yes")
     (folder / "drop.py").write_text(DROP)
     command(folder, "tool", "add", "drop.py")
@@ -100,6 +111,8 @@ def _project(folder: Path) -> tuple[str, str, str]:
             engine.run(GuestOrder(tool="count_words", inputs={"text": text}))
         graph = engine.start(read_plan(folder / "report.toml"))
         engine.wait(graph)
+        for role, asked in TASKS:
+            engine.execute(Task(description=asked, role=role, strategy="single"))
         ran, failed = (engine.run(GuestOrder(code=code)).id for code in (RUN, FAILED))
     command(folder, "exec", "-c", "await tools.drop(table='orders_2019')", check=False)
     return graph, str(ran), str(failed)

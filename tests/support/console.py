@@ -58,9 +58,14 @@ class Browser:
 
 
 @contextlib.asynccontextmanager
-async def opened(project: Path, box: Sandbox | None, *, login: Login | None = None) -> AsyncIterator[Console]:
+async def opened(
+    project: Path, box: Sandbox | None, *, login: Login | None = None, trusted: bool | None = None
+) -> AsyncIterator[Console]:
     """The console of a project; its guests run in *box*."""
-    async with Composer(project, box=box) as composer, Engine(project, composer=composer) as engine:
+    async with (
+        Composer(project, box=box, trusted=trusted) as composer,
+        Engine(project, composer=composer, trusted=trusted) as engine,
+    ):
         console = Console(engine, composer, all_pages(), Access(frozenset({HOST})), login=login)
         try:
             yield console

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from go_ent.engine import Task
 from go_ent.engine.budget.report import WindowReport
 from go_ent.engine.console.app import Console
 from go_ent.engine.console.pages.budget import outlook
 from go_ent.engine.server.calls.callers import Caller
-from tests.support.console import Browser, run
+from go_ent.sandbox import Sandbox
+from tests.support.agents import stand_in_config
+from tests.support.console import Browser, opened, run
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -69,6 +74,21 @@ async def test_calls_of_tools_are_counted_by_tool_and_by_day(console: Console, b
     for by in ("runtime", "model", "role", "strategy", "tool", "day"):
         assert (await browser.get(f"/budget?by={by}&time=24h")).status_code == 200
     assert (await browser.get("/budget?by=<script>&time=9")).status_code == 200
+
+
+async def test_what_an_agent_cost_is_shown_against_its_limit_and_by_role(project: Path, shared_box: Sandbox) -> None:
+    config = f"[budget]\nday = {{ usd = 0.02 }}\n{stand_in_config('edit', project)}"
+    (project / ".go-ent" / "config.toml").write_text(config)
+    async with opened(project, shared_box, trusted=True) as console:
+        task = Task(description="Write it", role="developer", strategy="single", max_cost_usd=0.015)
+        assert (await console.engine.execute(task)).steps[0].cost_usd == pytest.approx(0.01008)
+        browser = await Browser(console).sign_in()
+        page = (await browser.get("/budget?by=role")).text
+        assert "$0.0101 of $0.0200" in page
+        assert re.search(r"developer</bdi></td><td[^>]*><span title=\"\$0.010080\">\$0.0101<", page)
+        assert '<rect width="50.40" height="1"/>' in page  # of the day's limit
+        assert '<rect width="100.00" height="1"/>' in page  # all of it was for one role
+        await browser.close()
 
 
 async def test_a_client_sees_its_own_day_alone(console: Console) -> None:

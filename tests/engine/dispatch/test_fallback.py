@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from go_ent.engine import Engine, EngineConfig, Task, TaskResult
-from tests.support import ROOT
-
-STANDINS = ROOT / "tests" / "support" / "standins"
-
-
-def runner(name: str, says: str, folder: Path) -> dict[str, Any]:
-    return {
-        "command": [sys.executable, "-I", "-S", str(STANDINS / f"{name}.py")],
-        "set": {
-            "STANDIN_SAYS": says,
-            "STANDIN_LOG": str(folder / f"{name}.log"),
-            "STANDIN_CHILD": str(folder / "child"),
-        },
-        "serve_tools": False,
-    }
+from tests.support.agents import stand_in
 
 
 def run(tmp_path: Path, claude: str, opencode: str, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> TaskResult:
     monkeypatch.setenv("GO_ENT_DATA", str(tmp_path / "user"))
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
-    runners = {"claude-code": runner("claude", claude, tmp_path), "open-code": runner("opencode", opencode, tmp_path)}
+    runners = {
+        "claude-code": stand_in("claude", claude, tmp_path),
+        "open-code": stand_in("opencode", opencode, tmp_path),
+    }
 
     async def main() -> TaskResult:
         async with Engine(project, config=EngineConfig.model_validate({"runners": runners}), trusted=True) as engine:
