@@ -144,6 +144,26 @@ def test_who_may_not_call_a_tool_does_not_change_it(project: Path, box: Sandbox)
     serve(project, box, work)
 
 
+@attack("grants", "what a tool was working on, told when it fails")
+def test_a_tool_that_fails_does_not_tell_what_it_was_working_on(project: Path, box: Sandbox) -> None:
+    async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:
+        await composer.compose(TOOL.format("mine").replace("return n", "salary = 70000 + 1234\n    return salary // n"))
+
+        async def fail(client: Client[Any]) -> Any:
+            return [
+                await say(client, "mine", n=0),
+                await say(client, "tool_run", name="mine", inputs={"n": 0}),
+                await say(client, "code_execute", code="await tools.mine(n=0)"),
+            ]
+
+        answers = await as_(composer, engine, BOB, fail)
+        assert [failed for failed, _ in answers] == [True, True, True]
+        assert all("ZeroDivisionError" in str(said) for _, said in answers)
+        assert "71234" not in str(answers)
+
+    serve(project, box, work)
+
+
 @attack("http", "what others have run, suggested")
 def test_what_others_have_run_is_not_suggested(project: Path, box: Sandbox) -> None:
     async def work(composer: Composer, engine: Engine, agent: Scripted) -> None:

@@ -30,7 +30,7 @@ from go_ent.engine.server.calls import elicit
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.elicit import Permits
 from go_ent.engine.server.calls.request import ToolRequest, request_under_way
-from go_ent.engine.server.calls.results import cut, of_result, of_run
+from go_ent.engine.server.calls.results import cut, of_code, of_result, of_run
 from go_ent.engine.strategies.work import Work
 from go_ent.sandbox import Run
 from go_ent.sandbox.host.run import Pending
@@ -359,7 +359,9 @@ class _Resumed:
         if isinstance(outcome, TaskResult):
             return of_result(outcome, state)
         run, changes = outcome
-        made = of_run(_presented(run, self._composer, state))
+        order = guest_order(self._state)
+        present = of_run if order is None or order.code is None else of_code
+        made = present(_presented(run, self._composer, state))
         if changes and made.structured_content is not None:
             made.structured_content["changed"] = [cut(change.text) for change in changes[:20]]
         return made

@@ -28,6 +28,7 @@ from go_ent.engine.server.calls import media
 from go_ent.engine.server.calls.advice import in_tools
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.record_tables import as_table
+from go_ent.sandbox import RunError
 from go_ent.sandbox.errors import AdvisedError
 from go_ent.sandbox.messages.advice import Advice, joined
 from go_ent.sandbox.worker.languages import Language
@@ -38,6 +39,7 @@ Wants = Literal["compose", "agents"]
 MAX_CHARS = 10_000
 MAX_SCOPE = 300
 MAX_STUBS = 40_000  # characters
+MAX_VALUE, MAX_VALUES = 100, 300  # characters of what a name stood for, and of all that are told
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 KEEPS = {
     "readOnlyHint": False,
@@ -214,15 +216,22 @@ def _hint(run: CodeRun) -> str | None:
     return run.error.hint_in(in_tools)
 
 
-def of_run(run: CodeRun) -> ToolResult:
-    """A run as a result: what a model needs of it, and no more. Every field is bounded."""
+def of_code(run: CodeRun) -> ToolResult:
+    """A run of code that the caller wrote. What the names in it stood for is theirs to know; a tool's are not."""
+    return of_run(run, values=True)
+
+
+def of_run(run: CodeRun, *, values: bool = False) -> ToolResult:
+    """A run as a result: what a model needs of it, and no more. Every field is bounded. With *values*, an error says
+    what the names in the line that failed stood for.
+    """
     made: dict[str, Any] = {"execution_id": run.id, "status": run.status}
     if run.status == "completed":
         made["result"] = run.result
     if run.stdout:
         made["stdout"] = cut(run.stdout)
     if run.error is not None:
-        made["error"] = cut((run.error.traceback or f"{run.error.kind}: {run.error.message}").strip())
+        made["error"] = _error_text(run.error, values=values)
         if hint := _hint(run):
             made["hint"] = cut(hint)
     if run.pending:
@@ -246,6 +255,19 @@ def of_run(run: CodeRun) -> ToolResult:
     if run.files:
         answer.content += media.blocks(run)
     return answer
+
+
+def _error_text(error: RunError, *, values: bool) -> str:
+    """With *values*, what names stood for is on one line: the beginning of each, and of all of them."""
+    text = cut((error.traceback or f"{error.kind}: {error.message}").strip())
+    if not values or not error.values:
+        return text
+    said = ", ".join(f"{name} = {_begun(value, MAX_VALUE)}" for name, value in error.values.items())
+    return f"{text}\nwhere {_begun(' '.join(said.split()), MAX_VALUES)}"
+
+
+def _begun(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _words(made: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from go_ent.engine.server.calls.results import (
     answering,
     cut,
     failed,
+    of_code,
     text,
 )
 from go_ent.sandbox.worker.languages import Language
@@ -106,4 +107,4 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
     ) -> ToolResult:
         """Run code over tools in a sandbox."""
         order = GuestOrder(code=code, language=language, inputs=inputs or {}, session=session, limits=limits)
-        return await run_guest(order, composer, engine)
+        return await run_guest(order, composer, engine, present=of_code)

@@ -128,6 +128,22 @@ async def test_a_tool_that_can_t_be_called_is_not_granted_or_not_there(project: 
             assert said.get("hint", "").startswith(hint)
 
 
+async def test_an_error_says_what_the_names_in_its_line_stood_for(project: Path, box: Sandbox) -> None:
+    async with (
+        Composer(project, tools=[search], box=box) as composer,
+        Engine(project, composer=composer) as engine,
+        Client(make_server(composer, engine)) as client,
+    ):
+        _, said = await say(client, "code_execute", code="totals = {'ann': 10}\nname = 'cy'\ntotals[name]")
+        assert said["error"].endswith("KeyError: 'cy'\nwhere totals = {'ann': 10}, name = 'cy'")
+        assert "where" not in (await say(client, "code_execute", code="1 / 0"))[1]["error"]  # there are no names in it
+        code = "a, b, c, d = 'a\\n' * 500, [0] * 500, 'c' * 500, 'd' * 500\na[b, c, d]"
+        last = (await say(client, "code_execute", code=code))[1]["error"].splitlines()[-1]
+        assert last.startswith("where a = 'a\\na")
+        assert "c = 'ccc" in last
+        assert len(last) <= len("where ") + 300
+
+
 async def test_failures_are_errors_that_can_be_acted_on(project: Path, box: Sandbox) -> None:
     async with (
         Composer(project, tools=[search], box=box) as composer,
