@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from go_ent.engine.executions.storage import Record
 
@@ -50,10 +50,7 @@ def decode(line: bytes) -> tuple[Record, bool] | None:
             return None
     elif not _OLDER.match(line):
         return None
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    record = _parsed(line)
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
         return None
     seq, at = record.get("seq"), record.setdefault("at", 0.0)
@@ -61,6 +58,18 @@ def decode(line: bytes) -> tuple[Record, bool] | None:
         return None
     record.pop("crc", None)
     return record, checked
+
+
+def _parsed(line: bytes) -> Any:
+    """The JSON of a line, or None. What the quick parser refuses the slow one may read, which has other bounds."""
+    try:
+        return from_json(line)
+    except ValueError:
+        pass
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 class Gap(NamedTuple):
