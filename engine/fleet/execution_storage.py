@@ -39,6 +39,7 @@ mine as (update $.slots s set owner = %(me)s, epoch = s.epoch + 1, process = %(p
     mark = null, packed = false, queued = false
   from before b where s.id = b.id and (b.owner is null or b.owner = %(again)s
     or not exists (select from $.members m where m.id = b.owner and m.dead is null))
+    and exists (select from $.members m where m.id = %(me)s and m.dead is null for share)
   returning s.epoch, s.seq, s.size)
 select b.owner, b.process, mine.* from before b left join mine on true
 """
@@ -223,11 +224,11 @@ class PostgresStorage:
 
     def drop(self, part: str, slot: Slot) -> None:
         """Remove the record of a part of an execution that this process has in *slot*, with the next thing that is
-        written: the execution's own has it then. Who has lost that removes nothing.
+        written: the execution's own has it then. Who has lost that writes nothing there, and removes nothing.
         """
         assert isinstance(slot, PostgresSlot)
         gone = (DROP, (part, slot.id, slot.epoch))
-        self.writer.add(Entry(lambda: [gone]), LATER_S)
+        self.writer.add(Entry(lambda: [] if slot.lost else [gone]), LATER_S)
 
     def drop_steps(self, execution_id: str) -> None:
         """Remove the records of the steps of an execution that has finished: its own has them."""

@@ -28,11 +28,15 @@ with mine as (update $.slots set seq = %(seq)s, size = %(end)s
 insert into $.lines as l select id, %(start)s, %(data)s from mine
 on conflict (slot, start) do update set start = l.start
 """
+# By a member that lives: one that was taken for dead, and does not know it yet, must not begin anew what others have
+# brought to its end. Nobody buries it meanwhile.
 PLACE = """
-insert into $.slots as s (id, owner, epoch, process, seq, size, packed) values (%s, %s, 1, %s, %s, %s, %s)
+insert into $.slots as s (id, owner, epoch, process, seq, size, packed)
+select %(id)s, %(owner)s, 1, %(process)s, %(seq)s, %(size)s, %(packed)s
+where %(by)s::bigint is null or exists (select from $.members where id = %(by)s and dead is null for share)
 on conflict (id) do update set epoch = 1 where s.owner is not distinct from excluded.owner and s.epoch = 1
 """
-FIRST = "insert into $.lines values (%s, 0, %s) on conflict do nothing"
+FIRST = "insert into $.lines select id, 0, %s from $.slots where id = %s on conflict do nothing"
 RELEASE = "update $.slots set owner = null, interrupt = false, mark = null where id = %s and epoch = %s"
 
 
@@ -104,6 +108,11 @@ class PostgresSlot:
     def placed(self) -> bool:
         return self.epoch > 0
 
+    @property
+    def lost(self) -> bool:
+        """Whether what was appended and is not written yet never will be."""
+        return self._lost is not None
+
     def lose(self, why: OSError | None = None) -> None:
         """Others have it, or may: nothing is written any more."""
         self._lost = self._lost or why or OSError(errno.ESTALE, f"{self.where} was taken over by another process")
@@ -112,22 +121,30 @@ class PostgresSlot:
         with self._lock:
             if self.placed or self.released:
                 return
-            self._place(state, *self._home.joined())
+            self._place(state)
             self._home.took(self)
 
-    def _place(self, state: ExecutionState, owner: int | None, process: str) -> None:
-        first = (self.id, owner, process, self.seq, self.size, False)
+    def _place(self, state: ExecutionState, *, leave: bool = False) -> None:
+        member, process = self._home.joined()
+        mine = (None, "") if leave else (member, process)
         failed: list[OSError] = []
 
         def made(counts: list[int], error: OSError | None) -> None:
             if error is not None or counts[0] != 1:
-                failed.append(error or FileExistsError(errno.EEXIST, f"{self.where} is there already"))
+                said = f"{self.where} is there already, or this process was taken for dead"
+                failed.append(error or FileExistsError(errno.EEXIST, said))
 
-        statements = [(PLACE, first), (FIRST, (self.id, b"".join(self._lines))), *self._indexed(state)]
+        statements = [*self._first(*mine, by=member), *self._indexed(state)]
         self._home.writer.wait(self._home.writer.add(Entry(lambda: statements, made)))
         if failed:
             raise failed[0]
         self.epoch, self._lines, self._start = 1, [], self.size
+
+    def _first(self, owner: int | None, process: str, *, by: int | None, packed: bool = False) -> list[Statement]:
+        """The slot, with what it has so far. *by* is the member that writes it, if others could have it."""
+        given = {"id": self.id, "owner": owner, "process": process, "by": by}
+        sizes = {"seq": self.seq, "size": self.size, "packed": packed}
+        return [(PLACE, {**given, **sizes}), (FIRST, (b"".join(self._lines), self.id))]
 
     def _indexed(self, state: ExecutionState) -> list[Statement]:
         return [putting(state)] if state.id == self.id else []  # a step of an execution is not one
@@ -205,10 +222,8 @@ class PostgresSlot:
         with self._lock:
             if self.released or not self.may_pack(0):
                 return False
-            first = (self.id, None, "", self.seq, self.size, True)
             statements = [
-                (PLACE, first),
-                (FIRST, (self.id, b"".join(self._lines))),
+                *self._first(None, "", by=None, packed=True),
                 putting(state),
                 *noting(state.id, records_from(state), calls),
             ]
@@ -260,7 +275,7 @@ class PostgresSlot:
                 return
             self.released = True
             if not self.placed:
-                self._place(state, None, "")
+                self._place(state, leave=True)
                 return
             if self._lines and self._lost is None:
                 self._queue()
