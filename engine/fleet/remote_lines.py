@@ -22,6 +22,7 @@ from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.queue import LINES, WorkQueue
 from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
+from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.sandbox import Run, RunError
 
 log = logging.getLogger("go_ent.engine.fleet")
@@ -59,6 +60,8 @@ class RemoteLines:
         self._storage, self._queue, self._held, self._where = storage, queue, held, where
         self._slots, self._looked = where.slots, time.monotonic()
         self._state = untouched(held.state)
+        assert isinstance(held.slot, PostgresSlot)
+        self._turn = held.slot.epoch  # what was sent, and stopped, in an earlier one is not sent by its name again
         self._waiting: list[Line] = []
         self._size = FIRST
         self._chunks: dict[str, asyncio.Task[None]] = {}
@@ -90,7 +93,7 @@ class RemoteLines:
                 for line in lines:
                     _settle(line, Run(id=f"{self._held.id}/{line.number}", status="interrupted"))
                 continue
-            slot = f"{self._held.id}/l{lines[0].number}"
+            slot = f"{self._held.id}/l{lines[0].number}@{self._turn}"
             self._chunks[slot] = asyncio.create_task(self._chunk(slot, lines))
 
     def _linger_over(self) -> None:

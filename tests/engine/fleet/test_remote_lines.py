@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from go_ent.engine.guest_runs.runs import GuestOrder
 from go_ent.engine.storages import open_storages
 from go_ent.sandbox import Run
 from tests.composer.conftest import tool
+from tests.support import fleet_worker
 from tests.support.fleet_machines import Fleet, until
 
 MARK = tool(
@@ -36,7 +38,7 @@ async def effect(key: str, ms: int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def client(project: Path) -> AsyncIterator[Engine]:
+async def client(project: Path, effect: Callable[..., Any] = effect) -> AsyncIterator[Engine]:
     kept = await asyncio.to_thread(lambda: open_storages(project, trusted=True))
     source = FunctionSource({"effect": effect}, hints={"effect": Hints(idempotent=True)})
     async with (
@@ -95,6 +97,33 @@ async def test_lines_come_out_once_though_their_worker_is_killed(machines: Fleet
         assert third.process.poll() is None
         assert (await engine.status(run.id)).status == "completed"
         assert (await engine.guests.run(GuestOrder(code="1 + 1"))).result == 2
+
+
+@pytest.mark.long
+async def test_lines_that_were_interrupted_go_on(machines: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that run stop, and those that wait never begin; lines that were begun go on here, and others are sent."""
+    monkeypatch.setenv("FLEET_EFFECTS", str(machines.world))
+    machines.start(1).ready()
+    async with client(machines.checkout("client"), fleet_worker.effect) as engine:
+        composer = engine.open_composer()
+        await composer.compose(MARK)
+        assert engine.elsewhere is not None
+        order = GuestOrder(tool="mark", each=True, cut=False)
+        batch = await Batch.begin(engine.guests, order, composer, engine.elsewhere.lines)
+        running = asyncio.ensure_future(all_lines(batch, 60))
+        await until(lambda: len(machines.effects()) >= 5)
+        batch.stopping.set()
+        stopped = await running
+        await batch.end("interrupted", "stopped")
+        assert "interrupted" in {run.status for run in stopped}
+        again, _ = await engine.resume_batch(batch.held.id)
+        later = [*range(17, 61), *range(1, 17)]  # the first one is the first of a chunk that never began
+        runs = await asyncio.gather(*(again.line(n, line_of(n), {"n": n}, None) for n in later))
+        await again.end("completed", "60 lines")
+    assert [run.result for run in runs if run.status == "completed"] == [2 * n for n in later if n != 7]
+    effects = machines.effects()
+    assert effects.keys() == {f"l{number}" for number in range(1, 61)}
+    assert sum(effects.values()) <= 60 + 2  # the calls that were begun and not answered are repeatable
 
 
 @pytest.mark.long
