@@ -23,6 +23,7 @@ from go_ent.dataclass import dataclass
 from go_ent.engine.fleet.database import Address
 
 APPLICATION = "go-ent"
+STEP = "step"  # the kind of workflow that there are most of
 TRIES = 5  # of a workflow whose workers die
 ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 POOL = 4
@@ -74,32 +75,46 @@ def url_of(address: Address) -> str:
     return url.render_as_string(hide_password=False)
 
 
-# Workers are told of work by the very transaction that puts it into a queue.
-TRIGGER = """
+# Workers are told of work by the very transaction that puts it into a queue, and who waits for work by the one that
+# ends it. Steps are too many for that: commits that notify wait for each other.
+TRIGGERS = """
 create or replace function {schema}.go_ent_work() returns trigger language plpgsql as
-  $$ begin perform pg_notify('{channel}', ''); return null; end $$;
+  $$ begin perform pg_notify('{work}', ''); return null; end $$;
 create or replace trigger go_ent_work after insert or update of status on {schema}.workflow_status
   for each row when (new.status = 'ENQUEUED') execute function {schema}.go_ent_work();
+create or replace function {schema}.go_ent_ended() returns trigger language plpgsql as
+  $$ begin perform pg_notify('{ended}', new.workflow_uuid); return null; end $$;
+create or replace trigger go_ent_ended after update of status on {schema}.workflow_status
+  for each row when (new.name <> '{step}' and new.status = any('{{{statuses}}}'))
+  execute function {schema}.go_ent_ended();
 """
 
 
-def channel(address: Address) -> str:
+def work_channel(address: Address) -> str:
     """What is notified when there is work."""
     return f"{address.namespace}_work"
+
+
+def ended_channel(address: Address) -> str:
+    """What is notified when a workflow has ended that is no step: its id."""
+    return f"{address.namespace}_ended"
 
 
 def migrate(address: Address) -> None:
     """Make DBOS's tables, or bring them up to date."""
     DBOS.migrate(url_of(address), schema=schema_of(address))
     with psycopg.connect(address.session_url, autocommit=True) as connection:
-        connection.execute(TRIGGER.format(schema=schema_of(address), channel=channel(address)).encode())
+        names = {"schema": schema_of(address), "work": work_channel(address), "ended": ended_channel(address)}
+        connection.execute(TRIGGERS.format(step=STEP, statuses=",".join(ENDED), **names).encode())
 
 
 # What would take DBOS many queries, or dear ones: which queues have work of a version, which
 # workflows have ended, and who has some and is none of us.
 HAS_WORK = """exists (select from {schema}.workflow_status w where w.queue_name = {queue} and w.status = 'ENQUEUED'
   and (w.application_version = %(version)s or w.application_version is null))"""
-HAVE_ENDED = "select workflow_uuid from {schema}.workflow_status where workflow_uuid = any(%s) and status = any(%s)"
+HAVE_ENDED = (
+    "select workflow_uuid, status from {schema}.workflow_status where workflow_uuid = any(%s) and status = any(%s)"
+)
 LEFT = """select distinct executor_id from {schema}.workflow_status
   where status = 'PENDING' and executor_id not in ({them})"""
 
@@ -115,7 +130,7 @@ def has_work(address: Address, queue: str) -> str:
 
 
 def have_ended(address: Address) -> str:
-    """The query for which of some workflows have one of some statuses."""
+    """The query for which of some workflows have one of some statuses, and which."""
     return HAVE_ENDED.format(schema=schema_of(address))
 
 

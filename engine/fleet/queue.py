@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import re
@@ -12,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import psycopg
 from pydantic_core import to_json
 
 from go_ent.composer.project.trust import has_shared_key, is_sealed, seal
@@ -20,22 +20,26 @@ from go_ent.engine.executions.resume_checks import own_version
 from go_ent.engine.fleet.database import Database, Listener
 from go_ent.engine.fleet.dbos_adapter import (
     ENDED,
+    STEP,
     Order,
     Outcome,
     Queues,
-    channel,
+    ended_channel,
     has_work,
     have_ended,
     left_by_others,
+    work_channel,
 )
+from go_ent.waiting import ended, first_of
 
 log = logging.getLogger("go_ent.engine.fleet")
 # Kinds of work. Plans have a queue apart from what they wait for: steps, chunks of lines, and runs of guests.
-EXECUTION, STEP, LINES, GUEST = "execution", "step", "lines", "guest"
+EXECUTION, LINES, GUEST = "execution", "lines", "guest"
 QUEUES_S = 30.0  # between two looks at which there are, where nothing rings
 MOST_QUEUES, MOST_NAMES = 500, 50
+LISTEN_AGAIN_S = 0.5
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-QUICK_S, SLOW_S = 0.02, 0.25  # between two looks at what is waited for
+QUICK_S, SLOW_S = 0.02, 0.25  # between two looks at what is waited for: at steps, and at what is told
 
 
 def queue_name(kind: str, label: str | None) -> str:
@@ -45,20 +49,17 @@ def queue_name(kind: str, label: str | None) -> str:
 
 
 def sealed(order: Mapping[str, Any]) -> Order:
-    """An order that a worker believes."""
-    bare = {name: value for name, value in order.items() if name != "seal"}
-    return {**bare, "seal": seal(_text(bare))}
+    """An order that a worker believes: its text, and the seal of that."""
+    text = to_json(order).decode()
+    return {"text": text, "seal": seal(text)}
 
 
-def check_seal(order: Mapping[str, Any]) -> None:
-    """Refuse an order that nobody with the fleet's key has given."""
-    bare = {name: value for name, value in order.items() if name != "seal"}
-    if not is_sealed(_text(bare), str(order.get("seal", ""))):
+def unsealed(order: Mapping[str, Any]) -> str:
+    """The text of an order; refuses one that nobody with the fleet's key has given."""
+    text = order.get("text")
+    if not isinstance(text, str) or not is_sealed(text, str(order.get("seal", ""))):
         raise ExecutionConflict("this order is not sealed with the fleet's key: somebody else has written it")
-
-
-def _text(order: Mapping[str, Any]) -> str:
-    return json.dumps(json.loads(to_json(order)), sort_keys=True, separators=(",", ":"))
+    return text
 
 
 class NeedingQueues:
@@ -119,8 +120,10 @@ class WorkQueue:
         self.needing = NeedingQueues(database)
         self._queues: Queues | None = None
         self._opening = threading.Lock()
-        self._waits: dict[str, asyncio.Future[Outcome]] = {}
+        self._waits: dict[str, tuple[str, asyncio.Future[Outcome]]] = {}  # by workflow: its kind
         self._looking: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._rung = asyncio.Event()
 
     @property
     def queues(self) -> Queues:
@@ -155,38 +158,64 @@ class WorkQueue:
         query = left_by_others(self._database.address, "select name from $.members")
         return [name for (name,) in self._database.ask(query)]
 
-    def _ended(self, workflows: list[str]) -> dict[str, Outcome]:
-        rows = self._database.ask(have_ended(self._database.address), (workflows, list(ENDED)))
-        return self.queues.ended([one for (one,) in rows]) if rows else {}
+    def _ended(self, kinds: dict[str, str]) -> dict[str, Outcome]:
+        """Those of some workflows that have ended, and how; of lines that went well only that."""
+        rows = self._database.ask(have_ended(self._database.address), (list(kinds), list(ENDED)))
+        short = {
+            one: Outcome(status, None, None) for one, status in rows if status == "SUCCESS" and kinds[one] == LINES
+        }
+        rest = [one for one, _ in rows if one not in short]
+        return {**short, **(self.queues.ended(rest) if rest else {})}
 
-    async def outcome(self, workflow: str) -> Outcome:
-        """How a workflow ends. One look serves all that are waited for."""
-        wait = self._waits.get(workflow)
-        if wait is None:
-            wait = self._waits[workflow] = asyncio.get_running_loop().create_future()
+    async def outcome(self, kind: str, workflow: str) -> Outcome:
+        """How a workflow of that kind ends; of lines that went well only that. One look serves all that are waited
+        for.
+        """
+        loop = asyncio.get_running_loop()
+        _, wait = self._waits.setdefault(workflow, (kind, loop.create_future()))
+        if kind != STEP and self._listening is None:
+            self._listening = loop.create_task(self._listen())
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+            self._looking = loop.create_task(self._look())
+        self._rung.set()  # it may have ended before
         return await asyncio.shield(wait)
 
     async def _look(self) -> None:
         pause = QUICK_S
         while self._waits:
-            ids, found = list(self._waits), dict[str, Outcome]()
+            self._rung.clear()
+            waits, found = [(one, kind) for one, (kind, _) in self._waits.items()], dict[str, Outcome]()
             try:
-                for start in range(0, len(ids), 500):
-                    found |= await asyncio.to_thread(self._ended, ids[start : start + 500])
+                for start in range(0, len(waits), 500):
+                    found |= await asyncio.to_thread(self._ended, dict(waits[start : start + 500]))
             except Exception as error:  # the server is away: it is waited for
                 log.warning("what runs elsewhere can't be looked at: %s", str(error).splitlines()[0][:200])
                 pause = SLOW_S
             for workflow, outcome in found.items():
-                self._waits.pop(workflow).set_result(outcome)
+                self._waits.pop(workflow)[1].set_result(outcome)
             pause = QUICK_S if found else min(SLOW_S, 1.3 * pause)
-            await asyncio.sleep(pause)
+            steps = any(kind == STEP for kind, _ in self._waits.values())
+            await first_of(self._rung, timeout_s=pause if steps else SLOW_S)
+
+    async def _listen(self) -> None:
+        """Look at once when something has ended that is waited for, and that is told."""
+        url, name = self._database.address.session_url, ended_channel(self._database.address)
+        while True:
+            try:
+                session = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
+                async with session:
+                    await session.execute(f"listen {name}".encode())
+                    self._rung.set()
+                    async for told in session.notifies():
+                        if told.payload in self._waits:
+                            self._rung.set()
+            except psycopg.Error:
+                await asyncio.sleep(LISTEN_AGAIN_S)
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        for task in (self._looking, self._listening):
+            if task is not None:
+                await ended(task)
         if self._queues is not None:
             await asyncio.to_thread(self._queues.close)
 
@@ -196,7 +225,7 @@ class Bell:
 
     def __init__(self, database: Database) -> None:
         self._rung = threading.Event()
-        self._listener = Listener(database, channel(database.address), self._rung.set)
+        self._listener = Listener(database, work_channel(database.address), self._rung.set)
 
     def ring(self) -> None:
         self._rung.set()

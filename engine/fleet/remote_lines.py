@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from go_ent.engine.core.errors import ExecutionNotFound
+from go_ent.engine.executions.kept_files import KIND as FILES
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.fleet.execution_storage import PostgresStorage
@@ -26,7 +27,7 @@ from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.sandbox import Run, RunError
 
 log = logging.getLogger("go_ent.engine.fleet")
-FIRST, FEWEST, MOST = 16, 4, 250  # lines of a chunk
+FIRST, FEWEST, MOST = 16, 4, 500  # lines of a chunk
 WANTED_S = 0.5  # that a chunk takes
 MOST_BYTES = 512 << 10  # of the inputs of a chunk, if one line is not more
 LINGER_S = 0.02  # that a line may wait for others
@@ -122,11 +123,10 @@ class RemoteLines:
             await asyncio.to_thread(self._queue.put, LINES, slot, order, self._where.label, self._where.needs)
             if self._stopped:
                 self._ask(slot)
-            outcome = await self._queue.outcome(slot)
-            output = outcome.output or {}
-            problem = str(output.get("error") or outcome.error or outcome.status)[:500]
-            runs = await asyncio.to_thread(copy_chunk, self._storage, self._held, slot)
-            self._learn(float(output.get("seconds", 0.0)), len(lines))
+            outcome = await self._queue.outcome(LINES, slot)
+            problem = str(outcome.error or outcome.status)[:500]
+            runs, seconds = await asyncio.to_thread(copy_chunk, self._storage, self._held, slot)
+            self._learn(seconds, len(lines))
             await self._look()
         except Exception as error:  # of one chunk: its lines can be run again
             log.warning("lines %d to %d: %s", lines[0].number, lines[-1].number, error)
@@ -203,19 +203,26 @@ def untouched(state: ExecutionState) -> dict[str, Any]:
     return state.model_copy(update={**nothing, **rest}).model_dump(mode="json")
 
 
-def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str) -> dict[int, Run]:
-    """Copy the record of a chunk that has ended into its execution's, and remove it; what its lines came to. Blocks."""
+def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str) -> tuple[dict[int, Run], float]:
+    """Copy the record of a chunk that has ended into its execution's, and remove it; what its lines came to, and the
+    seconds that they took. Blocks.
+    """
     runs: dict[int, Run] = {}
     try:
-        records = list(storage.records(slot))
+        records = storage.records(slot)
     except ExecutionNotFound:  # it never began
-        return runs
+        return runs, 0.0
+    began = ended = None
+    files = []
     for record in records:
+        began, ended = began or record["at"], record["at"]
+        if record["kind"] == FILES:
+            files.append(record)
         if record["kind"] == "line":
             with contextlib.suppress(KeyError, TypeError, ValidationError):  # one bad line is one bad line
                 runs[int(record["n"])] = Run.model_validate(record["run"])
         if record["kind"] not in OF_THE_EXECUTION:
             held.append(record["kind"], bare(record))
-    storage.keep_attachments(slot, records)
+    storage.keep_attachments(slot, files)
     storage.drop(slot, held.slot)
-    return runs
+    return runs, ended - began if began and ended else 0.0

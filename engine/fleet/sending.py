@@ -18,7 +18,7 @@ from go_ent.engine.executions.storage import Record
 from go_ent.engine.fleet.dbos_adapter import Queues
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.images import FleetImages
-from go_ent.engine.fleet.queue import EXECUTION, GUEST, NeedingQueues, WorkQueue
+from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, NeedingQueues, WorkQueue
 from go_ent.engine.fleet.remote_lines import RemoteLines, Where, copy_chunk
 from go_ent.waiting import ended
 
@@ -108,7 +108,7 @@ class Sender:
         workflow, on_event = self._sent[execution_id]
         following = asyncio.ensure_future(self._follow(execution_id, on_event)) if on_event is not None else None
         try:
-            outcome = await self.queue.outcome(workflow)
+            outcome = await self.queue.outcome(EXECUTION, workflow)
         finally:
             if following is not None:
                 await ended(following)
@@ -132,7 +132,7 @@ class Sender:
     async def gather(self, held: OwnedExecution) -> None:
         """Chunks of lines may have been sent by a process that is gone: they are waited for."""
         for slot in await asyncio.to_thread(self._storage.chunks, held.id):
-            await self.queue.outcome(slot)
+            await self.queue.outcome(LINES, slot)
             await asyncio.to_thread(copy_chunk, self._storage, held, slot)
 
     async def _follow(self, execution_id: str, on_event: OnEvent) -> None:

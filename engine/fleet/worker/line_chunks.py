@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
@@ -19,11 +18,10 @@ AT_ONCE = 2  # of one chunk, if nobody says: while one ends, the next one runs
 Numbered = tuple[int, str, dict[str, Any]]
 
 
-async def run_chunk(engine: Engine, order: LinesOrder, live: Live) -> Order:
+async def run_chunk(engine: Engine, order: LinesOrder, live: Live, ends: Callable[[], None]) -> Order:
     """Run the lines that are not on record yet. A call of which nobody knows whether it was made keeps its line from
-    going on: people are asked, once the whole execution rests.
+    going on: people are asked, once the whole execution rests. *ends* is called when the last line has begun.
     """
-    began = time.monotonic()
     held, state = live.held, order.state
     guest = guest_order(state)
     if guest is None or guest.tool is None:
@@ -42,12 +40,13 @@ async def run_chunk(engine: Engine, order: LinesOrder, live: Live) -> Order:
     left = iter([one for one in order.lines if one[0] not in known and str(one[0]) not in unknown])
     async with asyncio.TaskGroup() as group:
         for _ in range(min(len(order.lines), guest.jobs or AT_ONCE)):
-            group.create_task(_some(runs, left))
-    return {"seconds": time.monotonic() - began}
+            group.create_task(_some(runs, left, ends))
+    return {}
 
 
-async def _some(runs: LineRuns, left: Iterator[Numbered]) -> None:
+async def _some(runs: LineRuns, left: Iterator[Numbered], ends: Callable[[], None]) -> None:
     for number, digest, inputs in left:
         if runs.stop.is_set():
             return
         await runs.run(number, digest, inputs, None)
+    ends()

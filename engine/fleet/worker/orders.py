@@ -13,7 +13,7 @@ from go_ent.engine.core.models import BudgetLimit, Model, Task
 from go_ent.engine.core.step import Output, Step
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.fleet.dbos_adapter import Order
-from go_ent.engine.fleet.queue import check_seal
+from go_ent.engine.fleet.queue import unsealed
 
 
 class Said(Model):
@@ -38,7 +38,6 @@ class StepOrder(Model):
     limit: BudgetLimit | None = None
     may_start: bool = True
     adjustments: tuple[str, ...] = ()
-    seal: str = ""
 
     @classmethod
     def of(cls, slot: str, step: Step, state: ExecutionState, **given: Any) -> StepOrder:
@@ -64,7 +63,6 @@ class LinesOrder(Model):
     slot: str
     state: ExecutionState  # of the execution, with its work, and without what was done
     lines: tuple[tuple[int, str, dict[str, Any]], ...]
-    seal: str = ""
 
 
 class ExecutionOrder(Model):
@@ -74,7 +72,6 @@ class ExecutionOrder(Model):
     id: str
     label: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
-    seal: str = ""
 
 
 AnyOrder = TypeVar("AnyOrder", StepOrder, LinesOrder, ExecutionOrder)
@@ -113,9 +110,9 @@ def read_number(workflow: str) -> int:
 
 
 def _checked(kind: type[AnyOrder], order: Order) -> AnyOrder:
-    check_seal(order)
+    text = unsealed(order)
     try:
-        return kind.model_validate(order)
+        return kind.model_validate_json(text)
     except ValidationError as error:
         raise BadTask(f"the order can't be read: {explain(error)}") from None
 

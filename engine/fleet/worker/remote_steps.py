@@ -16,9 +16,9 @@ from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.engine import Engine
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record
-from go_ent.engine.fleet.dbos_adapter import Outcome
+from go_ent.engine.fleet.dbos_adapter import STEP, Outcome
 from go_ent.engine.fleet.execution_storage import PostgresStorage
-from go_ent.engine.fleet.queue import STEP, WorkQueue
+from go_ent.engine.fleet.queue import WorkQueue
 from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
 from go_ent.engine.fleet.remote_lines import ask_part
 from go_ent.engine.fleet.slot import PostgresSlot
@@ -125,7 +125,7 @@ class RemoteSteps:
 
         run.stop.hang(slot, lambda: asking.append(asyncio.ensure_future(ask())))
         try:
-            return await self._queue.outcome(slot)
+            return await self._queue.outcome(STEP, slot)
         finally:
             run.stop.take_off(slot)
             for one in asking:

@@ -31,11 +31,11 @@ from go_ent.engine.executions.resume_checks import own_version, unfinished_steps
 from go_ent.engine.executions.state import FINISHED, sealed_text
 from go_ent.engine.executions.tape import Tapes, Unfinished
 from go_ent.engine.fleet import schema
-from go_ent.engine.fleet.dbos_adapter import Order, Workflows
+from go_ent.engine.fleet.dbos_adapter import STEP, Order, Workflows
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.opening import open_fleet
-from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, STEP, Bell, WorkQueue, queue_name
+from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, Bell, WorkQueue, queue_name
 from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.engine.fleet.worker.line_chunks import run_chunk
 from go_ent.engine.fleet.worker.orders import LinesOrder, StepOrder, read_execution, read_lines, read_number, read_step
@@ -62,6 +62,11 @@ class Load:
 
     most: int
     running: set[str] = field(default_factory=set)
+    ending: set[str] = field(default_factory=set)  # those of them that leave their slot to the next one already
+
+    @property
+    def room(self) -> int:
+        return self.most - len(self.running - self.ending)
 
 
 class Worker:
@@ -176,15 +181,15 @@ class Worker:
             self.queue.needing.look_again()
             mine = self._queues()
         for queue, load in mine:
-            if queue in found and (room := load.most - len(load.running)) > 0:
-                self._workflows.take(queue, room, self._set_aside)
+            if queue in found and load.room > 0:
+                self._workflows.take(queue, load.room, self._set_aside)
 
     def _queues(self) -> list[tuple[str, Load]]:
         """Those that this worker takes from, where it has room. Lines and guests are in the queue of steps."""
         return [
             (queue, load)
             for kind, load in self._loads.items()
-            if len(load.running) < load.most
+            if load.room > 0
             for queue in (
                 *(queue_name(kind, label) for label in self._labels),
                 *self.queue.needing.for_worker(kind, self._labels),
@@ -219,6 +224,7 @@ class Worker:
                 return future.result()
             finally:
                 load.running.discard(workflow)
+                load.ending.discard(workflow)
                 self._bell.ring()
 
         return body
@@ -284,10 +290,16 @@ class Worker:
         try:
             live = Live(held, await asyncio.to_thread(lambda: Tapes(held, replay=True)))
             self._steps[workflow] = held, live
-            return await run_chunk(self.engine, read, live)
+            return await run_chunk(self.engine, read, live, lambda: self._ends(workflow))
         finally:
             self._steps.pop(workflow, None)
             await asyncio.to_thread(_let_go, held)
+
+    def _ends(self, workflow: str) -> None:
+        """The last of its lines have begun: the next chunk is taken while they end and are recorded."""
+        assert self._bell is not None
+        self._loads[STEP].ending.add(workflow)
+        self._bell.ring()
 
     def _opened(self, order: StepOrder | LinesOrder) -> OwnedExecution:
         """The record of a step: as far as another worker came, or a new one. Blocks."""
@@ -320,15 +332,9 @@ class Worker:
         """Tell steps to stop that somebody wants stopped: one look for all of them."""
         while True:
             await asyncio.sleep(ASKED_S)
-            steps = list(self._steps.values())
-            if steps:
-                for held, run in steps:
-                    try:
-                        await asyncio.to_thread(held.place_if_due, PLACE_S)
-                        if await asyncio.to_thread(held.interrupt_requested):
-                            run.stop.set()
-                    except OSError as error:
-                        log.warning("what is asked of %s can't be looked at: %s", held.slot.where, error)
+            if self._steps:
+                for run in await asyncio.to_thread(_asked_to_stop, list(self._steps.values())):
+                    run.stop.set()
 
     def _look_after(self) -> None:
         """A thread: what the dead had goes on with who lives; a worker that is being drained stops."""
@@ -357,6 +363,19 @@ class Worker:
             self.queue.queues.forget(FORGET_S)
         if any(one.draining for one in seen if one.name == self.name):
             self.stop()
+
+
+def _asked_to_stop(steps: list[tuple[OwnedExecution, Live]]) -> list[Live]:
+    """Those that somebody wants stopped. What has run for a while is on record from now on. Blocks."""
+    asked = []
+    for held, run in steps:
+        try:
+            held.place_if_due(PLACE_S)
+            if held.interrupt_requested():
+                asked.append(run)
+        except OSError as error:
+            log.warning("what is asked of %s can't be looked at: %s", held.slot.where, error)
+    return asked
 
 
 def _let_go(held: OwnedExecution) -> None:

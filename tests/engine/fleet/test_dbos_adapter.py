@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("dbos", reason="the fleet's tests need its packages: make test-fleet installs them")
 
+import psycopg
 from dbos import _serialization as serialization
 from dbos._core import execute_dequeued_workflow
 from dbos._sys_db import SystemDatabase
@@ -24,6 +25,7 @@ from go_ent.engine.fleet.dbos_adapter import (
     Order,
     Queues,
     Workflows,
+    ended_channel,
     has_work,
     left_by_others,
     migrate,
@@ -41,6 +43,20 @@ def address(postgres: Postgres) -> Iterator[Address]:
     database = Database(made)
     database.tell(f"drop schema {schema_of(made)} cascade")
     database.close()
+
+
+def test_who_waits_is_told_of_an_end_unless_it_is_a_steps(address: Address) -> None:
+    table = f"{schema_of(address)}.workflow_status"
+    with psycopg.connect(address.url, autocommit=True) as session:
+        session.execute(f"listen {ended_channel(address)}".encode())
+        for kind in ("lines", "step", "execution"):
+            add = f"insert into {table} (workflow_uuid, name, status) values (%s, %s, 'ENQUEUED')"
+            session.execute(add.encode(), (f"told-{kind}", kind))
+            for status in ("PENDING", "SUCCESS"):
+                change = f"update {table} set status = %s where workflow_uuid = %s"
+                session.execute(change.encode(), (status, f"told-{kind}"))
+        assert [told.payload for told in session.notifies(timeout=0)] == ["told-lines", "told-execution"]
+        session.execute(f"delete from {table} where workflow_uuid like 'told-%'".encode())
 
 
 class Evil:
