@@ -372,7 +372,7 @@ class TestFinding:
 
     def test_a_short_id_of_two_fits_both(self, store: ExecutionStore, other: ExecutionStore) -> None:
         one, two = new_id(), new_id()
-        two = two[:-8] + one[-8:]
+        two = f"{two[:-12]}{'0' if one[-12] == 'f' else 'f'}{two[-11:-8]}{one[-8:]}"  # their last twelve differ
         for execution_id in (one, two):
             store.create(fresh(id=execution_id, title="the same end")).release()
         with pytest.raises(ExecutionNotFound, match=rf"fits several executions: {one} \(the same end\), {two}"):
