@@ -103,8 +103,13 @@ def test_a_graph_is_followed_to_its_end(site: Site, page: Any) -> None:
     ) as running:
         page.goto(f"{site.origin}/console/plans")
         page.locator(f"#plan-runs tr[data-id]:not([data-id='{before}']) a").first.wait_for(timeout=PATIENCE_MS)
+        page.set_viewport_size({"width": 360, "height": 900})
         page.click("#plan-runs tr[data-id] a >> nth=0")
+        page.locator(".graph-scroll").evaluate("graph => graph.scrollLeft = 250")
+        page.locator(".box").nth(1).focus()
         page.locator(".box.completed").nth(3).wait_for(timeout=PATIENCE_MS)
+        assert page.locator(".graph-scroll").evaluate("graph => graph.scrollLeft") == 250  # nobody is moved elsewhere
+        assert "s1" in page.evaluate("document.activeElement.textContent")
         running.wait(60)
 
 

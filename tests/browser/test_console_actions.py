@@ -123,11 +123,90 @@ def stopped(site: Site) -> Callable[[str], str]:
 
 
 def wait_for(there: Callable[[], bool]) -> None:
-    """Wait for what another process does to a file."""
+    """Wait for what another process does."""
     until = time.monotonic() + PATIENCE_MS / 1000
     while not there():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_a_run_is_followed_to_its_result(site: Site, page: Any) -> None:
+    hold, paid = site.project / "hold", site.project / "paid"
+    hold.touch()
+    code = "await tools.till.pay(text='while somebody looks')\nprint('printed at last')\n{'came': 'to its end'}"
+    with subprocess.Popen(
+        [sys.executable, "-m", "go_ent", "exec", "-c", code],
+        cwd=site.project,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        wait_for(lambda: paid.exists() and "while somebody looks" in paid.read_text())
+        page.goto(f"{site.origin}/console/runs/{site.newest(kind='code')}")
+        page.wait_for_selector(".live[data-state=live]")
+        call = page.locator("#fall .row.call", has_text="till.pay")
+        call.focus()
+        assert "running" in call.get_attribute("class")
+        hold.unlink()
+        running.wait(60)
+    page.locator("#whole", has_text="to its end").wait_for(timeout=PATIENCE_MS)
+    page.locator("#whole", has_text="printed at last").wait_for()
+    page.locator("#fall .row.call.completed").wait_for()
+    assert "till.pay" in page.evaluate("document.activeElement.textContent")
+
+
+def test_calls_of_several_runs_stand_below_their_own_while_they_come_in(site: Site, page: Any) -> None:
+    first = ask(site, "asked first")
+    page.goto(f"{site.origin}/console/approvals")
+    page.wait_for_selector(".live[data-state=live]")
+    waiting(page, "asked first").locator("input[name=call]").uncheck()
+    waiting(page, "asked first").locator("input[name=call]").check()
+    page.fill("input[name=comment]", "half a com")
+    then = ask(site, "asked then")
+    page.locator(f"section[id='{then}'] article", has_text="asked then").wait_for(timeout=PATIENCE_MS)
+    for execution_id, table in ((first, "asked first"), (then, "asked then")):
+        section = page.locator(f"section[id='{execution_id}']")
+        assert section.locator("article").count() == 1
+        assert table in section.locator("h2").inner_text()
+        assert table in section.locator("article").inner_text()
+    assert waiting(page, "asked first").locator("input[name=call]").is_checked()  # what was picked is still picked
+    assert not waiting(page, "asked then").locator("input[name=call]").is_checked()
+    assert page.locator("input[name=comment]").input_value() == "half a com"
+    site.go_ent("reject", first, check=False)
+    page.locator(f"section[id='{first}']").wait_for(state="detached", timeout=PATIENCE_MS)
+    assert page.locator("article.request").count() == 1
+    site.go_ent("reject", then, check=False)
+    page.locator("text=Nothing waits for you").wait_for(timeout=PATIENCE_MS)
+
+
+def test_a_long_timeline_grows_while_somebody_looks(site: Site, page: Any) -> None:
+    hold, paid = site.project / "hold", site.project / "paid"
+    hold.touch()
+    code = (
+        "for n in range(250):\n    await tools.count_words(text='a')\n"
+        "await tools.till.pay(text='in the middle')\n"
+        "for n in range(50):\n    await tools.count_words(text='b')\n'the end of it'"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "go_ent", "exec", "-c", code],
+        cwd=site.project,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        wait_for(lambda: paid.exists() and "in the middle" in paid.read_text())
+        page.goto(f"{site.origin}/console/runs/{site.newest(kind='code')}")
+        page.wait_for_selector(".live[data-state=live]")
+        page.locator("#fall .placed").first.wait_for()
+        page.locator(".virtual").evaluate("box => box.scrollTop = 3000")
+        hold.unlink()
+        running.wait(60)
+    page.locator("#whole", has_text="the end of it").wait_for(timeout=PATIENCE_MS)
+    rows = page.locator(".virtual .space")
+    wait_for(lambda: rows.evaluate("space => space.offsetHeight") == 302 * 26)
+    assert page.locator(".virtual").evaluate("box => box.scrollTop") == 3000  # nobody is moved elsewhere
+    page.locator(".virtual").evaluate("box => box.scrollTop = box.scrollHeight")
+    page.locator("#fall .placed[data-id='run/301']").wait_for()  # the last of 301 calls
+    assert page.locator("#fall .row:not(.placed)").count() == 0
+    assert not page.locator("#fall-pages").is_visible()
 
 
 @pytest.mark.parametrize(

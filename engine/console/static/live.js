@@ -104,72 +104,54 @@ export function fetched(address) {
 function put(page) {
   for (const here of document.querySelectorAll("[data-live][id]")) {
     const there = page.getElementById(here.id);
-    if (there) merge(here, document.importNode(there, true));
-  }
-}
-
-/** Make *here* what *there* is, and leave alone what is the same, what is being typed in, and what was opened. */
-function merge(here, there) {
-  if (here.isEqualNode(there)) return;
-  const rows = here.querySelector("[data-id]") && there.querySelector("[data-id]");
-  const [box, from] = rows ? [rowsOf(here), rowsOf(there)] : [null, null];
-  if (box && from && !here.contains(document.activeElement?.closest("input[type=search], textarea"))) {
-    mergeRows(box, from);
-    for (const one of there.querySelectorAll("[data-part]")) {
-      const old = here.querySelector(`[data-part="${CSS.escape(one.dataset.part)}"]`);
-      if (old && !old.isEqualNode(one)) old.replaceWith(one);
-    }
+    if (!there || here.isEqualNode(there)) continue;
+    merge(here, there);
     after(here);
-    return;
   }
-  if (here.contains(document.activeElement) && document.activeElement.matches("input, textarea, select")) return;
-  keepOpen(here, there);
-  here.replaceWith(there);
-  after(there);
 }
 
-function rowsOf(part) {
-  return part.querySelector("[data-id]").parentElement;
+/** Make *here* what *there* is. What is the same stays, with what was typed, picked, opened and scrolled in it. */
+function merge(here, there) {
+  if (here.isEqualNode(there) || here.matches("[data-own]") || here.matches("input, textarea, select") && here === document.activeElement) return;
+  const at = here.classList.contains("at"); // the row that the keyboard is at
+  for (const { name, value } of there.attributes) {
+    if (name !== "open" && here.getAttribute(name) !== value) here.setAttribute(name, value);
+  }
+  for (const { name } of [...here.attributes]) {
+    if (name !== "open" && name !== "data-ready" && !there.hasAttribute(name)) here.removeAttribute(name);
+  }
+  if (at) here.classList.add("at");
+  mergeChildren(here, there);
 }
 
-function mergeRows(box, from) {
-  const old = new Map([...box.children].map((row) => [row.dataset.id, row]));
-  let at = box.firstElementChild;
-  for (const row of [...from.children]) {
-    const mine = old.get(row.dataset.id);
-    old.delete(row.dataset.id);
-    if (mine && same(mine, row)) {
-      if (mine === at) at = at.nextElementSibling;
-      else box.insertBefore(mine, at);
+function mergeChildren(here, there) {
+  const known = new Map([...here.children].map((one) => [keyOf(one), one]));
+  let at = here.firstChild;
+  for (const wanted of there.childNodes) {
+    while (at?.dataset?.own) at = at.nextSibling; // a script has put it there
+    const key = keyOf(wanted);
+    const mine = key ? known.get(key) : at && !keyOf(at) ? at : null;
+    known.delete(key);
+    if (!mine || mine.nodeName !== wanted.nodeName) {
+      here.insertBefore(document.importNode(wanted, true), at);
       continue;
     }
-    if (mine) {
-      const ticked = mine.querySelector("input[type=checkbox]")?.checked;
-      const box2 = row.querySelector("input[type=checkbox]");
-      if (box2 && ticked) box2.checked = true;
-      if (mine.classList.contains("at")) row.classList.add("at");
-      keepOpen(mine, row);
-      if (mine === at) at = at.nextElementSibling;
-      mine.remove();
-    }
-    box.insertBefore(row, at);
+    if (mine === at) at = at.nextSibling;
+    else if (mine.nextSibling !== at) here.insertBefore(mine, at);
+    if (mine.nodeType === Node.ELEMENT_NODE) merge(mine, wanted);
+    else if (mine.data !== wanted.data) mine.data = wanted.data;
   }
-  for (const gone of old.values()) gone.remove();
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    if (!gone.dataset?.own) gone.remove();
+  }
 }
 
-function same(mine, row) {
-  const copy = mine.cloneNode(true);
-  copy.classList.remove("at");
-  if (!copy.classList.length) copy.removeAttribute("class");
-  for (const time of copy.querySelectorAll("time")) time.textContent = "";
-  const other = row.cloneNode(true);
-  if (!other.classList.length) other.removeAttribute("class");
-  for (const time of other.querySelectorAll("time")) time.textContent = "";
-  return copy.isEqualNode(other);
-}
-
-function keepOpen(here, there) {
-  const olds = here.querySelectorAll("details");
-  const news = there.querySelectorAll("details");
-  if (olds.length === news.length) olds.forEach((one, at) => (news[at].open = one.open));
+/** What tells a part from those beside it, if something does. Who is about to press a button never finds another there. */
+function keyOf(node) {
+  if (node.dataset?.id) return `row ${node.dataset.id}`;
+  if (node.id) return `part ${node.id}`;
+  const leads = node.nodeType === Node.ELEMENT_NODE && (node.getAttribute("action") || node.getAttribute("href"));
+  return leads ? `to ${leads}` : "";
 }

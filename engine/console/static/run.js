@@ -9,9 +9,8 @@ let view = null;
 
 function begin() {
   const fall = document.getElementById("fall");
-  if (!fall || Number(fall.dataset.count) <= LIMIT || fall.dataset.ready) return;
-  fall.dataset.ready = "yes";
-  document.getElementById("fall-pages")?.remove();
+  if (!fall || Number(fall.dataset.count) <= LIMIT || fall.dataset.own) return;
+  fall.dataset.own = "yes"; // what is in it, nobody else changes
   const box = document.createElement("div");
   box.className = "virtual";
   box.tabIndex = 0;

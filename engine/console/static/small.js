@@ -7,6 +7,7 @@ export function tidy(root) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "plain small";
+    button.dataset.own = "yes";
     button.textContent = "Copy";
     button.addEventListener("click", async () => {
       await navigator.clipboard.writeText(block.textContent);
