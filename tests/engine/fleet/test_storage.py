@@ -43,7 +43,12 @@ def killed(storage: PostgresStorage) -> None:
     assert member.thread is not None
     member.thread.join()
     assert member.session is not None
+    backend = member.session.info.backend_pid
     member.session.close()
+    end = time.monotonic() + 60
+    while storage.database.ask("select from pg_stat_activity where pid = %s", (backend,)):
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def buried(storage: PostgresStorage) -> None:
