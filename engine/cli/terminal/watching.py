@@ -25,9 +25,9 @@ def watched(test: Testing, names: Collection[str], *, watch: bool) -> Callable[[
 
     async def work(composer: Composer) -> int:
         code = await test(composer)
+        seen = _stamps(composer)
         if watch:
             say("watching; Ctrl-C ends this", err=True)
-        seen = _stamps(composer)
         while watch:
             sys.stdout.flush()
             await asyncio.sleep(EVERY_S)

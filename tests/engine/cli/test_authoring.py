@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -176,7 +177,11 @@ def test_tools_are_tested_as_they_are_edited(project: Path) -> None:
     path = project / ".go-ent/composed-tools/words.py"
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [*COMMAND, "tool", "test", "--watch"]
-    with subprocess.Popen(command, cwd=project, env=environment, stdout=-1, stderr=-1, text=True) as child:
+    with (
+        subprocess.Popen(command, cwd=project, env=environment, stdout=-1, stderr=-1, text=True) as child,
+        contextlib.ExitStack() as after,
+    ):
+        after.callback(child.kill)  # else a test that fails waits for it
         assert child.stdout is not None
         assert child.stderr is not None
         assert [child.stdout.readline() for _ in range(2)] == ["ok     words example 1\n", "ok     words example 2\n"]
