@@ -362,4 +362,5 @@ class TestGeneratedPrograms:
 
     def leaves_nothing(self, code: str, box: Sandbox) -> None:
         run = box.run_sync(code)
-        assert run.status in ("completed", "error", "refused"), run.error
+        # Some print a list of long texts, which takes more memory than there is: such a guest is thrown away.
+        assert run.status in ("completed", "error", "refused", "memory_limit"), run.error
