@@ -178,7 +178,7 @@ class McpSource:
         self._listed = None
         self._listings += 1
         before = None if self._keeper is None else await asyncio.to_thread(self._keeper.last)
-        self._logs_changes = False  # whoever asks is told
+        self._logs_changes = False  # the caller gets them
         try:
             listing = await self._listing(live=True)
         finally:

@@ -135,7 +135,7 @@ class RemoteLines:
             self._chunks.pop(slot, None)
             for line in lines:
                 _settle(line, runs.get(line.number) or self._not_run(line, problem))
-            self._send(linger=True)  # whoever waited for these gives us the next ones now
+            self._send(linger=True)  # the next lines come in now, from those who waited for these
 
     def _not_run(self, line: Line, problem: str) -> Run:
         said = RunError(kind="interrupted", message=f"the line did not come to its end: {problem}")

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -128,24 +129,33 @@ def wait_for(there: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_run_is_followed_to_its_result(site: Site, page: Any) -> None:
+@contextmanager
+def at_the_till(site: Site, page: Any, code: str, said: str) -> Iterator[None]:
+    """The live page of a run of code that waits in its payment of *said* until this ends."""
     hold, paid = site.project / "hold", site.project / "paid"
     hold.touch()
-    code = "await tools.till.pay(text='while somebody looks')\nprint('printed at last')\n{'came': 'to its end'}"
     with subprocess.Popen(
         [sys.executable, "-m", "go_ent", "exec", "-c", code],
         cwd=site.project,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as running:
-        wait_for(lambda: paid.exists() and "while somebody looks" in paid.read_text())
-        page.goto(f"{site.origin}/console/runs/{site.newest(kind='code')}")
-        page.wait_for_selector(".live[data-state=live]")
+        try:
+            wait_for(lambda: paid.exists() and said in paid.read_text())
+            page.goto(f"{site.origin}/console/runs/{site.newest(kind='code')}")
+            page.wait_for_selector(".live[data-state=live]")
+            yield
+        finally:
+            hold.unlink()
+        running.wait(60)
+
+
+def test_a_run_is_followed_to_its_result(site: Site, page: Any) -> None:
+    code = "await tools.till.pay(text='while somebody looks')\nprint('printed at last')\n{'came': 'to its end'}"
+    with at_the_till(site, page, code, "while somebody looks"):
         call = page.locator("#fall .row.call", has_text="till.pay")
         call.focus()
         assert "running" in call.get_attribute("class")
-        hold.unlink()
-        running.wait(60)
     page.locator("#whole", has_text="to its end").wait_for(timeout=PATIENCE_MS)
     page.locator("#whole", has_text="printed at last").wait_for()
     page.locator("#fall .row.call.completed").wait_for()
@@ -177,26 +187,14 @@ def test_calls_of_several_runs_stand_below_their_own_while_they_come_in(site: Si
 
 
 def test_a_long_timeline_grows_while_somebody_looks(site: Site, page: Any) -> None:
-    hold, paid = site.project / "hold", site.project / "paid"
-    hold.touch()
     code = (
         "for n in range(250):\n    await tools.count_words(text='a')\n"
         "await tools.till.pay(text='in the middle')\n"
         "for n in range(50):\n    await tools.count_words(text='b')\n'the end of it'"
     )
-    with subprocess.Popen(
-        [sys.executable, "-m", "go_ent", "exec", "-c", code],
-        cwd=site.project,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as running:
-        wait_for(lambda: paid.exists() and "in the middle" in paid.read_text())
-        page.goto(f"{site.origin}/console/runs/{site.newest(kind='code')}")
-        page.wait_for_selector(".live[data-state=live]")
+    with at_the_till(site, page, code, "in the middle"):
         page.locator("#fall .placed").first.wait_for()
         page.locator(".virtual").evaluate("box => box.scrollTop = 3000")
-        hold.unlink()
-        running.wait(60)
     page.locator("#whole", has_text="the end of it").wait_for(timeout=PATIENCE_MS)
     rows = page.locator(".virtual .space")
     wait_for(lambda: rows.evaluate("space => space.offsetHeight") == 302 * 26)

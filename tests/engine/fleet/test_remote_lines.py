@@ -60,17 +60,23 @@ async def all_lines(batch: Batch, count: int) -> list[Run]:
     )
 
 
+async def marking(engine: Engine) -> Batch:
+    """A pipeline of the tool `mark`, for which the fleet's workers run the lines."""
+    composer = engine.open_composer()
+    await composer.compose(MARK)
+    assert engine.elsewhere is not None
+    return await Batch.begin(
+        engine.guests, GuestOrder(tool="mark", each=True, cut=False), composer, engine.elsewhere.lines
+    )
+
+
 @pytest.mark.more
 async def test_lines_come_out_once_though_their_worker_is_killed(machines: Fleet) -> None:
     first, second = machines.start(2, "gpu"), machines.start(2)
     first.ready()
     second.ready()
     async with client(machines.checkout("client")) as engine:
-        composer = engine.open_composer()
-        await composer.compose(MARK)
-        assert engine.elsewhere is not None
-        order = GuestOrder(tool="mark", each=True, cut=False)
-        batch = await Batch.begin(engine.guests, order, composer, engine.elsewhere.lines)
+        batch = await marking(engine)
         running = asyncio.ensure_future(all_lines(batch, 60))
         await until(lambda: len(machines.effects()) >= 10)
         first.kill()
@@ -105,11 +111,7 @@ async def test_lines_that_were_interrupted_go_on(machines: Fleet, monkeypatch: p
     monkeypatch.setenv("FLEET_EFFECTS", str(machines.world))
     machines.start(1).ready()
     async with client(machines.checkout("client"), fleet_worker.effect) as engine:
-        composer = engine.open_composer()
-        await composer.compose(MARK)
-        assert engine.elsewhere is not None
-        order = GuestOrder(tool="mark", each=True, cut=False)
-        batch = await Batch.begin(engine.guests, order, composer, engine.elsewhere.lines)
+        batch = await marking(engine)
         running = asyncio.ensure_future(all_lines(batch, 60))
         await until(lambda: len(machines.effects()) >= 5)
         batch.stopping.set()
