@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import time
+from functools import lru_cache
 from pathlib import Path
 
 from go_ent.composer.errors import StoreError
@@ -83,16 +84,22 @@ def is_sealed(text: str, mark: str) -> bool:
 
 
 def _seal(key: bytes, text: str) -> str:
-    return hmac.new(key, text.encode(), "sha256").hexdigest()
+    return hmac.digest(key, text.encode(), "sha256").hex()
 
 
 _shared: tuple[bytes, ...] = ()
 _keys: dict[tuple[int, ...], bytes] = {}
 
 
+@lru_cache(maxsize=16)
+def _key_path(folder: Path) -> Path:
+    """It is asked for with every execution, and a path takes longer to be put together than to be looked at."""
+    return folder / "key"
+
+
 def _key() -> bytes:
     """A secret of the user's, made once. It is read again when its file is another one."""
-    path = user_data() / "key"
+    path = _key_path(user_data())
     for _ in range(2):
         try:
             stat = os.stat(path)

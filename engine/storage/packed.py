@@ -59,6 +59,7 @@ class Packed:
         self._lock = threading.Lock()
         self._handle: int | None = None
         self._number = 0
+        self._ended = 0  # where what was appended last ends
         self._dirty = False
 
     def append(self, execution_id: str, journal: bytes) -> tuple[int, Place]:
@@ -91,12 +92,14 @@ class Packed:
                 self._close()
                 self._number += 1
             # What was torn by a full disk takes no other line with it.
-            begun = b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+            whole = size in (0, self._ended) or os.pread(handle, 1, size - 1) == b"\n"
+            begun, self._ended = b"" if whole else b"\n", -1
             crash_points.writing(handle, data)
             if os.write(handle, begun + data) < len(begun) + len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._dirty = True
             number, end = self._number, os.lseek(handle, 0, os.SEEK_CUR)
+            self._ended = end
         crash_points.point("pack-after-append")
         return number, end
 
@@ -153,7 +156,7 @@ class Packed:
                 os.fdatasync(self._handle)
                 self._dirty = False
             os.close(self._handle)
-            self._handle = None
+            self._handle, self._ended = None, 0
 
     # -- reading
 

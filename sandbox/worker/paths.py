@@ -24,7 +24,8 @@ def users_folder(own: str, base: str, usual: str) -> Path:
         raise SandboxError(
             f"{own} is {chosen!r}, which is another folder in each place: set it to a whole path, beginning with /"
         )
-    return _folder(chosen, os.environ.get(base, ""), os.path.expanduser("~"), usual)
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    return _folder(chosen, os.environ.get(base, ""), home, usual)
 
 
 @functools.lru_cache(maxsize=16)
