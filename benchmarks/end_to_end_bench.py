@@ -340,11 +340,12 @@ By profiles of CPU time (the server's event loop, imports), taken on a busy mach
   packed write). mcp and fastmcp take four tenths, a third of it reading and writing. The empty tool goes fastmcp's whole way;
   one that goes ours costs little more than half of it, which makes the same `code_execute` look worse beside it.
 - **200 at once.** The host's event loop is one core, and mcp's share of a call is about half a millisecond of it.
-- **A recorded `1+1`.** Beside 0.3 ms of the host's CPU for the run, its record takes 0.45: a state is made and sealed (a third), five
-  records are encoded (a quarter), the result is summed up and kept in one packed write. It is compared with an unrecorded run of the same
-  process in turns of two, so that both find caches that the other left.
-- **A call in recorded code.** Two records, their tally, a scope and a copy of the state, and locks around them: 45 µs of the host's
-  CPU. The rest of the difference is the guest's, which says what it has heard.
+- **A recorded `1+1`.** Its record takes about as much of the host's CPU as the run: a seal, five records, the result summed up, and
+  one packed write. Half of it is done while the worker runs the guest ([decision 53](../decisions/053-records-are-made-meanwhile.md)),
+  so the ratio is worse where other programs want both cores. It is compared with an unrecorded run of the same process in turns of
+  two, so that both find caches that the other left.
+- **A call in recorded code.** Its two records take 25 to 35 µs of the host's CPU, nearly all of it while the guest goes on. The rest
+  of the difference is the guest's, which says what it has heard.
 - **A graph on disk.** Six tenths of a task's CPU are the event loop's: of that its way through pool, strategy and dispatcher is seven
   tenths, reading the plan one, pydantic one. The rest is the thread that writes and syncs: one sync for the
   ends of the tasks that ran together and the starts of those that follow, so that no more are synced together than run together.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import field
 from typing import Any
@@ -17,10 +17,10 @@ from go_ent.engine.core.errors import StorageFailed
 from go_ent.engine.core.models import RunResult, TaskResult
 from go_ent.engine.core.stoppable_run import Stop
 from go_ent.engine.executions.kept_files import FileKeeper
-from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.owned import NewState, OwnedExecution
 from go_ent.engine.executions.retention import Retention
 from go_ent.engine.executions.running import Watch
-from go_ent.engine.executions.state import ExecutionState, ExecutionStatus, sealed_text
+from go_ent.engine.executions.state import ExecutionState, ExecutionStatus, sealed_text, sealed_words
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.executions.tape import Tapes
 from go_ent.engine.executions.totals import calls_from, records_from
@@ -78,17 +78,18 @@ class Lifecycle:
         self._config = config
         self._retention = Retention(store, config)
 
-    async def begin(self, state: ExecutionState, *, synced: bool) -> OwnedExecution:
+    async def begin(self, state: ExecutionState | NewState, *, synced: bool) -> OwnedExecution:
         """A new execution, held by this process: on disk when this returns if it must be *synced*, else when that
         matters. Raises `StorageFailed`.
         """
+        new = _sealed(state if isinstance(state, NewState) else NewState.of(state))
         if not synced and self._config.sync == "effects":
-            return self.store.create(_sealed(state), sync=False)
-        return await to_the_end(self._create, state, undo=OwnedExecution.release)
+            return self.store.create(new, sync=False)
+        return await to_the_end(self._create, new, undo=OwnedExecution.release)
 
-    def _create(self, state: ExecutionState) -> OwnedExecution:
+    def _create(self, new: NewState) -> OwnedExecution:
         try:
-            return self.store.create(_sealed(state))
+            return self.store.create(new)
         except OSError as error:
             raise StorageFailed.begun(error) from None
 
@@ -101,11 +102,12 @@ class Lifecycle:
         if it can't be recorded.
         """
         UNDER_WAY.set(live.id)
-        state = live.held.state
         done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self.watch.add(live.held, live.stop.set, done)
         try:
-            with span("execution", execution_id=live.id, work=state.kind, strategy=state.strategy) as told:
+            with span("execution", execution_id=live.id) as told:
+                if told.listened:
+                    told.set(work=live.held.state.kind, strategy=live.held.state.strategy)
                 try:
                     ending = await steps()
                 except asyncio.CancelledError:
@@ -187,8 +189,14 @@ class Lifecycle:
         self.store.close()
 
 
-def _sealed(state: ExecutionState) -> ExecutionState:
-    return state.model_copy(update={"seal": seal(sealed_text(state))})
+def _sealed(new: NewState) -> NewState:
+    def fields() -> Mapping[str, Any] | ExecutionState:
+        made = new.fields()
+        if isinstance(made, ExecutionState):
+            return made.model_copy(update={"seal": seal(sealed_text(made))})
+        return {**made, "seal": seal(sealed_words(**made))}
+
+    return NewState(new.id, new.status, fields)
 
 
 def _used(run: Run) -> dict[str, Any]:

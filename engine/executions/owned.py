@@ -7,17 +7,40 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
+from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import RunResult
 from go_ent.engine.executions.apply_records import APPLIED, READ_RAW, applied
 from go_ent.engine.executions.history import CallTotals
-from go_ent.engine.executions.state import AgentSession, ExecutionState, ExecutionStatus
+from go_ent.engine.executions.state import AgentSession, ExecutionState, ExecutionStatus, check_transition, finished
 from go_ent.engine.executions.storage import Attachments, ExecutionIndex, Record, Slot
 from go_ent.engine.executions.undo import Undoing, find_checkpoint, standing
 
 MAX_LABEL = 200
+Change = Callable[[ExecutionState], ExecutionState]
+
+
+@dataclass(frozen=True, slots=True)
+class NewState:
+    """The state of an execution that begins: its fields, made when its record begins. A guest runs meanwhile."""
+
+    id: str
+    status: ExecutionStatus
+    fields: Callable[[], Mapping[str, Any] | ExecutionState]
+
+    @classmethod
+    def of(cls, state: ExecutionState) -> NewState:
+        """One that is there already."""
+        return cls(state.id, state.status, lambda: state)
+
+    def make(self) -> ExecutionState:
+        """The state itself."""
+        fields = self.fields()
+        return fields if isinstance(fields, ExecutionState) else ExecutionState(**fields)
 
 
 class OwnedExecution:
@@ -28,8 +51,15 @@ class OwnedExecution:
     and has ended before can be kept by `pack`, and is never on its own.
     """
 
-    def __init__(self, slot: Slot, state: ExecutionState, index: ExecutionIndex) -> None:
-        self.state = state
+    def __init__(self, slot: Slot, state: ExecutionState | NewState, index: ExecutionIndex) -> None:
+        self.id = state.id
+        self._new = state if isinstance(state, NewState) else None
+        self._first: Mapping[str, Any] | ExecutionState = {}  # what its record begins with
+        self._state = None if isinstance(state, NewState) else state
+        self._changes: deque[Change] = deque()  # what its records do to the state, until somebody looks at it
+        self._status = state.status  # while nobody else has seen it
+        self._beginning = threading.Lock()
+        self._looking = threading.RLock()
         self.slot = slot  # where it is kept: only to be looked at by others
         self._index = index
         self._back: Undoing | None = None  # what is undone as soon as it goes on
@@ -42,14 +72,50 @@ class OwnedExecution:
         self._written = 0.0
         self._took = 0.0
         self._began: float | None = None  # when it had something to record besides that it was made
+        self._later: deque[Callable[[], object]] = deque()  # what is recorded with the next thing, before that
+        self._catching_up = threading.Lock()
+        self._catcher: int | None = None  # the thread that does
 
     @property
-    def id(self) -> str:
-        return self.state.id
+    def state(self) -> ExecutionState:
+        """As it is now: made by whoever looks. Of most small executions nobody does before they have ended."""
+        if self._state is None or self._changes:
+            with self._looking:
+                if self._state is None:
+                    self.begin()
+                    first, self._first = self._first, {}
+                    self._state = first if isinstance(first, ExecutionState) else ExecutionState(**first)
+                while self._changes:
+                    self._state = self._changes.popleft()(self._state)
+        return self._state
+
+    @state.setter
+    def state(self, state: ExecutionState) -> None:
+        self._state = state
+
+    @property
+    def status(self) -> ExecutionStatus:
+        """That of its state."""
+        return self.state.status if self.slot.placed else self._status
+
+    def _change(self, change: Change) -> None:
+        """What a record does to the state; at once, if somebody else may see it."""
+        self._changes.append(change)
+        if self.slot.placed:
+            assert self.state is not None
+
+    def begin(self) -> None:
+        """Have its record begin, if it has not."""
+        with self._beginning:
+            if self._new is not None:
+                self._first = self._new.fields()
+                self.slot.append("created", {"state": self._first})
+                self._new = None
 
     def place(self) -> None:
         """Put it on disk, if it is not: other processes see it from now on. A crash leaves it as it is then."""
         if not self.slot.placed:
+            self._catch_up()
             self.slot.place(self.state)
 
     def attachments(self, kind: str) -> Attachments:
@@ -62,6 +128,22 @@ class OwnedExecution:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+    def later(self, record: Callable[[], object]) -> None:
+        """Have *record* append something before the next thing that is appended, or looked at. It raises nothing."""
+        self.start_clock()
+        self._later.append(record)
+
+    def _catch_up(self) -> None:
+        """Append what was left for later; others wait until that is done."""
+        if (self._later or self._catcher is not None) and self._catcher != threading.get_ident():
+            with self._catching_up:
+                self._catcher = threading.get_ident()
+                try:
+                    while self._later:
+                        self._later.popleft()()
+                finally:
+                    self._catcher = None
 
     def append(
         self,
@@ -76,17 +158,19 @@ class OwnedExecution:
 
         What is *raw* is JSON already; what of that the state needs is *known*, or read from it.
         """
+        self._catch_up()
         with self._changing:
+            self.begin()
             seq = self.slot.append(kind, data, raw)
             if kind in APPLIED:
                 if known is None:
                     known = {name: json.loads(value) for name, value in raw.items()} if raw and kind in READ_RAW else {}
-                self.state = applied(self.state, {"at": time.time(), **data, **known, "seq": seq, "kind": kind})
+                record = {"at": time.time(), **data, **known, "seq": seq, "kind": kind}
+                self._change(partial(applied, record=record))
         if sync:
             self.settle()
         elif not self.slot.placed:
-            if kind != "created":
-                self.start_clock()
+            self.start_clock()
             if not self.slot.may_pack(0):
                 self.place()
         return seq
@@ -120,6 +204,8 @@ class OwnedExecution:
 
     def records(self) -> Iterator[Record]:
         """All its records, read from its journal. Where some are lost, a note says which."""
+        self.begin()
+        self._catch_up()
         return self.slot.records()
 
     def standing(self) -> Iterator[Record]:
@@ -143,11 +229,14 @@ class OwnedExecution:
         if status == "running" and self._back is not None:
             back, self._back = self._back, None
             self.append("undone", back.record)
+        self._catch_up()
         with self._changing:
-            moved = self.state.moved(status, time.time(), **changes)
-            changed = moved.model_dump_json(include={"status", "finished", *changes})
-            self.slot.append("status", {}, {"changes": changed.encode()})
-            self.state = moved
+            self.begin()
+            check_transition(self.status, status, self.id)
+            at = time.time()
+            self.slot.append("status", {"changes": {"status": status, "finished": finished(status, at), **changes}})
+            self._status = status
+            self._change(lambda state: state.moved(status, at, **changes))
         if self._together == threading.get_ident():
             self._wanted, self._moved = True, True
             return
@@ -235,7 +324,7 @@ class OwnedExecution:
 
     def _pack(self, calls: Mapping[str, CallTotals]) -> bool:
         """Keep it as one of many; whether that was done."""
-        return self.state.status in ("completed", "failed") and self.slot.pack(self.state, calls)
+        return self.status in ("completed", "failed") and self.slot.pack(lambda: self.state, calls)
 
     def _due(self) -> bool:
         """Whether it is time for the state's copy: it may take a twentieth of the time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -181,19 +181,32 @@ class ExecutionState(Model):
     def moved(self, status: ExecutionStatus, at: float, **changes: Any) -> ExecutionState:
         """This state, with another status that may follow."""
         check_transition(self.status, status, self.id)
-        ended = at if status in ("completed", "failed", "cancelled") else None
-        return self.model_copy(update={"status": status, "updated": at, "finished": ended, **changes})
+        return self.model_copy(update={"status": status, "updated": at, "finished": finished(status, at), **changes})
+
+
+def finished(status: ExecutionStatus, at: float) -> float | None:
+    """When an execution has finished that comes to a status now."""
+    return at if status in ("completed", "failed", "cancelled") else None
 
 
 def sealed_text(state: ExecutionState) -> str:
     """What a seal is made of: whose it is, and all that says what is done."""
-    whose = [state.client] if state.client else []
-    return json.dumps([state.id, state.work_digest, state.strategy, list(state.adjustments), *whose])
+    return sealed_words(state.id, state.work_digest, state.strategy, state.adjustments, state.client)
+
+
+def sealed_words(
+    id: str, work_digest: str, strategy: str = "single", adjustments: Iterable[str] = (), client: str = "", **_: object
+) -> str:
+    """The same, from the fields of a state."""
+    return json.dumps([id, work_digest, strategy, list(adjustments), *([client] if client else [])])
+
+
+_in_order = json.JSONEncoder(sort_keys=True).encode  # as `dumps`, which would make an encoder for each
 
 
 def digest_of(work: dict[str, Any]) -> str:
     """One digest for one piece of work, however its members are ordered."""
-    return hashlib.sha256(json.dumps(to_jsonable_python(work), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_in_order(to_jsonable_python(work)).encode()).hexdigest()
 
 
 def pack(state: ExecutionState) -> bytes:

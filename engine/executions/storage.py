@@ -134,9 +134,10 @@ class Slot(Protocol):
     def may_pack(self, more: int) -> bool:
         """Whether it is not placed, and small enough to be kept with others when so many bytes are added."""
 
-    def pack(self, state: ExecutionState, calls: Mapping[str, CallTotals]) -> bool:
+    def pack(self, state: Callable[[], ExecutionState], calls: Mapping[str, CallTotals]) -> bool:
         """Keep one that has ended with others, and release it, if it may still be; whether that was done. Others see it
-        at the latest when the storage's `flush` returns. `OSError` if it can't be kept.
+        at the latest when the storage's `flush` returns. `OSError` if it can't be kept. *state* makes its state, which
+        may be asked for later.
         """
 
     def interrupt_requested(self) -> bool:

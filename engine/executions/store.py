@@ -12,7 +12,7 @@ from go_ent.composer.project.items import reason
 from go_ent.engine.core.errors import ExecutionConflict, ExecutionNotFound, Unborn
 from go_ent.engine.core.ids import ID, PREFIX, is_meant, short_id
 from go_ent.engine.executions.approvals import check_request, decision_seal
-from go_ent.engine.executions.owned import MAX_LABEL, OwnedExecution
+from go_ent.engine.executions.owned import MAX_LABEL, NewState, OwnedExecution
 from go_ent.engine.executions.state import FINISHED, TRANSITIONS, ExecutionState, ExecutionStatus
 from go_ent.engine.executions.storage import MAX_MARK, MOST_READ, ExecutionIndex, ExecutionStorage, Record, Row
 from go_ent.engine.executions.undo import find_checkpoint
@@ -40,12 +40,12 @@ class ExecutionStore:
         """The index of them all."""
         return self.storage.index
 
-    def create(self, state: ExecutionState, *, sync: bool = True) -> OwnedExecution:
+    def create(self, state: ExecutionState | NewState, *, sync: bool = True) -> OwnedExecution:
         """A new execution, held by this process; with *sync* it is on disk when this returns, else it is in memory
         until it must be, and this does not block.
         """
-        held = OwnedExecution(self.storage.create(state.id), state, self.index)
-        held.append("created", {}, raw={"state": state.model_dump_json().encode()})
+        new = state if isinstance(state, NewState) else NewState.of(state)
+        held = OwnedExecution(self.storage.create(new.id), new, self.index)
         if sync:
             try:
                 held.commit()

@@ -14,8 +14,9 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, field
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 from pydantic_core import to_json
@@ -284,7 +285,7 @@ class Tapes:
             self.held.append(kind, data, raw=raw)
             if self.tally is not None:
                 if kind == "call":
-                    self.tally.call(data["path"], data["tool"], time.time())
+                    self.tally.call(data["path"], data["tool"], data["at"])
                 elif kind == "answer" and raw is not None:
                     self.tally.answer(data["path"], time.time(), failed=_failed(raw["answer"]))
                 else:
@@ -295,6 +296,21 @@ class Tapes:
         except OSError as error:
             self.wrong = self.wrong or error
             raise
+
+    def soon(self, record: Callable[[], None]) -> None:
+        """Have *record* append something before anything else is: at once, if a crash leaves what is there; else the
+        guest has its answer first.
+        """
+        self.check()
+        if self.held.slot.placed:
+            record()
+            return
+
+        def later() -> None:
+            with contextlib.suppress(OSError):  # it is `wrong`: the next thing is told
+                record()
+
+        self.held.later(later)
 
     def place(self) -> None:
         """It is where a crash leaves it from now on."""
@@ -410,10 +426,9 @@ class GuestTape:
 
     def _call(self, number: int, tool: str, arguments: bytes, heard: bytes) -> tuple[bytes | None, bytes]:
         """The recorded answer, and what is left to be recorded of what the guest heard."""
-        digest, tool = hashlib.sha256(arguments).hexdigest(), tool[:MAX_TOOL]
-        said = self._recorded.said
+        tool, said = tool[:MAX_TOOL], self._recorded.said
         if said:
-            before = said[0]
+            before, digest = said[0], hashlib.sha256(arguments).hexdigest()
             if not isinstance(before, TapeCall) or (before.number, before.tool, before.digest) != (
                 number,
                 tool,
@@ -423,10 +438,13 @@ class GuestTape:
                 raise self._tapes.diverged(f"{self._path}: it now makes {now}, and the journal has {_told(before)}")
             said.popleft()
             return (b"" if before.answer == CANCELLED else before.answer), heard
-        shown = arguments if len(arguments) <= MAX_SHOWN else b"null"
-        data = {"path": self.path(number), "tool": tool, "digest": digest, "heard": heard.decode("ascii")}
-        self._tapes.append("call", data, {"arguments": shown})
+        self._tapes.soon(partial(self._note_call, time.time(), number, tool, arguments, heard))
         return None, b""
+
+    def _note_call(self, at: float, number: int, tool: str, arguments: bytes, heard: bytes) -> None:
+        shown = arguments if len(arguments) <= MAX_SHOWN else b"null"
+        data = {"at": at, "path": self.path(number), "tool": tool, "digest": hashlib.sha256(arguments).hexdigest()}
+        self._tapes.append("call", {**data, "heard": heard.decode("ascii")}, {"arguments": shown})
 
     def _cancel(self, numbers: tuple[int, ...], heard: bytes) -> None:
         said = self._recorded.said

@@ -6,7 +6,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -218,14 +218,15 @@ class PostgresSlot:
     def may_pack(self, more: int) -> bool:
         return not self.placed and self.size + more <= MAX_PACKED
 
-    def pack(self, state: ExecutionState, calls: Mapping[str, CallTotals]) -> bool:
+    def pack(self, state: Callable[[], ExecutionState], calls: Mapping[str, CallTotals]) -> bool:
         with self._lock:
             if self.released or not self.may_pack(0):
                 return False
+            now = state()
             statements = [
                 *self._first(None, "", by=None, packed=True),
-                putting(state),
-                *noting(state.id, records_from(state), calls),
+                putting(now),
+                *noting(now.id, records_from(now), calls),
             ]
             self._home.writer.add(Entry(lambda: statements, self._packed))
             self.released = True

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
@@ -26,9 +27,9 @@ from go_ent.engine.core.models import Model, RunResult
 from go_ent.engine.core.outcomes import run_result
 from go_ent.engine.core.stoppable_run import drive
 from go_ent.engine.executions.lifecycle import Ending, Lifecycle, Live
-from go_ent.engine.executions.owned import OwnedExecution
+from go_ent.engine.executions.owned import NewState, OwnedExecution
 from go_ent.engine.executions.resume_checks import Changed, ResumeOptions, damages, environment, guest_changes, refuse
-from go_ent.engine.executions.state import Environment, ExecutionState, ExecutionStatus, digest_of
+from go_ent.engine.executions.state import SCHEMA_VERSION, Environment, ExecutionState, ExecutionStatus, digest_of
 from go_ent.engine.executions.tape import Tapes, Unfinished, read_tapes
 from go_ent.engine.guest_runs.elsewhere import Elsewhere, run_sent
 from go_ent.engine.guest_runs.needs import needed_names
@@ -139,13 +140,15 @@ class Guests:
         if tool is None and order.tool is not None:
             tool = await composer.composed.get(order.tool)
         if self.elsewhere is not None and await self._goes_elsewhere(self.elsewhere, order, composer, label):
-            state = (await self._state(order, composer, client, tool)).model_copy(update={"status": "pending"})
+            state = (await self._state(order, composer, client, tool)).make().model_copy(update={"status": "pending"})
             needs = await needed_names(composer, code=order.code, tool=order.tool)
             execution_id = await self.elsewhere.send(self.lifecycle, state, label, None, needs=needs)
             if begun is not None:
                 begun(execution_id)
             return await run_sent(self.elsewhere, self.lifecycle.store, execution_id)
         held = await self.begin(order, composer, client=client, tool=tool)
+        if len(composer.box.running) >= composer.box.workers:
+            held.begin()  # it has to wait; else while the guest runs
         if begun is not None:
             begun(held.id)
         ready = GuestRun(composer, order, Tapes(held, replay=False), composer.box, tool)
@@ -163,29 +166,13 @@ class Guests:
         """An execution for an order, held by this process. *tool* is the one that it runs, if it has been looked up."""
         return await self.lifecycle.begin(await self._state(order, composer, client, tool), synced=False)
 
-    async def _state(self, order: GuestOrder, composer: Composer, client: str, tool: Composed | None) -> ExecutionState:
+    async def _state(self, order: GuestOrder, composer: Composer, client: str, tool: Composed | None) -> NewState:
         composer.box.limits.narrowed(order.limits)  # refused orders are not recorded, so there is nothing to resume
-        if order.tool is not None:
-            source = (tool or await composer.composed.get(order.tool)).file.digest
-        else:
-            source = hashlib.sha256((order.code or "").encode("utf-8", "surrogatepass")).hexdigest()
-        work = {"guest": order.model_dump(mode="json", exclude_defaults=True)}
-        now = time.time()
-        return ExecutionState(
-            id=new_id(),
-            client=client,
-            kind="tool" if order.tool is not None else "code",
-            title=order.title,
-            strategy_reason=REASON,
-            status="running",
-            work=work,
-            work_digest=digest_of(work),
-            source=source,
-            unresumable=None if order.session is None else "it ran in a session, and the session's variables are gone",
-            environment=await self._environment(composer),
-            created=now,
-            updated=now,
-        )
+        if order.tool is not None and tool is None:
+            tool = await composer.composed.get(order.tool)
+        environment, execution_id = await self._environment(composer), new_id()
+        fields = partial(_begun, order, execution_id, time.time(), client=client, tool=tool, environment=environment)
+        return NewState(execution_id, "running", fields)
 
     async def _environment(self, composer: Composer) -> Environment:
         """What runs guests now. It is looked up once: neither the composer nor its image changes in a process."""
@@ -235,6 +222,35 @@ class Guests:
             return await _ending(live, run, started)
 
         return await self.lifecycle.carry(live, steps, lambda: _end_of(live, interrupted(), started))
+
+
+def _begun(
+    order: GuestOrder, execution_id: str, now: float, *, client: str, tool: Composed | None, environment: Environment
+) -> dict[str, Any]:
+    """The state of an execution that begins *now*: what it does not have by default."""
+    if tool is not None:
+        source = tool.file.digest
+    else:
+        source = hashlib.sha256((order.code or "").encode("utf-8", "surrogatepass")).hexdigest()
+    work = {"guest": order.model_dump(mode="json", exclude_defaults=True)}
+    made: dict[str, Any] = {
+        "version": SCHEMA_VERSION,
+        "id": execution_id,
+        "client": client,
+        "kind": "tool" if order.tool is not None else "code",
+        "title": order.title,
+        "strategy_reason": REASON,
+        "status": "running",
+        "work": work,
+        "work_digest": digest_of(work),
+        "source": source,
+        "environment": environment,
+        "created": now,
+        "updated": now,
+    }
+    if order.session is not None:
+        made["unresumable"] = "it ran in a session, and the session's variables are gone"
+    return made
 
 
 def run_of(ending: Ending) -> Run:

@@ -22,7 +22,7 @@ DEAD_S = 1.0  # that what a dead process has forked may take to run a program of
 class Claim:
     """The right to run something: of one process at a time, and nobody's when that process dies."""
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path | str, what: str) -> None:
         self._path, self._what = path, what
         self._lock = threading.Lock()
         self._handle: int | None = None

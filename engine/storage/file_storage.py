@@ -61,15 +61,15 @@ class FileStorage:
 
     def __init__(self, project: Path) -> None:
         self.folder = project / STATE / "executions"
+        self._links = str(self.folder), str(self.folder.parent)  # which they must not be
         self.packed = Packed(self.folder)
         self.index = Index(self.folder, self.packed)
         self.commits = GroupCommit(self.packed, self.index)
         _make_room()
 
     def create(self, execution_id: str) -> FileSlot:
-        folder = self.folder / execution_id
         self._check_links()
-        return FileSlot(_claim(folder), self._journal(folder), home=self)
+        return FileSlot(execution_id, self._claim(execution_id), self._journal(execution_id), home=self)
 
     def make(self, state: ExecutionState, claim: Claim, journal: Journal) -> None:
         """The folder of a new execution, with its journal so far, taken by this process."""
@@ -90,14 +90,16 @@ class FileStorage:
             raise
 
     def _check_links(self) -> None:
-        if os.path.islink(self.folder) or os.path.islink(self.folder.parent):
+        if any(map(os.path.islink, self._links)):
             raise BadState(f"{self.folder} is a link, and state is written only where it is")
 
-    def pack(self, state: ExecutionState, journal: bytes, calls: Mapping[str, CallTotals]) -> None:
+    def pack(
+        self, execution_id: str, state: Callable[[], ExecutionState], journal: bytes, calls: Mapping[str, CallTotals]
+    ) -> None:
         """Keep a small execution that has ended and has no folder. Who is killed afterwards has kept it; soon it is on
         disk. Does not block; `OSError` if it can't be kept.
         """
-        start, place = self.packed.append(state.id, journal)
+        start, place = self.packed.append(execution_id, journal)
         self.commits.add(PackedExecution(state, calls, place, start))
 
     def flush(self) -> None:
@@ -115,8 +117,8 @@ class FileStorage:
             self._unpack(execution_id, place)
         folder = self._there(execution_id)
         old = _asked(folder)
-        claim = _claim(folder).take()
-        journal = self._journal(folder)
+        claim = self._claim(execution_id).take()
+        journal = self._journal(execution_id)
         try:
             if old is not None and _asked(folder) == old:  # meant for who had it before; a later one is meant for us
                 with contextlib.suppress(FileNotFoundError):
@@ -133,7 +135,7 @@ class FileStorage:
             if place is not None:
                 self.index.put(state)
                 self.packed.remove([execution_id])
-            return FileSlot(claim, journal), state
+            return FileSlot(execution_id, claim, journal), state
         except BaseException:
             journal.close()
             claim.release()
@@ -156,8 +158,14 @@ class FileStorage:
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
-    def _journal(self, folder: Path) -> Journal:
-        return Journal(folder / JOURNAL_FILE, partial(self.index.keep, folder.name))
+    # Of names, not of paths: these take longer to be put together than the rest of an execution that stays in memory.
+
+    def _claim(self, execution_id: str) -> Claim:
+        return Claim(f"{self._links[0]}/{execution_id}/{LOCK_FILE}", f"execution {execution_id}")
+
+    def _journal(self, execution_id: str) -> Journal:
+        path = f"{self._links[0]}/{execution_id}/{JOURNAL_FILE}"
+        return Journal(path, partial(self.index.keep, execution_id))
 
     def where(self, execution_id: str) -> str:
         return str(self.folder / execution_id)
@@ -226,7 +234,7 @@ class FileStorage:
 
     def forget_unborn(self, execution_id: str) -> None:
         if self.index.kept(execution_id) is None:
-            with contextlib.suppress(ExecutionConflict, OSError), _claim(self.folder / execution_id):
+            with contextlib.suppress(ExecutionConflict, OSError), self._claim(execution_id):
                 shutil.rmtree(self.folder / execution_id)
                 self.index.remove(execution_id)
 
@@ -359,10 +367,6 @@ def _asked(folder: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_ctime_ns
-
-
-def _claim(folder: Path) -> Claim:
-    return Claim(folder / LOCK_FILE, f"execution {folder.name}")
 
 
 def _building(folder: Path) -> StateBuilder:

@@ -62,7 +62,7 @@ MOST_TOLD = 20  # executions that can't be read
 class PackedExecution(NamedTuple):
     """An execution that was packed: what it came to, and where it is."""
 
-    state: ExecutionState
+    state: Callable[[], ExecutionState]
     calls: Mapping[str, CallTotals]
     place: Place
     start: int  # where its entry begins in the file
@@ -120,7 +120,7 @@ class Index:
             for state, calls, place, start in executions:
                 if start < read.get(place.number, 0):
                     continue  # another process has read it, and may have removed it since
-                _put_packed(database, state, calls, place)
+                _put_packed(database, state(), calls, place)
                 end = place.offset + place.size
                 if start == 0:
                     database.execute("INSERT OR IGNORE INTO packed VALUES (?, 0)", (place.number,))

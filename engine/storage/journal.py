@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,9 @@ class Journal:
     What a process that was killed leaves behind of a file is a prefix of what it appended.
     """
 
-    def __init__(self, path: Path, on_synced: Callable[[Mark], None] | None = None) -> None:
+    def __init__(self, path: Path | str, on_synced: Callable[[Mark], None] | None = None) -> None:
         """*on_synced* is told after each sync how far the journal is on disk, before anybody relies on it."""
-        self.path = path
+        self._path = path
         self._on_synced = on_synced
         self._digest = new_digest()
         self._lock = threading.Lock()  # for appending
@@ -48,6 +49,11 @@ class Journal:
         self._size = 0
         self._synced = 0
         self._broken: OSError | None = None
+
+    @cached_property
+    def path(self) -> Path:
+        """Its file. Most small ones never have one."""
+        return Path(self._path)
 
     @property
     def size(self) -> int:
@@ -70,7 +76,9 @@ class Journal:
             handle = self._open(os.O_EXCL)
             try:
                 if self._waiting:
-                    self._write(handle, b"".join(self._waiting))
+                    lines = b"".join(self._waiting)
+                    self._write(handle, lines)
+                    self._digest.update(lines)
             except BaseException:
                 os.close(handle)
                 raise
@@ -117,7 +125,7 @@ class Journal:
 
     def _open(self, more: int = 0) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | more
-        return os.open(self.path, flags, 0o600)
+        return os.open(self._path, flags, 0o600)
 
     def _go_on_after(self, seq: int) -> Record | None:
         """Number the next record above *seq*, if this ends before: a state may outlive records that never came to
@@ -159,8 +167,8 @@ class Journal:
                 except BaseException:
                     self._cut(handle)
                     raise
+                self._digest.update(line)
             self._seq, self._size = seq, self._size + len(line)
-            self._digest.update(line)
         crash_points.point("journal-after-append")
         if sync:
             self.sync()

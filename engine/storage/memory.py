@@ -229,14 +229,15 @@ class MemorySlot:
     def may_pack(self, more: int) -> bool:
         return not self.placed and self.size + more <= MAX_PACKED
 
-    def pack(self, state: ExecutionState, calls: Mapping[str, CallTotals]) -> bool:
+    def pack(self, state: Callable[[], ExecutionState], calls: Mapping[str, CallTotals]) -> bool:
         with self._memory.changed:
             if self.released or not self.may_pack(0):
                 return False
             self._kept.packed = True
-            self._memory.executions[state.id] = self._kept
-            self._memory.index.put(state, packed=self.size)
-            self._memory.index.note(state.id, records_from(state), calls)
+            now = state()
+            self._memory.executions[now.id] = self._kept
+            self._memory.index.put(now, packed=self.size)
+            self._memory.index.note(now.id, records_from(now), calls)
             self.release()
             return True
 

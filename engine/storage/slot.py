@@ -6,7 +6,8 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,19 +37,26 @@ class Home(Protocol):
     def make(self, state: ExecutionState, claim: Claim, journal: Journal) -> None:
         """Make a folder, take it and begin its journal."""
 
-    def pack(self, state: ExecutionState, journal: bytes, calls: Mapping[str, CallTotals]) -> None:
+    def pack(
+        self, execution_id: str, state: Callable[[], ExecutionState], journal: bytes, calls: Mapping[str, CallTotals]
+    ) -> None:
         """Keep one that has ended."""
 
 
 class FileSlot:
     """A `Slot` that is a folder; a new one has none yet. One that is packed never has one."""
 
-    def __init__(self, claim: Claim, journal: Journal, home: Home | None = None) -> None:
+    def __init__(self, execution_id: str, claim: Claim, journal: Journal, home: Home | None = None) -> None:
         """*home* makes its folder, if there is none yet."""
-        self.folder = journal.path.parent
+        self.id = execution_id
         self._claim, self._journal, self._home = claim, journal, home
         self._making = threading.RLock()
         self._synced = False  # whether its folder is known to be on disk: who made it may not have come to that
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where it is, or would be."""
+        return self._journal.path.parent
 
     @property
     def where(self) -> str:
@@ -104,12 +112,12 @@ class FileSlot:
     def may_pack(self, more: int) -> bool:
         return self._home is not None and self._journal.size + more <= MAX_PACKED
 
-    def pack(self, state: ExecutionState, calls: Mapping[str, CallTotals]) -> bool:
+    def pack(self, state: Callable[[], ExecutionState], calls: Mapping[str, CallTotals]) -> bool:
         with self._making:
             journal = self._journal.waiting
             if self._home is None or journal is None or len(journal) > MAX_PACKED:
                 return False
-            self._home.pack(state, journal, calls)
+            self._home.pack(self.id, state, journal, calls)
             self.release()
             return True
 

@@ -476,10 +476,20 @@ class Sandbox(Examiner):
         landing: Landing | None = None
         try:
             if tape is not None and start is not None:
-                landing = _begin(tape, start, job)
-                if landing is not None:
+                if tape.start is None:
+                    start = Start(
+                        seed=start.seed,
+                        wall_ns=time.time_ns(),
+                        compiled=start.compiled,
+                        image=start.image,
+                        source=start.source,
+                    )
+                    job.taped = Taped(start.wall_ns, None)
+                elif (landing := _replay(tape, tape.start, start, job)) is not None:
                     return landing, None
             flight = Flight(worker, job, loop, tools, tape)
+            if tape is not None and start is not None and tape.start is None:
+                _begin(tape, start, flight)
             flight.free = pool.release if session is None else None
             with self._lock:
                 self._flights[run_id] = flight
@@ -495,7 +505,7 @@ class Sandbox(Examiner):
             if tape is not None:
                 _end(tape, landing)
             return landing, flight.broker
-        except asyncio.CancelledError:
+        except BaseException:
             if flight is not None:
                 flight.abandon()
             raise
@@ -511,27 +521,31 @@ class Sandbox(Examiner):
                     pool.release(worker)
 
 
-def _begin(tape: Tape, start: Start, job: Job) -> Landing | None:
-    """Have the tape know how the run begins; a landing if it ends there."""
-    before = tape.start
+def _replay(tape: Tape, before: Start, start: Start, job: Job) -> Landing | None:
+    """Have the job begin as the recorded run did; a landing if it can't."""
     try:
-        if before is None:
-            start = dataclasses.replace(start, wall_ns=time.time_ns())
         tape.begin(start)
-        if before is not None:
-            if before.compiled != start.compiled:
-                raise Diverged(
-                    "the recorded run was given its code compiled, or compiled it itself, and this one can't "
-                    "be begun like that"
-                )
-            if len(start.seed) != SEED_BYTES or not 0 < start.wall_ns < 1 << 62 or len(tape.heard) > MAX_TAPE:
-                raise Diverged("the record does not say how the run began, or is too large")
-        job.taped = Taped(start.wall_ns, None if before is None else tape.heard)
+        if before.compiled != start.compiled:
+            raise Diverged(
+                "the recorded run was given its code compiled, or compiled it itself, and this one can't "
+                "be begun like that"
+            )
+        if len(start.seed) != SEED_BYTES or not 0 < start.wall_ns < 1 << 62 or len(tape.heard) > MAX_TAPE:
+            raise Diverged("the record does not say how the run began, or is too large")
     except Diverged as error:
         return Landing(End(reason="diverged"), problem=str(error))
     except OSError as error:
         return Landing(End(reason="journal"), problem=error.strerror or type(error).__name__)
+    job.taped = Taped(start.wall_ns, tape.heard)
     return None
+
+
+def _begin(tape: Tape, start: Start, flight: Flight) -> None:
+    """Have the tape know how a run begins for the first time, which is under way: what it says is heard later."""
+    try:
+        tape.begin(start)
+    except (Diverged, OSError) as error:
+        flight.broker.stop_for(error)
 
 
 def _end(tape: Tape, landing: Landing) -> None:

@@ -56,8 +56,8 @@ class Broker:
     under way is left to whoever reads its messages, unless the tool is known to be `slow`. Both callbacks may be called
     from any thread. After `close` nothing is delivered any more: what a late tool returns is dropped.
 
-    With a tape, every message of the guest is put to it first, and it hears of every completion before the guest does.
-    `problem` says why the tape stopped the run.
+    With a tape, every message of the guest is put to it first, and it hears of every completion before anything is
+    heard that the guest makes of it. `problem` says why the tape stopped the run.
     """
 
     def __init__(
@@ -171,9 +171,10 @@ class Broker:
     def _recorded(self, tape: Tape, calls: list[Any], cancelled: list[int], heard: bytes) -> list[bytes | None] | None:
         """What the tape says to a message; None when the run has just been stopped."""
         try:
-            return tape.calls([tuple(call) for call in calls], cancelled, heard)
+            with self._lock:  # an answer that another thread gives is recorded first: the guest may go on from it
+                return tape.calls([tuple(call) for call in calls], cancelled, heard)
         except (Diverged, OSError) as error:
-            self._stop_for(error)
+            self.stop_for(error)
             return None
 
     def _repeat(self, call_id: int, name: str, answer: bytes, size: int) -> bool:
@@ -181,7 +182,7 @@ class Broker:
         head = b"[%d," % call_id
         worked = answer.startswith(head + b"1,")
         if answer and not (answer.endswith(b"]") and (worked or answer.startswith(head + b"0,"))):
-            self._stop_for(
+            self.stop_for(
                 Diverged(f"the record has no answer to call {call_id} of {name[:MAX_LABEL]} but something else")
             )
             return False
@@ -194,7 +195,8 @@ class Broker:
                 self.complete(answer)
         return True
 
-    def _stop_for(self, error: Diverged | OSError) -> None:
+    def stop_for(self, error: Diverged | OSError) -> None:
+        """The tape does not let the run go on."""
         if isinstance(error, Diverged):
             self.problem = self.problem or str(error)
             self.stop("diverged")
@@ -296,7 +298,7 @@ class Broker:
             if self.tape is not None:
                 self.tape.checkpoint(label, to_json(value, inf_nan_mode="constants"))
         except (OSError, Diverged) as error:
-            self._stop_for(error)
+            self.stop_for(error)
             return False
         self._finish(call_id, completion)
         return True
@@ -418,11 +420,11 @@ class Broker:
             if completion is not None and self.undelivered() > MAX_UNDELIVERED:
                 message = "too many results wait to be read: await calls before making more"
                 completion = b"[%d,0,%b]" % (call_id, to_json({"kind": "Flood", "message": message}))
-            unrecorded = self._record(call_id, completion)
-            if unrecorded is None and completion is not None and not self.pausing:
+            if completion is not None and not self.pausing:
                 self.complete(completion)
+            unrecorded = self._record(call_id, completion)  # while the guest reads it: nothing it says is heard before
         if unrecorded is not None:
-            self._stop_for(unrecorded)
+            self.stop_for(unrecorded)
 
     def _record(self, call_id: int, completion: bytes | None) -> OSError | Diverged | None:
         if self.tape is not None:

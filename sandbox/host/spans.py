@@ -23,6 +23,11 @@ class Span:
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
+    @property
+    def listened(self) -> bool:
+        """Whether anybody gets it."""
+        return self._span is not None
+
     def set(self, **attributes: Value) -> None:
         """Attributes; `execution_id` is `go_ent.execution_id`."""
         if self._span is not None:

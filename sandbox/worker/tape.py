@@ -45,8 +45,8 @@ class Tape(Protocol):
     heard: bytes  # all that the recorded run heard: the pieces that `calls` was given, joined by commas
 
     def begin(self, start: Start) -> None:
-        """The run is about to begin; in a replay, as recorded but for the image and the source, which may raise
-        `Diverged`.
+        """The run has just begun, and nothing that it says is heard before this returns. A replay is about to begin, as
+        recorded but for the image and the source, which may raise `Diverged`.
         """
 
     def calls(
@@ -61,7 +61,9 @@ class Tape(Protocol):
         """
 
     def answered(self, call_id: int, completion: bytes | None) -> None:
-        """A call has ended, before the guest is told. None: the guest cancelled it."""
+        """A call has ended, and nothing that the guest makes of it is heard before this returns. None: the guest
+        cancelled it.
+        """
 
     def checkpoint(self, label: str, value: bytes) -> None:
         """The guest wants *value*, which is JSON, to be seen under *label*."""

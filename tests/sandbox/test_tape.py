@@ -404,6 +404,29 @@ class TestWhatCannotBeRecorded:
             assert resumed.error is not None
             assert resumed.error.kind == "ToolError"
 
+    def test_what_a_guest_makes_of_an_answer_is_recorded_after_it(self, box: Sandbox) -> None:
+        """Though the guest has the answer while it is being recorded."""
+
+        class Slow(Memory):
+            def answered(self, call_id: int, completion: bytes | None) -> None:
+                time.sleep(0.02)
+                super().answered(call_id, completion)
+
+        code = "import asyncio\nawait asyncio.gather(*(tools.add(a=n, b=1) for n in range(3)))\n" + (
+            "for n in range(3):\n    await tools.add(a=n, b=1)\n" * 2
+        )
+        tape = Slow()
+        done = run(box, code, tape, Tools())
+        assert done.status == "completed", done.error
+        answered: set[int] = set()
+        for kind, *what in tape.records:
+            if kind == "answer":
+                answered.add(what[0])
+            elif kind == "call":
+                deliveries = [told[1] for told in json.loads(f"[{what[-1].decode()}]") if len(told) == 2]
+                assert answered.issuperset(number for told in deliveries for number in told), tape.records
+        assert answered == set(range(1, 10))
+
     def test_is_what_a_broken_worker_says_it_heard(self) -> None:
         assert wire.split_heard(b"[1,[2]],[]\n[[],[]]") == (b"[1,[2]],[]", b"[[],[]]")
         for heard in (b'"', b"[1]x", b"[" * (wire.MAX_HEARD + 1)):
