@@ -86,7 +86,10 @@ class OwnedExecution:
                     first, self._first = self._first, {}
                     self._state = first if isinstance(first, ExecutionState) else ExecutionState(**first)
                 while self._changes:
-                    self._state = self._changes.popleft()(self._state)
+                    try:
+                        self._state = self._changes[0](self._state)
+                    finally:
+                        self._changes.popleft()  # not before: who looks meanwhile has to wait for it
         return self._state
 
     @state.setter

@@ -14,13 +14,14 @@ from functools import partial
 from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic_core import PydanticSerializationError, from_json
 
 from go_ent.composer import Approver, Composer, ComposerError
 from go_ent.composer.catalogue.recording import Recording
 from go_ent.composer.catalogue.scope import NotedCalls
 from go_ent.composer.composed.source import Composed
 from go_ent.dataclass import dataclass
-from go_ent.engine.core.errors import BadState, ExecutionConflict
+from go_ent.engine.core.errors import BadState, BadTask, ExecutionConflict
 from go_ent.engine.core.explain import explain
 from go_ent.engine.core.ids import new_id
 from go_ent.engine.core.models import Model, RunResult
@@ -170,8 +171,9 @@ class Guests:
         composer.box.limits.narrowed(order.limits)  # refused orders are not recorded, so there is nothing to resume
         if order.tool is not None and tool is None:
             tool = await composer.composed.get(order.tool)
+        work, now = _as_json(order), time.time()  # now: what is in it may be changed later
         environment, execution_id = await self._environment(composer), new_id()
-        fields = partial(_begun, order, execution_id, time.time(), client=client, tool=tool, environment=environment)
+        fields = partial(_begun, order, work, execution_id, now, client=client, tool=tool, environment=environment)
         return NewState(execution_id, "running", fields)
 
     async def _environment(self, composer: Composer) -> Environment:
@@ -224,15 +226,32 @@ class Guests:
         return await self.lifecycle.carry(live, steps, lambda: _end_of(live, interrupted(), started))
 
 
+def _as_json(order: GuestOrder) -> str:
+    """An order for a record. What is no JSON is refused: nobody could resume it."""
+    try:
+        return order.model_dump_json(exclude_defaults=True)
+    except PydanticSerializationError as error:
+        halves = "they have half a character (a lone surrogate), which is in no Unicode text"
+        said = halves if "surrogates not allowed" in str(error) else str(error)
+        raise BadTask(f"code and inputs can't be put on record, so nothing was run: {said}") from None
+
+
 def _begun(
-    order: GuestOrder, execution_id: str, now: float, *, client: str, tool: Composed | None, environment: Environment
+    order: GuestOrder,
+    work_json: str,
+    execution_id: str,
+    now: float,
+    *,
+    client: str,
+    tool: Composed | None,
+    environment: Environment,
 ) -> dict[str, Any]:
     """The state of an execution that begins *now*: what it does not have by default."""
     if tool is not None:
         source = tool.file.digest
     else:
         source = hashlib.sha256((order.code or "").encode("utf-8", "surrogatepass")).hexdigest()
-    work = {"guest": order.model_dump(mode="json", exclude_defaults=True)}
+    work = {"guest": from_json(work_json)}
     made: dict[str, Any] = {
         "version": SCHEMA_VERSION,
         "id": execution_id,

@@ -22,6 +22,7 @@ from fastmcp.server.context import reset_transport, set_transport
 from mcp.server.stdio import stdio_server
 
 from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
+from go_ent.engine.server.unreadable import Messages
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -40,7 +41,7 @@ async def serve(server: FastMCP) -> None:
         with _diverted() as (incoming, outgoing), contextlib.closing(Answers(outgoing)) as answers:
             streams = cast(Any, Lines(incoming)), cast(Any, answers)
             async with stdio_server(*streams) as (reading, writing):
-                await lowlevel.run(reading, writing, lowlevel.create_initialization_options())
+                await lowlevel.run(Messages(reading, writing), writing, lowlevel.create_initialization_options())
     finally:
         reset_transport(token)
 

@@ -16,7 +16,7 @@ from go_ent.composer.catalogue.spec import Hints
 from go_ent.composer.errors import StoreError
 from go_ent.composer.sources.functions import FunctionSource
 from go_ent.engine import Engine, GuestOrder
-from go_ent.engine.core.errors import ExecutionConflict
+from go_ent.engine.core.errors import BadTask, ExecutionConflict
 from go_ent.engine.executions.owned import NewState, OwnedExecution
 from go_ent.engine.executions.tape import Tapes
 from go_ent.sandbox import Sandbox
@@ -137,6 +137,25 @@ class TestAsARun:
             assert run.ok, run.error
             found = {record["kind"]: record for record in engine.store.records(run.id)}
         assert found["answer"]["at"] - found["call"]["at"] >= 0.05
+
+    async def test_what_is_no_json_is_refused_and_what_is_given_is_recorded_as_it_was_then(
+        self, tmp_path: Path, box: Sandbox
+    ) -> None:
+        composer = Composer(tmp_path, box=box, trusted=True)
+        async with composer, Engine(tmp_path, composer=composer, trusted=True) as engine:
+            for order, why in (
+                (GuestOrder(code="'\ud800'"), "half a character"),
+                (GuestOrder(code="x", inputs={"x": ["\udcff"]}), "half a character"),
+                (GuestOrder(code="x", inputs={"x": object()}), "Unable to serialize unknown type"),
+            ):
+                with pytest.raises(BadTask, match=why):
+                    await engine.guests.run(order)
+            given = {"x": [1]}
+            held = await engine.guests.begin(GuestOrder(code="x", inputs=given), composer)
+            given["x"].append(2)
+            assert held.state.work["guest"]["inputs"] == {"x": [1]}
+            held.release()
+            assert await engine.executions() == []
 
     async def test_without_the_users_key_it_is_refused_and_the_next_one_runs(
         self, tmp_path: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,96 @@
+"""Lines of a client that are no message: it is told so. mcp leaves whoever waits for an answer waiting."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Self
+
+from anyio import EndOfStream
+from mcp.shared.message import SessionMessage
+from mcp_types import ErrorData, JSONRPCError
+from pydantic import ValidationError
+
+log = logging.getLogger("go_ent.engine.server")
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+MOST_SAID = 300  # characters
+
+
+class Messages:
+    """What a client says, as mcp wants to read it. What can't be read is answered here."""
+
+    def __init__(self, reading: Any, writing: Any) -> None:
+        self._reading, self._writing = reading, writing
+
+    @property
+    def last_context(self) -> Any:
+        """That of who sent the last one."""
+        return getattr(self._reading, "last_context", None)
+
+    async def receive(self) -> SessionMessage:
+        """The next message."""
+        while isinstance(item := await self._reading.receive(), Exception):
+            refusal = refuse(item)
+            if refusal is not None:
+                await self._writing.send(SessionMessage(refusal))
+        found: SessionMessage = item
+        return found
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """No more is wanted."""
+        await self._reading.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._reading.__aenter__()
+        return self
+
+    async def __aexit__(self, *how: Any) -> bool | None:
+        ended: bool | None = await self._reading.__aexit__(*how)
+        return ended
+
+
+def refuse(error: Exception) -> JSONRPCError | None:
+    """The answer to a line that can't be read; None if nobody waits for one."""
+    if not isinstance(error, ValidationError):
+        log.warning("what a client said can't be read: %s", type(error).__name__)
+        return None
+    first, *others = error.errors(include_url=False)
+    said = first["input"]
+    if first["type"] == "json_invalid":
+        if isinstance(said, str) and not said.strip():
+            return None
+        why = str(first.get("ctx", {}).get("error", ""))[:MOST_SAID]
+        number, code = _number(_loosely(said)), PARSE_ERROR
+        text = f"this message is not JSON that can be read: {why}. Nothing was done; send it again, mended"
+    else:
+        numbers = (_number(one["input"]) for one in (first, *others))  # some are of the whole message
+        number, code = next((one for one in numbers if one is not None), None), INVALID_REQUEST
+        if number is None:
+            return None
+        text = "this is no message of JSON-RPC 2.0: it needs jsonrpc, id, method and params"
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=text))
+
+
+def _loosely(text: Any) -> Any:
+    """A line as a reader takes it that lets halves of characters pass."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _number(message: Any) -> int | str | None:
+    """The id of a message, if it has one."""
+    number = message.get("id") if isinstance(message, dict) else None
+    if isinstance(number, str):
+        return number if len(number) <= MOST_SAID and number.isprintable() else None
+    return number if type(number) is int else None
