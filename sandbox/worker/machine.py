@@ -52,6 +52,22 @@ class OwnPort:
         raise Stop("outside")
 
 
+class NoPort:
+    """Ends a guest that calls while none runs."""
+
+    def exchange(self, message: bytes) -> bytes:
+        raise Stop("outside")
+
+    def write(self, text: bytes) -> None:
+        raise Stop("outside")
+
+    def keep(self, code: bytes) -> None:
+        raise Stop("outside")
+
+
+NO_PORT = NoPort()
+
+
 class Machine:
     """Makes guests from one compiled artefact. One guest of a machine runs at a time."""
 
@@ -60,7 +76,7 @@ class Machine:
         self.fuel = fuel
         self.engine = Engine(configuration(fuel=fuel))
         self.component = wc.Component.deserialize_file(self.engine, artefact)
-        self.port: Port | None = None
+        self.port: Port = NO_PORT
         self.seam = Seam()
         self.functions = Functions()
         self.linker = self._link()
@@ -70,9 +86,9 @@ class Machine:
         linker = wc.Linker(self.engine)
         functions = self.functions
         with linker.root() as root:
-            functions.text_to_text(root, "exchange", lambda message: self._port.exchange(message))
-            functions.text_in(root, "write", lambda text: self._port.write(text))
-            functions.text_in(root, "keep", lambda code: self._port.keep(code))
+            functions.text_to_text(root, "exchange", lambda message: self.port.exchange(message))
+            functions.text_in(root, "write", lambda text: self.port.write(text))
+            functions.text_in(root, "keep", lambda code: self.port.keep(code))
             with root.add_instance(f"wasi:cli/environment{WASI}") as environment:
                 functions.nothing_out(environment, "get-environment")
                 functions.nothing_out(environment, "get-arguments")
@@ -94,12 +110,6 @@ class Machine:
                     functions.deny(sockets, f"create-{kind}-socket")
         linker.define_unknown_imports_as_traps(self.component)
         return linker
-
-    @property
-    def _port(self) -> Port:
-        if self.port is None:
-            raise Stop("outside")
-        return self.port
 
     def _random_bytes(self, size: int) -> bytes:
         if size > 1 << 20:
@@ -146,7 +156,7 @@ class Guest:
         try:
             return self._run(request)
         finally:
-            self.machine.port = None
+            self.machine.port = NO_PORT
 
     def touch(self) -> None:
         """Write to the pages that most runs write to."""
@@ -178,7 +188,7 @@ class Guest:
                 raise raised from None
             return End(trap=_trap(str(error)))
         finally:
-            machine.port = None
+            machine.port = NO_PORT
             machine.functions.raised = None
 
     def fuel_left(self) -> int:
