@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import types
 from asyncio import get_running_loop
 from sys import _getframe
 from typing import Any
@@ -89,12 +90,12 @@ class Bridge:
         self.cancelled: list[int] = []
         self.pending: dict[int, tuple[Any, str]] = {}
         self.now = 0.0
-        # Calls that were written but not awaited yet, and in which line: what is left at the end was forgotten.
-        self.unawaited: dict[int, tuple[Any, int]] = {}
+        # Calls that were written but not awaited yet, and where: what is left at the end was forgotten.
+        self.unawaited: dict[int, tuple[Any, types.CodeType, int]] = {}
 
     def encode(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "") -> tuple[int, str]:
         """A call as it is sent, and its number. Done at once: what can't be sent fails at the line that wrote it."""
-        text = encode.dumps([0, name, args, kwargs], what or f"arguments of tools.{name}", MAX_DEPTH)
+        text = encode.dumps([0, name, args, kwargs], what or ("arguments of tools.", name), MAX_DEPTH)
         # Numbered only now: encoding may run code of theirs, which may make calls, and numbers go out in their order.
         self.next_id = call_id = self.next_id + 1
         return call_id, f"[{call_id}{text[2:]}"
@@ -126,9 +127,13 @@ class Bridge:
         call_id, text = self.encode(name, args, kwargs)
         if len(text) > self.short:
             self.measure(name, text)
-        message = f"-1\n[[{text}],[]]"
+        message, worked = f"-1\n[[{text}],[]]", f"[[{call_id},1,"
         while True:
             _, _, completions = wit_world.exchange(message).partition("\n")
+            if completions.startswith(worked) and _MARK not in completions:
+                value, end = _scan(completions, len(worked))
+                if end == len(completions) - 2:  # it is the only one
+                    return value
             if completions:
                 for answered, ok, value in _heard(completions):
                     if answered == call_id:
@@ -241,10 +246,11 @@ class Tools:
     # `tools.<name>(…)` and `tools.<namespace>.<name>(…)`: whatever is asked for, the host decides.
     # No docstring: it would be taken for that of the tool.
 
-    __slots__ = ("_name", "_parts")
+    __slots__ = ("_name", "_parts", "_title")
 
     def __init__(self, name: str = "") -> None:
         self._name = name
+        self._title = f"tools.{name}"
         self._parts: dict[str, Tools] = {}
 
     def __getattr__(self, name: str) -> "Tools":
@@ -267,7 +273,7 @@ class Tools:
             own, names = OWN[self._name]
             if len(args) <= 1 and (names is None or kwargs.keys() <= names):
                 return own(*args, **kwargs)
-        return _begun(self._name, args, kwargs, _getframe(1).f_lineno)
+        return _begun(self._name, args, kwargs, _getframe(1), self._title)
 
     def __dir__(self) -> list[str]:
         if self._name and bridge.finds:
@@ -282,13 +288,18 @@ class Tools:
         return f"<tools.{self._name}>" if self._name else f"<tools: {', '.join(bridge.names) or 'none granted'}>"
 
 
-def _begun(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int) -> Any:
+def _begun(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], caller: types.FrameType, title: str) -> Any:
     """The coroutine of a call, noted until it is awaited."""
-    bridge.next_token += 1
-    call: Any = _call(bridge.next_token, name, args, kwargs)
-    bridge.unawaited[bridge.next_token] = call, line
-    call.__qualname__ = f"tools.{name}"
+    bridge.next_token = token = bridge.next_token + 1
+    call: Any = _call(token, name, args, kwargs)
+    bridge.unawaited[token] = call, caller.f_code, caller.f_lasti
+    call.__qualname__ = title
     return call
+
+
+def line_of(code: types.CodeType, at: int) -> int | None:
+    """The line of an instruction: looked for only when it is asked for, since the search is as long as the code."""
+    return next((line for start, end, line in code.co_lines() if start <= at < end), None)
 
 
 class Described(str):
@@ -312,12 +323,12 @@ def describe(name: Any) -> Described:
 def search(words: str = "", *, namespace: str | None = None, limit: int = 10) -> Any:
     """The granted tools that fit *words* best."""
     given = {"words": words, "namespace": namespace, "limit": limit}
-    return _begun(FIND, (), given, _getframe(2).f_lineno)
+    return _begun(FIND, (), given, _getframe(2), f"tools.{FIND}")
 
 
 def call(name: str, /, **arguments: Any) -> Any:
     """Call the tool of that full name."""
-    return _begun(name, (), arguments, _getframe(2).f_lineno)
+    return _begun(name, (), arguments, _getframe(2), f"tools.{name}")
 
 
 # What `tools` itself answers, where no tool that is granted has the name, and which arguments are meant for it: a call

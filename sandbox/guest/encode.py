@@ -253,8 +253,8 @@ def dumps_with_files(value: object, attach: Callable[[bytes], object]) -> str:
         _handed_over.pop()
 
 
-def dumps(value: object, path: str = "result", deepest: int = MAX_DEPTH) -> str:
-    """The JSON text of *value*; NotEncodable says what is in the way."""
+def dumps(value: object, path: str | tuple[str, ...] = "result", deepest: int = MAX_DEPTH) -> str:
+    """The JSON text of *value*; NotEncodable says what is in the way, and where: *path* may be in parts."""
     kind = value.__class__
     if value is None or kind is bool:
         return "null" if value is None else "true" if value else "false"
@@ -265,11 +265,12 @@ def dumps(value: object, path: str = "result", deepest: int = MAX_DEPTH) -> str:
         if not text.isascii():
             text.encode("utf-8")
     except (TypeError, ValueError, RecursionError):
-        text = _join(_chunks(_plain(value, path, ()), 0))
+        text = _join(_chunks(_plain(value, _join(path), ()), 0))
     if len(text) <= deepest or text.count("[") + text.count("{") <= deepest:
         return text
     if _deeper(text, deepest) and _deeper(_TEXT.sub("", text), deepest):
-        raise NotEncodable(f"{path}: nested too deeply to be encoded as JSON; about {MAX_DEPTH} levels are accepted")
+        where = _join(path)
+        raise NotEncodable(f"{where}: nested too deeply to be encoded as JSON; about {MAX_DEPTH} levels are accepted")
     return text
 
 

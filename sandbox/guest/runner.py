@@ -20,7 +20,7 @@ from typing import Any
 
 import wit_world
 from guest import constants, encode, facades, files, interface, policy, report, shape, shapes
-from guest.bridge import ToolError, Tools, bridge, checkpoint
+from guest.bridge import ToolError, Tools, bridge, checkpoint, line_of
 from guest.loop import GuestLoop
 from guest.output import Output
 
@@ -217,12 +217,12 @@ def _forgotten() -> tuple[list[str], int | None]:
     """The tools that were called without `await`, and the first line that did; the calls are closed, or Python would
     complain once more."""
     names, lines = set(), []
-    for call, line in bridge.unawaited.values():
+    for call, code, at in bridge.unawaited.values():
         names.add(call.__qualname__)
-        lines.append(line)
+        lines.append(line_of(code, at))
         call.close()
     bridge.unawaited.clear()
-    return sorted(names), min(lines, default=None)
+    return sorted(names), min(filter(None, lines), default=None)
 
 
 class InputError(ValueError):
