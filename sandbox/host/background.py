@@ -53,6 +53,9 @@ class Ears:
                 self._epoll.unregister(socket)
 
     def _hear(self) -> None:
+        if len(self._heard) == 1:  # then it is that one
+            next(iter(self._heard.values()))()
+            return
         for socket, _ in self._epoll.poll(0):
             if (heard := self._heard.get(socket)) is not None:
                 heard()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import threading
 import time
 from collections import deque
@@ -125,7 +124,7 @@ class Broker:
                 last = call_id
         except (ValueError, TypeError):
             return None
-        if cancelled == GOT_SO_FAR and self.tape is not None:
+        if not cancelled or (cancelled == GOT_SO_FAR and self.tape is not None):
             return calls, cancelled
         # Our guest gives a call up once, and only one that it has made.
         if any(
@@ -149,7 +148,7 @@ class Broker:
         calls, cancelled = parsed
         if calls:
             self._last = calls[-1][0]
-        self._cancelled.update(call_id for call_id in cancelled if call_id)
+        self._cancelled.update(filter(None, cancelled))
         recorded = repeat(None) if self.tape is None else self._recorded(self.tape, calls, cancelled, heard)
         if recorded is None:
             return None
@@ -209,14 +208,11 @@ class Broker:
             if (task := self._tasks.get(call_id)) is not None:
                 task.cancel()
 
-    def _ended(self, call_id: int, task: asyncio.Task[None]) -> None:
-        """A task is over. Of one that was cancelled, maybe before its first step, nobody has said yet how its call
-        ended.
-        """
-        self._tasks.pop(call_id, None)
+    def _ended(self, call_id: int) -> None:
+        """A task was cancelled, maybe before its first step: nobody has said yet how its call ended."""
         if call_id in self._cancelled:
             self._finish_cancelled(call_id)
-        elif task.cancelled():  # not at once: if the run itself is being cancelled, nothing is known of the call
+        else:  # not at once: if the run itself is being cancelled, nothing is known of the call
             self.loop.call_later(CANCELLED_S, self._finish_cancelled, call_id)
 
     def _finish_cancelled(self, call_id: int) -> None:
@@ -341,10 +337,18 @@ class Broker:
         if not self._closed:
             task = self.loop.create_task(self._run_task(call), context=self._context.copy())
             self._tasks[call.id] = task
-            task.add_done_callback(functools.partial(self._ended, call.id))
+            task.add_done_callback(self._never_begun)
+
+    def _never_begun(self, task: asyncio.Task[None]) -> None:
+        """A task is over that did not even take this callback back, its first step."""
+        for call_id, one in list(self._tasks.items()):
+            if one is task:
+                del self._tasks[call_id]
+                self._ended(call_id)
 
     async def _run_task(self, call: Call) -> None:
         started = time.perf_counter()
+        self._tasks[call.id].remove_done_callback(self._never_begun)  # which costs a turn of the loop
         completion: bytes | None
         try:
             args, kwargs = call.tool.bind(call.args, call.kwargs)
@@ -354,12 +358,12 @@ class Broker:
         except ApprovalRequired as error:
             completion = self._pause(call, error, started)
         except asyncio.CancelledError:
-            if call.id not in self._cancelled:
-                raise  # by the tool itself, or by whoever ends all that runs here: `_ended` sees to it
-            self._finish_cancelled(call.id)
-            return
+            self._ended(call.id)  # by the guest, the tool itself, or whoever ends all that runs here
+            raise
         except BaseException as error:
             completion = self._failed(call.id, call.tool.name, failure(error), call.size, started)
+        finally:
+            del self._tasks[call.id]
         self._finish(call.id, completion)
 
     def _pause(self, call: Call, error: ApprovalRequired, started: float) -> bytes | None:
@@ -402,34 +406,30 @@ class Broker:
 
     def _finish(self, call_id: int, completion: bytes | None, *, cancelled: bool = False) -> None:
         """A call has ended: with a completion, or because the guest cancelled it, or it waits for approval."""
+        unrecorded: OSError | Diverged | None = None
         # Under the lock: once the run is closed its worker serves another, which must not hear of this call.
         with self._lock:
             self._under_way.pop(call_id, None)
-            over = self.pausing and not self._under_way
             if self._closed:
                 return
-        if completion is not None or cancelled:
-            self._answer(call_id, completion)
+            over = self.pausing and not self._under_way
+            if completion is not None or cancelled:
+                unrecorded = self._answer(call_id, completion)
+        if unrecorded is not None:
+            self.stop_for(unrecorded)
         if over:
             self.stop("paused")
 
-    def _answer(self, call_id: int, completion: bytes | None) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            if completion is not None and self.undelivered() > MAX_UNDELIVERED:
-                message = "too many results wait to be read: await calls before making more"
-                completion = b"[%d,0,%b]" % (call_id, to_json({"kind": "Flood", "message": message}))
-            if completion is not None and not self.pausing:
-                self.complete(completion)
-            unrecorded = self._record(call_id, completion)  # while the guest reads it: nothing it says is heard before
-        if unrecorded is not None:
-            self.stop_for(unrecorded)
-
-    def _record(self, call_id: int, completion: bytes | None) -> OSError | Diverged | None:
+    def _answer(self, call_id: int, completion: bytes | None) -> OSError | Diverged | None:
+        """Under the lock: have an end told and recorded; what has kept it from being recorded."""
+        if completion is not None and self.undelivered() > MAX_UNDELIVERED:
+            message = "too many results wait to be read: await calls before making more"
+            completion = b"[%d,0,%b]" % (call_id, to_json({"kind": "Flood", "message": message}))
+        if completion is not None and not self.pausing:
+            self.complete(completion)
         if self.tape is not None:
             try:
-                self.tape.answered(call_id, completion)
+                self.tape.answered(call_id, completion)  # while the guest reads it: nothing it says is heard before
             except (OSError, Diverged) as error:  # also of a run inside this one
                 return error
         return None

@@ -73,6 +73,16 @@ def _order(limits: Limits, keep: bool, session: bool, again: bool, taped: bool) 
     return json.dumps({**order, **rooms, "taped": taped}).encode()
 
 
+@lru_cache(64)
+def _rooms(limits: Limits, keep: bool, taped: bool) -> dict[int, int]:
+    """How long what a worker says of a run may be, by its kind."""
+    return {
+        wire.EXCHANGE: wire.message_room(limits.max_call_bytes) + (wire.MAX_HEARD + 1 if taped else 0),
+        wire.DONE: wire.DONE_HEAD.size + wire.answer_room(limits.max_result_bytes, limits.max_file_bytes),
+        wire.KEEP: MAX_CODE if keep else 0,
+    }
+
+
 class Flight:
     """A run on its way. `stop` may be called from any thread, any number of times; the first reason counts. The worker
     is asked to stop, and killed if it does not.
@@ -102,6 +112,7 @@ class Flight:
         self._reader = 0  # the thread that reads, if it is not the loop
         self._used: tuple[int, int] | None = None
         self._is_ready = False  # its worker, for the next run
+        self.rooms = _rooms(job.limits, job.keep, job.taped is not None)
         complete = partial(worker.send, wire.COMPLETION)
         self.broker = Broker(tools, job.limits, loop, worker.threads, complete, self.stop, worker.unsent, tape)
         self._cpu_before = worker.cpu_ns()
@@ -194,15 +205,6 @@ class Flight:
 
     def _cpu_ns(self) -> int:
         return self.worker.cpu_ns() - self._cpu_before + self._served_ns
-
-    def room(self, kind: int) -> int:
-        """How long what the worker says of this run may be."""
-        limits = self.job.limits
-        if kind == wire.EXCHANGE:
-            return wire.message_room(limits.max_call_bytes) + (0 if self.job.taped is None else wire.MAX_HEARD + 1)
-        if kind == wire.DONE:
-            return wire.DONE_HEAD.size + wire.answer_room(limits.max_result_bytes, limits.max_file_bytes)
-        return MAX_CODE if self.job.keep else 0
 
     def _kill(self) -> None:
         if self._used is None:

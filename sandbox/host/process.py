@@ -31,6 +31,8 @@ POLL_READS = 4
 NICER, LAST = 5, 19
 MAX_PID = 10
 MAX_WORD = 1 << 16
+SHORT = 1 << 8  # a message that takes less time to act on than two looks at the clock are worth
+MARK_NS = 2_500  # of CPU time, more than it takes, for each bracket of such a message: a call has two, a message three
 
 
 class WorkerProcess:
@@ -84,18 +86,19 @@ class WorkerProcess:
                     pass
                 except OSError:
                     return  # gone; the reader notices
-                pieces = [data[sent:]] if sent < len(data) else []
-            if pieces:
-                self._out += map(memoryview, pieces)
-                self._unsent += sum(map(len, pieces))
-                if not self._draining:
-                    self._draining = True
-                    try:
-                        self.threads.start(self._drain)
-                    except RuntimeError:  # there can be no more threads: whoever reads hears that it is gone
-                        self._draining = False
-                        self._forget_unsent()
-                        self.kill()
+                if sent == len(data):
+                    return
+                pieces = [data[sent:]]
+            self._out += map(memoryview, pieces)
+            self._unsent += sum(map(len, pieces))
+            if not self._draining:
+                self._draining = True
+                try:
+                    self.threads.start(self._drain)
+                except RuntimeError:  # there can be no more threads: whoever reads hears that it is gone
+                    self._draining = False
+                    self._forget_unsent()
+                    self.kill()
 
     def _drain(self) -> None:
         """In a thread: send what is left over, as the worker takes it."""
@@ -190,11 +193,12 @@ class WorkerProcess:
         worker is gone; one that sends what is not our language is ended.
         """
         flight = self.flight
-        before = 0 if flight is None else time.thread_time_ns()
+        price = data.count(b"[") * MARK_NS if data and len(data) <= SHORT and not self.frames else None
+        before = 0 if flight is None or price is not None else time.thread_time_ns()
         if not self._act_on_frames(flight, data) or data == b"":
             self.lose()
         elif flight is not None and not flight.over:
-            flight.charge(time.thread_time_ns() - before)
+            flight.charge(time.thread_time_ns() - before if price is None else price)
 
     def _act_on_frames(self, flight: Flight | None, data: bytes | None) -> bool:
         """Act on what has arrived, as far as the run can take it now; False for what is not our language."""
@@ -223,7 +227,7 @@ class WorkerProcess:
     def _room(self, kind: int) -> int:
         """How long a frame may be: outside a run a worker says little."""
         flight = self.flight
-        return flight.room(kind) if flight is not None and kind in (wire.EXCHANGE, wire.KEEP, wire.DONE) else MAX_WORD
+        return MAX_WORD if flight is None else flight.rooms.get(kind, MAX_WORD)
 
     def _act(self, kind: int, payload: bytes | bytearray) -> None:
         if kind == wire.READY:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError, validate_call
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ArgsKwargs, PydanticSerializationError, to_json
 
 from go_ent.sandbox.errors import ToolDefinitionError, ToolError
 from go_ent.sandbox.media.marks import marked, revived
@@ -20,7 +20,8 @@ from go_ent.sandbox.worker.outside import parse
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MAX_MESSAGE = 2000
 MAX_PROBLEMS = 100
-_NESTED = (dict, list)
+_NESTED = frozenset((dict, list))
+_TEXTS = str, bytes, bytearray
 
 
 class CallFailed(Exception):
@@ -77,7 +78,8 @@ class Tool:
         self.is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
         self.description = inspect.getdoc(function) or ""
         self.signature = self._signature()
-        self._arguments = self._validator(target)
+        self._arguments = self._adapter(target)
+        self._checked = self._arguments.validator.validate_python
 
     def _signature(self) -> inspect.Signature:
         try:
@@ -92,7 +94,9 @@ class Tool:
                 )
         return signature
 
-    def _validator(self, target: Any) -> Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]:
+    def _adapter(self, target: Any) -> TypeAdapter[Any]:
+        """What checks its arguments, and knows their schema."""
+
         def capture(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             return args, kwargs
 
@@ -111,25 +115,25 @@ class Tool:
         capture.__annotations__ = {name: hints.get(name, Any) for name in self.signature.parameters}
         capture.__name__ = capture.__qualname__ = self.name.rpartition(".")[2]
         try:
-            self._schema_of: Any = capture
-            checked: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] = validate_call(capture)
-            return checked
+            described: Any = capture
+            return TypeAdapter(described)
         except Exception as error:
             raise ToolDefinitionError(f"tool {self.name}: its parameters can't be validated: {error}") from None
 
     @functools.cached_property
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of its arguments."""
-        adapter: TypeAdapter[Any] = TypeAdapter(self._schema_of)
-        return adapter.json_schema()
+        return self._arguments.json_schema()
 
     def bind(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The validated arguments; nothing of the function has run yet."""
         try:
-            if any(value.__class__ in _NESTED for value in (*args, *kwargs.values())):  # bytes may be in there
+            if not (_NESTED.isdisjoint(map(type, args)) and _NESTED.isdisjoint(map(type, kwargs.values()))):
+                # There may be bytes in there.
                 args = [revived(value) for value in args]
                 kwargs = {name: revived(value) for name, value in kwargs.items()}
-            return self._arguments(*args, **kwargs)
+            checked: tuple[tuple[Any, ...], dict[str, Any]] = self._checked(ArgsKwargs(tuple(args), kwargs))
+            return checked
         except ValidationError as error:
             raise CallFailed("InvalidArguments", explain(error, list(self.signature.parameters))) from None
 
@@ -203,7 +207,7 @@ class Toolset(Mapping[str, Tool]):
 
 def encode_result(value: Any, limit: int | None) -> bytes:
     """A tool's result as JSON, within *limit* bytes."""
-    if limit is not None and isinstance(value, str | bytes | bytearray) and len(value) > limit:
+    if limit is not None and isinstance(value, _TEXTS) and len(value) > limit:
         raise CallFailed("ResultTooLarge", _too_large(len(value), limit))
     try:
         data = to_json_marked(value)

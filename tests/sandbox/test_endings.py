@@ -176,14 +176,16 @@ class TestTools:
         run = called(tooled, "later", "cancels itself")
         assert (run.status, run.result) == ("completed", ["Cancelled: cancelled"] * 2 + ["9" * 5000]), run.error
 
-    def test_a_call_whose_task_another_tool_cancels_is_a_tool_error(self, tooled: Sandbox) -> None:
+    @pytest.mark.parametrize("begun", [False, True])
+    def test_a_call_whose_task_another_tool_cancels_is_a_tool_error(self, tooled: Sandbox, begun: bool) -> None:
+        calls = ["tools.later('cancels the other')", "tools.later('waits')"]
         code = (
-            "import asyncio\nout = await asyncio.gather(tools.later('cancels the other'), "
-            "tools.later('waits'), return_exceptions=True)\n"
-            "[str(one)[:30] for one in out]"
+            f"import asyncio\nout = await asyncio.gather({', '.join(calls[::-1] if begun else calls)}, "
+            "return_exceptions=True)\nsorted(str(one)[:30] for one in out)"
         )
         run = tooled.run_sync(code)
         assert (run.status, run.result) == ("completed", ["done", "later: cancelled"]), run.error
+        assert sorted((call.ok, call.error) for call in run.calls) == [(False, "Cancelled: cancelled"), (True, None)]
 
 
 FORKED = """

@@ -16,6 +16,7 @@ import pytest
 from go_ent.composer.catalogue.schemas import Checker
 from go_ent.sandbox import Limits, Run, Sandbox
 from go_ent.sandbox.host.limits import MIB
+from go_ent.sandbox.host.process import MARK_NS, WorkerProcess
 from go_ent.sandbox.host.tools import Toolset
 from go_ent.sandbox.worker import wire
 from go_ent.sandbox.worker.outside import MANY, holds_at_most, parse, parse_gently
@@ -69,6 +70,35 @@ class TestMessages:
         spent = time.process_time() - before
         assert (run.status, run.usage.cpu_ms >= 990) == ("cpu_limit", True)
         assert spent < 5.0, "the host spent more on the run than the run was allowed"
+
+    @attack("resources", "short messages, each too short for a look at the clock")
+    def test_short_messages_are_charged_by_their_brackets(self) -> None:
+        charged: list[int] = []
+
+        class Flight:
+            listens, over, rooms = True, False, dict[int, int]()
+
+            def act(self, kind: int, payload: bytes) -> None:
+                end = time.thread_time_ns() + 2_000_000
+                while time.thread_time_ns() < end:
+                    pass
+
+            def charge(self, ns: int) -> None:
+                charged.append(ns)
+
+        class Heard(WorkerProcess):
+            def __init__(self) -> None:
+                self.frames, self.alive = wire.Frames(), True
+                self.flight: Any = Flight()
+
+        worker, call = Heard(), b'[[[1,"add",[1,2],{}]],[]]'
+        worker.take_in(wire.frame(wire.EXCHANGE, call))
+        assert charged == [5 * MARK_NS]
+        long = wire.frame(wire.EXCHANGE, call + b" " * 1000)
+        for piece in (long, long[:1000], long[1000:]):  # by the clock, also what is short but the end of a long one
+            worker.take_in(piece)
+        assert charged[1] >= 2_000_000
+        assert charged[3] >= 2_000_000
 
     @attack("resources", "a long message read where everybody waits")
     async def test_a_long_message_is_not_read_on_the_loop(self) -> None:
