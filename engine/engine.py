@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -64,7 +63,6 @@ from go_ent.sandbox import Run as SandboxRun
 from go_ent.sandbox.messages.advice import Advice
 from go_ent.waiting import first_of
 
-log = logging.getLogger("go_ent.engine")
 MOST_AT_ONCE = 256
 TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
 
@@ -466,20 +464,11 @@ class Engine:
     def _begin(
         self, held: OwnedExecution, tapes: Tapes, work: Work, chosen: Chosen, options: StartOptions
     ) -> ExecutionContext:
-        on_event = options.get("on_event")
-
-        def emit(event: Event) -> None:
-            for listener in (*self.listeners, *((on_event,) if on_event is not None else ())):
-                try:
-                    listener(event)
-                except Exception:
-                    log.exception("a listener failed, and the execution goes on")
-
         run = ExecutionContext(
             held,
             tapes,
-            emit=emit,
-            is_heard=lambda: on_event is not None or bool(self.listeners),
+            listeners=self.listeners,
+            on_event=options.get("on_event"),
             limit=tighter(limit_of(work), self.config.budget.execution),
             may_start=options.get("may_start", True),
             ask=options.get("ask"),
