@@ -101,7 +101,7 @@ def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
 HAND_MADE = {
     "engine/console/feed.py": "one look for all streams, which ends with the last of them",
     "engine/console/launches.py": "a run goes on when the page that began it is gone",
-    "engine/console/serving.py": "uvicorn runs until it is told to stop",
+    "engine/adapters/uvicorn_adapter.py": "uvicorn runs until it is told to stop",
     "composer/catalogue/catalogue.py": "a source that is asked goes on when who asked has lost patience",
     "composer/sources/mcp.py": "a server starts, and is closed, for whoever needs it next",
     "composer/sources/mcp_link.py": "a connection outlives the call that opened it; a request is cancelled by its link",
@@ -125,7 +125,6 @@ HAND_MADE = {
     "engine/server/calls/long_calls.py": "a call that goes on to its end when its client has gone",
     "engine/server/calls/sampling.py": "a question to a client, which its connection may end",
     "engine/server/http/gate.py": "a client that goes away while it is answered",
-    "engine/server/http/serve.py": "the server, or a signal, whichever comes first",
     "engine/server/tools/changes.py": "a watch as long as the server lives",
     "engine/server/tools/named.py": "an image that is made while lists are answered without it",
     "engine/strategies/parallel.py": "a watch for the stop of a graph",
