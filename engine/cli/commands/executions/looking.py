@@ -22,7 +22,7 @@ from go_ent.engine.cli.terminal.tables import Branch, hanging, show_tree
 from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.kept_files import kept_files
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.executions.tree import TreeNode, tree
+from go_ent.engine.tree import TreeNode, tree
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 MOST_SUMMARIES = 20
