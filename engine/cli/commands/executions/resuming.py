@@ -254,7 +254,7 @@ def _decide(typed: str, call: str | None, *, approved: bool, resume: bool, comme
             say(f"{'approved' if approved else 'rejected'}: call {path}, {before.requests[path].tool}")
         count = len(state.requests)
         waits = f"{count} more {'waits' if count == 1 else 'wait'}: go-ent status {short_id(state.id)}"
-        say(waits if count else f"go on: {to_go_on(state)}")
+        say(waits if count else f"to resume: {to_go_on(state)}")
         return 0
 
     return with_engine(work, quiet=json_)
