@@ -325,6 +325,8 @@ class TestSignals:
         assert "interrupted: interrupted" not in said
         assert shell.json("ps")[0]["status"] == "interrupted"
         (shell.folder / "go").touch()
+        said = shell.error("resume", execution_id, "--timeout", "9", code=2)
+        assert "--timeout is for code and composed tools: a task keeps its own" in said
         assert shell.text("resume", execution_id) == "2\n"
         assert "command before: interrupted: " in shell.text("status", execution_id)
         assert (shell.folder / "ran").read_text() == "x\n"
