@@ -151,6 +151,35 @@ def test_tasks_that_are_made_by_hand_say_why() -> None:
     assert found == set(HAND_MADE)
 
 
+# Threads of engine and composer that are made by hand, and why `asyncio.to_thread` would not do.
+THREADS = {
+    "composer/composer.py": "counts of uses are written while the next run goes on",
+    "engine/cli/commands/serve.py": "the image is made before anybody asks for a run",
+    "engine/cli/terminal/background.py": "stdin may never end: nobody waits for the thread",
+    "engine/cli/terminal/progress.py": "a line that ticks while the loop is busy",
+    "engine/executions/retention.py": "old executions are removed while others run",
+    "engine/fleet/database.py": "one listener for all who wait",
+    "engine/fleet/members.py": "a heart that beats while the loop is busy",
+    "engine/fleet/tool_store.py": "tools are followed for as long as their store is used",
+    "engine/fleet/writer.py": "what many threads write is put into one transaction",
+    "engine/processes/child.py": "children are ended even when no thread of the pool is free",
+    "engine/server/stdio.py": "one thread reads every request",
+    "engine/storage/group_commit.py": "one sync for all who ended since the last",
+    "engine/storage/removal.py": "many files are removed side by side",
+}
+
+
+def test_threads_that_are_made_by_hand_say_why() -> None:
+    made = re.compile(r"\bThread\(|\bThreadPoolExecutor\(|\brun_in_executor\(")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("engine", "composer")
+        for path in (ROOT / package).rglob("*.py")
+        if made.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set(THREADS)
+
+
 def test_processes_are_read_of_in_one_place() -> None:
     """What `/proc/<pid>` says of a process, and who it is, is in `sandbox.children.proc` alone."""
     reads = re.compile(r"/proc/\{[^}]*\}/(?:stat|environ|task)\b")
