@@ -67,7 +67,7 @@ class Resumed:
 
 @contextlib.contextmanager
 def released_unless_begun(held: OwnedExecution) -> Iterator[None]:
-    """Whoever can't go on with an execution lets others have it."""
+    """An execution that can't go on here is let go, for others."""
     try:
         yield
     except BaseException:

@@ -35,7 +35,7 @@ def listen(port: int) -> socket.socket:
 
 
 def local_console(engine: Engine, composer: Composer, pages: Iterable[Page], port: int) -> Console:
-    """The console of whoever runs this process. Cookies know no ports, so its own has the port in its name."""
+    """The console of the user who runs this process. Cookies know no ports, so its own has the port in its name."""
     hosts = frozenset(f"{name}:{port}" for name in (LOOPBACK, "localhost"))
     access = Access(hosts, is_own, cookie=f"go-ent-console-{port}")
     return Console(engine, composer, pages, access)

@@ -361,7 +361,7 @@ class ModelReply(Model):
     structured: Any = None
     usage: Tokens | None = None
     cost_usd: float | None = None
-    model: str | None = None  # that answered, if whoever asked it knows
+    model: str | None = None  # that answered, if that is known
 
 
 class ModelCaller(Protocol):

@@ -33,7 +33,7 @@ class ExecutionContext(Live):
     listeners: Sequence[Callable[[Event], None]] = ()  # the engine's own list, which may grow
     on_event: Callable[[Event], None] | None = None  # who listens to this execution alone
     limit: BudgetLimit | None = None
-    may_start: bool = True  # whether whoever asked may start programs by argv
+    may_start: bool = True  # whether the caller may start programs by argv
     ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
     adjustments: tuple[str, ...] = ()
     decided: dict[str, Policy] = field(

@@ -188,7 +188,7 @@ async def _tell(report: Report, request: ToolRequest) -> None:
         if text != told or now - told_at >= SILENCE_S:
             try:
                 await request.report_progress(round(now - started, 2), text or None)
-            except Exception as error:  # whoever does not listen any more is told nothing
+            except Exception as error:  # a client that no longer listens is told nothing
                 log.debug("progress could not be told: %s", error)
                 return
             told_at, told = now, text

@@ -92,7 +92,7 @@ def read_rules(
     """Who is let in; `ConfigError` if that would be anybody, or nobody.
 
     What a folder says that nobody trusts makes no client, and lets no name and no page in. Nor does any folder where
-    there are no tokens: whoever owns a name can lead a browser of this user here by it.
+    there are no tokens: the owner of a name can lead a browser of this user here by it.
     """
     trusted = engine.trusted
     if config.clients and not trusted and token_env is None:
