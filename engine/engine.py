@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -36,7 +35,7 @@ from go_ent.engine.dispatch.execution import RunOfStep, WorkSteps, with_steps
 from go_ent.engine.dispatch.execution_context import ExecutionContext
 from go_ent.engine.dispatch.model_calls import Asking
 from go_ent.engine.executions.interrupting import interrupt_there
-from go_ent.engine.executions.lifecycle import Ending, Lifecycle
+from go_ent.engine.executions.lifecycle import Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.past_runs import past_runs
 from go_ent.engine.executions.resume_checks import Changed, ResumeOptions
@@ -47,12 +46,12 @@ from go_ent.engine.executions.tape import Tapes
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.engine.guest_runs.elsewhere import Elsewhere, run_sent
 from go_ent.engine.guest_runs.engine_tools import EngineSource, offer_summaries
-from go_ent.engine.guest_runs.runs import Guests, guest_order, run_of
+from go_ent.engine.guest_runs.runs import Guests, guest_order
 from go_ent.engine.processes.trees import TAG
 from go_ent.engine.prompts import Prompt, Prompts, roles
 from go_ent.engine.prompts.templating import Templates
 from go_ent.engine.records import Records
-from go_ent.engine.resumption import Resumption, released_unless_begun
+from go_ent.engine.resumption import Resumed, Resumption, released_unless_begun
 from go_ent.engine.runners.base.runner import Availability, Runner
 from go_ent.engine.runners.base.surroundings import Surroundings
 from go_ent.engine.runners.registry import Registry
@@ -64,7 +63,6 @@ from go_ent.sandbox import Run as SandboxRun
 from go_ent.sandbox.messages.advice import Advice
 from go_ent.waiting import first_of
 
-log = logging.getLogger("go_ent.engine")
 MOST_AT_ONCE = 256
 TOKENIZERS = "tokenizers.json"  # what models count for a token of ours
 
@@ -327,73 +325,82 @@ class Engine:
                 running.run.stop.set()
                 await asyncio.wait([running.task])
 
-    async def resume(
-        self,
-        execution_id: str,
-        *,
-        on_event: Callable[[Event], None] | None = None,
-        ask: Ask | None = None,
-        **options: Any,
-    ) -> TaskResult:
+    async def resume(self, execution_id: str, **options: Any) -> TaskResult:
         """Resume an execution that was interrupted, has failed, or lost its process. What is finished is not run
-        again. The *options* are those of `ResumeOptions`; in a fleet also *here* and *label* of `StartOptions`.
+        again. The *options* are those of `ResumeOptions`, and of `StartOptions` *on_event*, *ask*, *here* and *label*.
         """
-        here, label = options.pop("here", False), options.pop("label", None)
-        chosen = ResumeOptions(**options)
-        if self.elsewhere is not None and not here:
-            execution_id = await self._find(execution_id)
-            await self.elsewhere.send_again(execution_id, label, asdict(chosen), on_event)
-            return await self.wait(execution_id)
-        held, back = await self._resumption.take(execution_id, chosen)
-        if guest_order(held.state) is not None:
-            await self._resume_guest(held, chosen)
-            assert held.state.result is not None
-            return with_steps(held.state, held.state.result)
-        with released_unless_begun(held):
-            ready = await self._resumption.task(held, chosen)
-            strategy = Chosen(held.state.strategy, held.state.strategy_reason)
-            start: StartOptions = {
-                "concurrency": ready.concurrency,
-                "may_start": chosen.may_start,
-                "on_event": on_event,
-                "ask": ask,
-            }
-            run = self._begin(held, ready.tapes, ready.work, strategy, start)
-            run.decided = ready.decided
-            for change in back + ready.changes:
-                run.say("warning", text=change.text)
-        return await self.wait(held.id)
+        return (await self.go_on(execution_id, **options)).result
 
     async def resume_run(self, execution_id: str, **options: Any) -> tuple[SandboxRun, list[Changed]]:
         """`resume`, of a run of code or of a composed tool: the run itself, and what has changed since it was begun. In
         a fleet it goes on here, unless a *label* says where.
         """
-        label = options.pop("label", None)
-        chosen = ResumeOptions(**options)
-        if self.elsewhere is not None and label is not None:
-            execution_id = await self._find(execution_id)
-            await self.elsewhere.send_again(execution_id, label, asdict(chosen), guest=True)
-            return await run_sent(self.elsewhere, self.store, execution_id), []
-        held, back = await self._resumption.take(execution_id, chosen)
-        ending, changed = await self._resume_guest(held, chosen)
-        return run_of(ending), back + changed
+        state = await self.status(execution_id)
+        if guest_order(state) is None:
+            raise ExecutionConflict(f"execution {state.id} is no run of code or of a tool: it is a {state.kind}")
+        resumed = await self.go_on(state.id, here=options.get("label") is None, **options)
+        assert resumed.run is not None
+        return resumed.run, list(resumed.changes)
 
-    async def _resume_guest(self, held: OwnedExecution, options: ResumeOptions) -> tuple[Ending, list[Changed]]:
-        """Go on with a run of code or of a composed tool, which is released in any case."""
+    async def go_on(
+        self,
+        execution_id: str,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        ask: Ask | None = None,
+        here: bool = False,
+        label: str | None = None,
+        **options: Any,
+    ) -> Resumed:
+        """`resume`, with all that is known afterwards, whatever the execution is. One over many lines needs them again:
+        that is `resume_batch`.
+        """
+        chosen = ResumeOptions(**options)
+        if self.elsewhere is not None and not here:
+            return await self._go_on_elsewhere(self.elsewhere, execution_id, label, chosen, on_event)
+        held, back = await self._resumption.take(execution_id, chosen)
         with released_unless_begun(held):
             order = guest_order(held.state)
-            if order is None:
-                raise ExecutionConflict(
-                    f"execution {held.id} is no run of code or of a tool: it is a {held.state.kind}"
-                )
-            if order.each:
+            if order is not None and order.each:
                 raise ExecutionConflict(
                     f"execution {held.id} runs a tool for each line of its input, and needs the same lines again",
                     advice=Advice("resume", held.id, "lines"),
                 )
-            ready = await self.guests.ready(held, options, self.dispatcher.grants_of(held.state.client))
-            await asyncio.to_thread(held.move, "running", error=None, result=None)
-        return await self.guests.carry(held, ready, self._approver), list(ready.changes)
+            if order is not None:
+                guest = await self.guests.ready(held, chosen, self.dispatcher.grants_of(held.state.client))
+                await asyncio.to_thread(held.move, "running", error=None, result=None)
+            else:
+                ready = await self._resumption.task(held, chosen)
+                strategy = Chosen(held.state.strategy, held.state.strategy_reason)
+                start: StartOptions = {
+                    "concurrency": ready.concurrency,
+                    "may_start": chosen.may_start,
+                    "on_event": on_event,
+                    "ask": ask,
+                }
+                run = self._begin(held, ready.tapes, ready.work, strategy, start)
+                run.decided = ready.decided
+                for change in back + ready.changes:
+                    run.say("warning", text=change.text)
+        if order is None:
+            return Resumed(await self.wait(held.id), changes=(*back, *ready.changes))
+        ending = await self.guests.carry(held, guest, self._approver)
+        assert ending.result is not None
+        return Resumed(with_steps(held.state, ending.result), ending.run, (*back, *guest.changes))
+
+    async def _go_on_elsewhere(
+        self,
+        elsewhere: Elsewhere,
+        execution_id: str,
+        label: str | None,
+        options: ResumeOptions,
+        on_event: Callable[[Event], None] | None,
+    ) -> Resumed:
+        state = await self.status(execution_id)
+        is_guest = guest_order(state) is not None
+        await elsewhere.send_again(state.id, label, asdict(options), on_event, guest=is_guest)
+        run = await run_sent(elsewhere, self.store, state.id) if is_guest else None
+        return Resumed(await self.wait(state.id), run)
 
     async def resume_batch(self, execution_id: str, **options: Any) -> tuple[Batch, list[Changed]]:
         """A tool over many lines, to be given the same lines again; what has changed since it was begun. In a fleet
@@ -466,20 +473,11 @@ class Engine:
     def _begin(
         self, held: OwnedExecution, tapes: Tapes, work: Work, chosen: Chosen, options: StartOptions
     ) -> ExecutionContext:
-        on_event = options.get("on_event")
-
-        def emit(event: Event) -> None:
-            for listener in (*self.listeners, *((on_event,) if on_event is not None else ())):
-                try:
-                    listener(event)
-                except Exception:
-                    log.exception("a listener failed, and the execution goes on")
-
         run = ExecutionContext(
             held,
             tapes,
-            emit=emit,
-            is_heard=lambda: on_event is not None or bool(self.listeners),
+            listeners=self.listeners,
+            on_event=options.get("on_event"),
             limit=tighter(limit_of(work), self.config.budget.execution),
             may_start=options.get("may_start", True),
             ask=options.get("ask"),

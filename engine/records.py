@@ -1,4 +1,4 @@
-"""What was recorded of executions, for whoever looks: lists, timelines, values, files; and what is removed of it."""
+"""What was recorded of executions, for those who look: lists, timelines, values, files; and what is removed of it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import EngineConfig
 from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.core.ids import short_id
-from go_ent.engine.core.models import Task
+from go_ent.engine.core.models import Task, TaskResult
 from go_ent.engine.dispatch.dispatcher import Dispatcher
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.resume_checks import (
@@ -37,6 +37,7 @@ from go_ent.engine.processes.trees import reap, reap_now
 from go_ent.engine.runners.registry import Registry
 from go_ent.engine.strategies import Plan
 from go_ent.engine.strategies.work import Work, as_plan, unpack
+from go_ent.sandbox import Run
 from go_ent.sandbox.children.proc import OWNER
 
 MOST_REAPED = 100  # tries of a step whose processes are looked for
@@ -53,9 +54,20 @@ class ReadyTask:
     changes: list[Changed]
 
 
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What an execution came to that went on: its result; the run, if it was one in a guest; what had changed since it
+    was begun.
+    """
+
+    result: TaskResult
+    run: Run | None = None
+    changes: tuple[Changed, ...] = ()
+
+
 @contextlib.contextmanager
 def released_unless_begun(held: OwnedExecution) -> Iterator[None]:
-    """Whoever can't go on with an execution lets others have it."""
+    """An execution that can't go on here is let go, for others."""
     try:
         yield
     except BaseException:

@@ -1,7 +1,7 @@
 """What an execution has done, as spans of time: its steps and the calls that they made, brought up to date by records.
 
-Unlike `tree`, it is made record by record, so that one which runs is followed without reading it again, and it holds
-as many calls as there are. Values are not in it: a span knows where in the journal they are.
+It is made record by record, so that one which runs is followed without reading it again. Values are not in it: a span
+knows where in the journal they are.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ MAX_DEPTH = 20
 MAX_ARGUMENTS = 160  # characters of arguments on a span
 MAX_ERROR = 500
 MAX_NAME = 300
+MAX_OUTPUT = 300
 MAX_PRINTED = 1 << 20
 MAX_FILE_RECORDS = 10_000
 
@@ -41,6 +42,7 @@ class Span:
     argument_bytes: int | None = None
     answer_bytes: int | None = None
     error: str = ""
+    output: str = ""  # the first line of what it came to
     runtime: str = ""
     tries: int = 1
     cost_usd: float | None = None
@@ -49,6 +51,8 @@ class Span:
     ended_at: int | None = None
     reason: str = ""  # why it was asked about
     comment: str = ""  # what was said when that was decided
+    works_since: float = 0.0  # what it waited for before is not its own time
+    more: int = 0  # calls below it that are left out
 
     @property
     def depth(self) -> int:
@@ -56,13 +60,15 @@ class Span:
 
     @property
     def ms(self) -> float | None:
-        return None if self.end is None else max(0.0, self.end - self.at) * 1000
+        """How long it worked."""
+        return None if self.end is None else round(max(0.0, self.end - max(self.at, self.works_since)) * 1000, 3)
 
 
 @dataclass(slots=True)
 class Timeline:
     """The spans of one execution, and what else its records say. Not thread-safe."""
 
+    most_calls: int = MAX_SPANS
     spans: dict[str, Span] = field(default_factory=dict)  # by path
     undone: list[Span] = field(default_factory=list)
     left_out: int = 0  # calls beyond what is held
@@ -74,6 +80,7 @@ class Timeline:
     first: float = 0.0
     last: float = 0.0
     _order: list[Span] | None = None
+    _calls: int = 0
 
     def add(self, records: Iterable[Record], place: int = 0) -> None:
         """Take more records in; *place* is from where in the journal they were read. What can't be read is passed
@@ -108,9 +115,14 @@ class Timeline:
                 span.status = "unfinished" if span.kind == "call" else "interrupted"
 
     def _put(self, span: Span) -> None:
-        if len(self.spans) >= MAX_SPANS and span.path not in self.spans:
-            self.left_out += 1
-            return
+        is_call = span.kind == "call"
+        if span.path not in self.spans:
+            if len(self.spans) >= MAX_SPANS or (is_call and self._calls >= self.most_calls):
+                self.left_out += 1
+                if (above := self.spans.get(span.path.rpartition("/")[0])) is not None:
+                    above.more += 1
+                return
+            self._calls += is_call
         self.spans[span.path] = span
         self._order = None
 
@@ -137,11 +149,13 @@ class Timeline:
         if span is None:
             return
         span.end, span.ended_at, span.status = at, place, str(result.get("status") or "")
+        span.works_since = began
         span.at = min(span.at, max(began, self.first)) if span.tries == 1 else span.at
         span.error = str(result.get("error") or "")[:MAX_ERROR]
         span.cost_usd = result.get("cost_usd") if isinstance(result.get("cost_usd"), int | float) else None
         span.runtime = str(result.get("runtime") or span.runtime)[:MAX_NAME]
-        span.answer_bytes = len(str(result.get("output") or "").encode("utf-8", "replace"))
+        output = str(result.get("output") or "")
+        span.output, span.answer_bytes = first_line(output), len(output.encode("utf-8", "replace"))
         tokens = result.get("tokens")
         if isinstance(tokens, dict):
             span.tokens = sum(value for value in tokens.values() if isinstance(value, int))
@@ -151,16 +165,23 @@ class Timeline:
         path = _path(record["path"])
         if record.get("tool") == CHECKPOINT or path.count("/") > MAX_DEPTH:
             return
-        given = record.get("arguments")
-        size = None if given is None else len(to_json(given, inf_nan_mode="constants"))
-        name = str(record.get("tool") or "")[:MAX_NAME]
-        said = arguments_line(given)
-        self._put(Span(path, name, "call", record["seq"], at, arguments=said, argument_bytes=size, begun_at=place))
+        self._put(Span(path, str(record.get("tool") or "")[:MAX_NAME], "call", record["seq"], at, begun_at=place))
+        if (span := self.spans.get(path)) is not None and (given := record.get("arguments")) is not None:
+            span.arguments, span.argument_bytes = arguments_line(given), len(to_json(given, inf_nan_mode="constants"))
 
     def _begun(self, record: Record, at: float, place: int) -> None:
         span = self.spans.get(_path(record["path"]))
-        if span is not None and span.status in ("approved", "unfinished"):
-            span.status = "running"
+        if span is not None:
+            span.works_since = at
+            if span.status in ("approved", "unfinished"):
+                span.status = "running"
+
+    def _status(self, record: Record, at: float, place: int) -> None:
+        """What is open when an execution goes on has rested until then."""
+        if record["changes"].get("status") == "running":
+            for span in self.spans.values():
+                if span.end is None:
+                    span.works_since = at
 
     def _answer(self, record: Record, at: float, place: int) -> None:
         span, answer = self.spans.get(_path(record["path"])), record.get("answer")
@@ -186,7 +207,7 @@ class Timeline:
         span = self.spans.get(_path(record["path"]))
         if span is not None:
             span.status = "approved" if record.get("approved") else "rejected"
-            span.comment = str(record.get("comment") or "")[:1000]
+            span.comment, span.works_since = str(record.get("comment") or "")[:1000], at
 
     def _unfinished(self, record: Record, at: float, place: int) -> None:
         span = self.spans.get(_path(record.get("path") or record.get("step")))
@@ -198,6 +219,7 @@ class Timeline:
         for path in [path for path, span in self.spans.items() if span.kind == "call" and span.seq > after]:
             span = self.spans.pop(path)
             span.status = "undone"
+            self._calls -= 1
             self.undone = [*self.undone, span][-1000:]
         self.files = [one for one in self.files if one["seq"] <= after]
         self._order = None
@@ -221,8 +243,16 @@ class Timeline:
 
     def _line(self, record: Record, at: float, place: int) -> None:
         span = self.spans.get(str(record.get("n")))
-        if span is not None:
-            span.status, span.end = str(record.get("status")), at
+        if span is None:
+            return
+        span.status, span.end = str(record.get("status")), at
+        if isinstance(run := record.get("run"), dict):
+            usage, error, result = run.get("usage"), run.get("error"), run.get("result")
+            if isinstance(usage, dict) and isinstance(ms := usage.get("wall_ms"), int | float):
+                span.works_since = at - ms / 1000
+            span.error = str(error.get("message", ""))[:MAX_ERROR] if isinstance(error, dict) else ""
+            text = result if isinstance(result, str) else to_json(result, inf_nan_mode="constants").decode()
+            span.output = "" if result is None else first_line(text)
 
     def _printed(self, record: Record, at: float, place: int) -> None:
         self.printed[_path(record["step"])] = str(record.get("text") or "")[:MAX_PRINTED]
@@ -239,6 +269,7 @@ USED = ("cpu_ms", "wall_ms", "memory_bytes", "stdout_bytes", "line", "traceback"
 _TAKES = {
     "try": Timeline._begins,
     "guest": Timeline._begins,
+    "status": Timeline._status,
     "step_finished": Timeline._ends,
     "call": Timeline._call,
     "begun": Timeline._begun,
@@ -253,6 +284,10 @@ _TAKES = {
     "used": Timeline._used,
     "files": Timeline._files,
 }
+
+
+def first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:MAX_OUTPUT]
 
 
 def arguments_line(given: Any) -> str:

@@ -101,7 +101,7 @@ def test_numbers_from_outside_have_the_digits_0_to_9(package: str) -> None:
 HAND_MADE = {
     "engine/console/feed.py": "one look for all streams, which ends with the last of them",
     "engine/console/launches.py": "a run goes on when the page that began it is gone",
-    "engine/console/serving.py": "uvicorn runs until it is told to stop",
+    "engine/adapters/uvicorn_adapter.py": "uvicorn runs until it is told to stop",
     "composer/catalogue/catalogue.py": "a source that is asked goes on when who asked has lost patience",
     "composer/sources/mcp.py": "a server starts, and is closed, for whoever needs it next",
     "composer/sources/mcp_link.py": "a connection outlives the call that opened it; a request is cancelled by its link",
@@ -125,7 +125,6 @@ HAND_MADE = {
     "engine/server/calls/long_calls.py": "a call that goes on to its end when its client has gone",
     "engine/server/calls/sampling.py": "a question to a client, which its connection may end",
     "engine/server/http/gate.py": "a client that goes away while it is answered",
-    "engine/server/http/serve.py": "the server, or a signal, whichever comes first",
     "engine/server/tools/changes.py": "a watch as long as the server lives",
     "engine/server/tools/named.py": "an image that is made while lists are answered without it",
     "engine/strategies/parallel.py": "a watch for the stop of a graph",
@@ -150,6 +149,35 @@ def test_tasks_that_are_made_by_hand_say_why() -> None:
         if "guest" not in path.relative_to(ROOT).parts[:-1] and made.search(path.read_text(encoding="utf-8"))
     }
     assert found == set(HAND_MADE)
+
+
+# Threads of engine and composer that are made by hand, and why `asyncio.to_thread` would not do.
+THREADS = {
+    "composer/composer.py": "counts of uses are written while the next run goes on",
+    "engine/cli/commands/serve.py": "the image is made before anybody asks for a run",
+    "engine/cli/terminal/background.py": "stdin may never end: nobody waits for the thread",
+    "engine/cli/terminal/progress.py": "a line that ticks while the loop is busy",
+    "engine/executions/retention.py": "old executions are removed while others run",
+    "engine/fleet/database.py": "one listener for all who wait",
+    "engine/fleet/members.py": "a heart that beats while the loop is busy",
+    "engine/fleet/tool_store.py": "tools are followed for as long as their store is used",
+    "engine/fleet/writer.py": "what many threads write is put into one transaction",
+    "engine/processes/child.py": "children are ended even when no thread of the pool is free",
+    "engine/server/stdio.py": "one thread reads every request",
+    "engine/storage/group_commit.py": "one sync for all who ended since the last",
+    "engine/storage/removal.py": "many files are removed side by side",
+}
+
+
+def test_threads_that_are_made_by_hand_say_why() -> None:
+    made = re.compile(r"\bThread\(|\bThreadPoolExecutor\(|\brun_in_executor\(")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("engine", "composer")
+        for path in (ROOT / package).rglob("*.py")
+        if made.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set(THREADS)
 
 
 def test_processes_are_read_of_in_one_place() -> None:

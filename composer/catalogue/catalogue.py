@@ -218,7 +218,7 @@ class Catalogue:
         return not getattr(self._specs[name][1], "private", False)
 
     async def look(self, grants: Grants, *, others: bool = False) -> None:
-        """Whoever can be reached soon is asked: a server that hangs keeps nobody from finding the others' tools."""
+        """Sources that answer soon are asked: a server that hangs keeps nobody from finding the others' tools."""
         await self.load(
             (source for source in self.sources if grants.may_reach(source.namespace)), patience_s=PATIENCE_S
         )

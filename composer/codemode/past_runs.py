@@ -1,6 +1,6 @@
 """Runs of the past, as far as schemas are learned and tools suggested from them, and the end of each run as an event.
 
-The composer keeps no record itself: whoever runs it on record, as the engine does, gives it one to read.
+The composer keeps no record itself: what runs it on record, as the engine does, gives it one to read.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The older form is `{id, name, description, code, scope, created, usage_count, last_used, metadata}`: a description and
 some code, without a signature. Python code that defines the function becomes a tool as it is; other Python code becomes
-the body of a function without parameters. What is not Python is said to be none. Where a tool is saved is for whoever
-imports it to say: a file's `scope` counts for nothing.
+the body of a function without parameters. What is not Python is said to be none. The caller says
+where a tool is saved: a file's `scope` counts for nothing.
 """
 
 from __future__ import annotations

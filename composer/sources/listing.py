@@ -227,7 +227,7 @@ class Keeper:
         last = self.last()
         try:
             return last if last is not None and last.identity == self._identity() else None
-        except ConfigError:  # a document that can't be read: whoever connects says so
+        except ConfigError:  # a document that can't be read: connecting tells why
             return None
 
     def keep(self, listing: Listing, server: str = "", address: str = "") -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Logins to servers that ask for OAuth: kept for the address they were made for, and refreshed when they expire.
 
-They are in the system's keyring where there is one, else in a file of mode 0600 in the user's data folder. Whoever has
-not logged in is told so: only `go-ent server login` asks a person.
+They are in the system's keyring where there is one, else in a file of mode 0600 in the user's data folder. Calls
+without a login say so: only `go-ent server login` asks a person.
 """
 
 from __future__ import annotations

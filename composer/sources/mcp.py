@@ -21,7 +21,6 @@ from go_ent.composer.sources.listing import (
     Entry,
     Keeper,
     Listing,
-    changes,
 )
 from go_ent.composer.sources.logins import NotLoggedIn
 from go_ent.composer.sources.mcp_answers import MAX_ERROR, answer_of, cut, entry_of, list_tools
@@ -92,7 +91,6 @@ class McpSource:
         self._closed = False
         self._listed: Listing | None = None
         self._listings = 0  # counts what made a listing stale, so that one under way is not kept
-        self._logs_changes = True
         self._list_lock = asyncio.Lock()
 
     @classmethod
@@ -177,13 +175,9 @@ class McpSource:
         """Ask it again, whatever is kept; what has changed since the last time, by the tool's name."""
         self._listed = None
         self._listings += 1
-        before = None if self._keeper is None else await asyncio.to_thread(self._keeper.last)
-        self._logs_changes = False  # the caller gets them
-        try:
-            listing = await self._listing(live=True)
-        finally:
-            self._logs_changes = True
-        return {} if before is None else changes(before.listing, listing)
+        changes: dict[str, str] = {}
+        self._shown, self._stale = await self._listing_now(changes.update), ""
+        return changes
 
     async def _listing(self, *, live: bool = False) -> Listing:
         copy = None if live or self.connected else await self.copy()
@@ -260,7 +254,8 @@ class McpSource:
 
     # Its tools
 
-    async def _listing_now(self) -> Listing:
+    async def _listing_now(self, hear: Callable[[dict[str, str]], None] | None = None) -> Listing:
+        """What it lists now. *hear* gets what has changed since the last time; else that is logged."""
         link = await self._connected()
         if self._listed is not None:
             return self._listed
@@ -281,23 +276,26 @@ class McpSource:
                 ) from None
             except Lost as lost:
                 raise Unavailable(f"{self.origin} was lost: {await self._lost(link, lost)}") from None
-            listing = await self._keep(self._offered(found, self._hidden(link), link), link)
+            listing, changes = await self._keep(self._offered(found, self._hidden(link), link), link)
+            (hear or self._log)(changes)
             if before == self._listings and link is self._link:
                 self._listed = listing
             return listing
 
-    async def _keep(self, listing: Listing, link: ServerLink) -> Listing:
-        """A listing as the server has just made it; the one that is kept, if that is the same."""
+    async def _keep(self, listing: Listing, link: ServerLink) -> tuple[Listing, dict[str, str]]:
+        """A listing as the server has just made it; the one that is kept, if that is the same. And what has changed."""
         if self._keeper is None:
-            return listing
+            return listing, {}
         last = await asyncio.to_thread(self._keeper.last)
         server = "" if link.routes else link.server  # an API's is one of ours
-        found = await asyncio.to_thread(self._keeper.keep, listing, server, link.address)
-        told = [f"{name} {what}" for name, what in found.items() if what != "is new"]
-        if told and self._logs_changes:
+        changes = await asyncio.to_thread(self._keeper.keep, listing, server, link.address)
+        return last.listing if last is not None and last.listing == listing else listing, changes
+
+    def _log(self, changes: dict[str, str]) -> None:
+        told = [f"{name} {what}" for name, what in changes.items() if what != "is new"]
+        if told:
             more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
             log.warning("%s: %s%s", self.origin, "; ".join(told[:MOST_TOLD]), more)
-        return last.listing if last is not None and last.listing == listing else listing
 
     def why_not(self, name: str) -> str | None:
         """Why a tool that the server lists can't be called."""

@@ -208,7 +208,7 @@ def words(error: BaseException) -> str:
 
 def seen(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
-        task.exception()  # whoever waits for it has it; without a waiter nobody need hear of it
+        task.exception()  # a caller that waits has it; without one it is of no interest
 
 
 async def _handshake(session: ClientSession) -> str:

@@ -98,7 +98,7 @@ async def _over_http(
 
 
 async def _answers_its_request(response: httpx2.Response) -> None:
-    """Have whoever reads an answer in JSON find one to its own request."""
+    """Have the reader of an answer in JSON find one to its own request."""
     import httpx2
 
     class Whole(httpx2.AsyncByteStream):
@@ -157,7 +157,7 @@ def bounded_client(
     """An HTTP client that gives up on an answer of more than `MAX_MESSAGE` bytes. It follows no redirect: headers may
     be secrets.
 
-    A stream of events may go on for ever, and is left to whoever reads its events.
+    A stream of events may go on for ever, and is left to the reader of its events.
     """
     import httpx2
 
@@ -310,7 +310,7 @@ async def _end(child: asyncio.subprocess.Process, link: ServerLink, pipes: list[
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child is dead, whoever collects it."""
+    """Whether a child is dead, whichever process collects it."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

@@ -398,7 +398,7 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 def _spent(database: sqlite3.Connection, call: LedgerCall, limit: Limit, unknown_usd: float) -> tuple[float, int]:
-    """What counts against a limit now: spends and what is held, whoever holds it and whether or not it lives."""
+    """What counts against a limit now: spends and what is held, also by processes that have died."""
     if limit.scope in ("day", "month", "client"):
         client = call.client if limit.scope == "client" else None
         given = {"unknown": unknown_usd, "start": limit.start, "end": limit.end, "client": client}

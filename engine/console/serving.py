@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from go_ent.composer.errors import ConfigError
-from go_ent.engine.adapters.uvicorn_adapter import WebServer, hardened
+from go_ent.engine.adapters.uvicorn_adapter import WAITING, WebServer, hardened, listening
 from go_ent.engine.console.app import Console
 from go_ent.engine.console.guard import Access
 from go_ent.engine.console.page import Page
 from go_ent.engine.server.calls.callers import LOCAL, Caller
 from go_ent.engine.server.http.connections import Lobby, protocol
 from go_ent.engine.server.http.peers import is_own
-from go_ent.waiting import first_of
 
 if TYPE_CHECKING:
     from go_ent.composer import Composer
@@ -25,24 +24,18 @@ LOOPBACK = "127.0.0.1"
 HEAD_BYTES = 32 << 10
 HEAD_S = 20.0
 MOST_CONNECTIONS = 512
-LAST_S = 2.0
 
 
 def listen(port: int) -> socket.socket:
     """A socket on loopback; port 0 is any that is free. `ConfigError` if that can't be had."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((LOOPBACK, port))
-        made.listen(128)
+        return listening(LOOPBACK, port)
     except (OSError, OverflowError) as error:
-        made.close()
         raise ConfigError(f"--port {port} can't be listened on: {getattr(error, 'strerror', None) or error}") from None
-    return made
 
 
 def local_console(engine: Engine, composer: Composer, pages: Iterable[Page], port: int) -> Console:
-    """The console of whoever runs this process. Cookies know no ports, so its own has the port in its name."""
+    """The console of the user who runs this process. Cookies know no ports, so its own has the port in its name."""
     hosts = frozenset(f"{name}:{port}" for name in (LOOPBACK, "localhost"))
     access = Access(hosts, is_own, cookie=f"go-ent-console-{port}")
     return Console(engine, composer, pages, access)
@@ -68,17 +61,9 @@ def clients_console(
 async def serve(console: Console, made: socket.socket, stop: asyncio.Event, started: Callable[[str], None]) -> None:
     """Serve until *stop* is set. *started* gets the address that opens the first session, once."""
     base = f"http://{LOOPBACK}:{made.getsockname()[1]}"
-    web = WebServer(
-        hardened(console, protocol(Lobby(MOST_CONNECTIONS, HEAD_S)), HEAD_BYTES),
-        lambda: started(base + console.invite(LOCAL)),
-        128,
-    )
-    serving = asyncio.create_task(web.serve(sockets=[made]))
+    config = hardened(console, protocol(Lobby(MOST_CONNECTIONS, HEAD_S)), HEAD_BYTES)
+    web = WebServer(config, lambda: started(base + console.invite(LOCAL)), WAITING)
     try:
-        await first_of(serving, stop)
+        await web.run_until(stop, made, console.close)
     finally:
         await console.close()
-        web.should_exit = True
-        await asyncio.wait([serving], timeout=LAST_S)
-        if serving.done():
-            serving.result()

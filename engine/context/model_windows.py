@@ -80,7 +80,7 @@ def _listed(model: str) -> int | None:
 
 @cache
 def _smallest() -> dict[str, int]:
-    """The smallest window of each model, whoever offers it."""
+    """The smallest window of each model, of all who offer it."""
     windows: dict[str, int] = {}
     for provider in providers():
         for model in provider.models:

@@ -182,7 +182,7 @@ class Task(Model):
     def title(self) -> str:
         """One line for people."""
         if self.tool or self.code:
-            return f"composed:{self.tool}" if self.tool else "code"
+            return f"tool {self.tool}" if self.tool else "code"
         if self.command and not self.description:
             return self.command if isinstance(self.command, str) else " ".join(self.command)
         line = self.description.strip().partition("\n")[0]
@@ -361,7 +361,7 @@ class ModelReply(Model):
     structured: Any = None
     usage: Tokens | None = None
     cost_usd: float | None = None
-    model: str | None = None  # that answered, if whoever asked it knows
+    model: str | None = None  # that answered, if that is known
 
 
 class ModelCaller(Protocol):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from go_ent.engine.executions.lifecycle import Live
 from go_ent.engine.executions.tape import Policy
 from go_ent.engine.runners.base.runner import Progress
 
+log = logging.getLogger("go_ent.engine")
 MAX_NOTED = 4000
 LINGER_S = 0.002  # how long the end of a step waits for something that is synced with it
 MOST_AT_ONCE = 1 << 16  # characters of a result that are written on the event loop
@@ -28,10 +30,10 @@ MOST_AT_ONCE = 1 << 16  # characters of a result that are written on the event l
 class ExecutionContext(Live):
     """One execution as its steps see it."""
 
-    emit: Callable[[Event], None] = lambda _: None
-    is_heard: Callable[[], bool] = lambda: False  # whether anybody listens now
+    listeners: Sequence[Callable[[Event], None]] = ()  # the engine's own list, which may grow
+    on_event: Callable[[Event], None] | None = None  # who listens to this execution alone
     limit: BudgetLimit | None = None
-    may_start: bool = True  # whether whoever asked may start programs by argv
+    may_start: bool = True  # whether the caller may start programs by argv
     ask: Ask | None = None  # decides what does not fit the budget, in the place of the budget's own
     adjustments: tuple[str, ...] = ()
     decided: dict[str, Policy] = field(
@@ -52,13 +54,20 @@ class ExecutionContext(Live):
 
     def say(self, kind: Any, step: str | None = None, text: str = "", **data: Any) -> None:
         """Tell who listens; in order, and nothing before the ends of steps that came before it are on disk."""
-        if not self.is_heard():
+        if not self.listeners and self.on_event is None:
             return
         event = Event(kind=kind, execution_id=self.id, task_id=step, at=time.time(), text=text, data=data)
         if self.synced == self.ends:
-            self.emit(event)
+            self._tell(event)
         else:
             self.unsaid.append((self.ends, event))
+
+    def _tell(self, event: Event) -> None:
+        for listener in (*self.listeners, *((self.on_event,) if self.on_event is not None else ())):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed, and the execution goes on")
 
     def note(self, step: str, progress: Progress) -> None:
         """An agent's turn, or its use of a tool, on record."""
@@ -112,7 +121,7 @@ class ExecutionContext(Live):
             self.stop.set()
         self.synced = number
         while self.unsaid and self.unsaid[0][0] <= number:
-            self.emit(self.unsaid.popleft()[1])
+            self._tell(self.unsaid.popleft()[1])
 
     async def flush(self) -> None:
         """All that steps have left to be written is on disk, and all is said, when this returns."""

@@ -1,4 +1,4 @@
-"""Models that are asked outside of a step: a question, a summary. Within the budget, and on the account, whoever
+"""Models that are asked outside of a step: a question, a summary. Within the budget, and on the account, whatever
 answers.
 """
 

@@ -78,7 +78,7 @@ class Paying:
         return reservation
 
     def _spender(self, task: Task, limit: BudgetLimit | None, run: ExecutionContext) -> Spender | None:
-        """The command that a task runs. What the task declares of its cost counts if whoever asked may start any
+        """The command that a task runs. What the task declares of its cost counts if the caller may start any
         program.
         """
         if task.tool or task.code:

@@ -31,7 +31,7 @@ async def choose_runtime(
     """The runtime for a task, and why. *answers* is the command that answers prompts on `cli`."""
     if not task.needs_model:
         if task.runtime not in (None, "cli"):
-            raise BadTask(f"a {task.title} task runs on cli, not on {task.runtime}: leave the runtime out")
+            raise BadTask(f"{task.title} runs on cli, not on {task.runtime}: leave the runtime out")
         return Choice("cli", "it needs no model")
     for name, reason in (
         (task.runtime, "the task says so"),

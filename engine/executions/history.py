@@ -15,6 +15,7 @@ from go_ent.engine.core.errors import BadTask
 from go_ent.engine.core.models import Model, TaskResult
 
 MAX_RECORDS = 20_000
+UNKNOWN = "unknown"  # the group of what has none: a model, a role, a tool
 Grouping = Literal["runtime", "model", "role", "strategy", "tool", "day"]
 
 
@@ -100,8 +101,13 @@ class ExecutionHistory(Model):
         check_grouping(field)
         groups: dict[str, list[ExecutionRecord]] = {}
         for record in self.records:
-            groups.setdefault(getattr(record, field) or "unknown", []).append(record)
+            groups.setdefault(getattr(record, field) or UNKNOWN, []).append(record)
         return {key: _totals(groups[key]) for key in sorted(groups)}
+
+
+def group_title(field: str, group: str) -> str:
+    """A group's name for people: code that ran in the sandbox has no role, rather than an unknown one."""
+    return f"no {field}" if group == UNKNOWN else group
 
 
 def check_grouping(field: str) -> None:

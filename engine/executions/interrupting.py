@@ -13,7 +13,7 @@ PATIENCE_S = 30.0  # how long another process has to stop what it was asked to
 
 
 async def interrupt_there(store: ExecutionStore, execution_id: str) -> ExecutionState:
-    """Ask whoever has it to stop it; its state once it rests. `ExecutionConflict` if it does not stop."""
+    """Ask the process that has it to stop it; its state once it rests. `ExecutionConflict` if it does not stop."""
     resting = await asyncio.to_thread(store.ask_to_interrupt, execution_id)
     if resting is not None:
         return resting

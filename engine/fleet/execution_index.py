@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from go_ent.composer.project.items import apart
 from go_ent.engine.core.ids import ID, PREFIX, is_meant
-from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals
+from go_ent.engine.executions.history import UNKNOWN, CallTotals, ExecutionRecord, Grouping, Totals
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Filters, IndexCheck, Row
 from go_ent.engine.executions.totals import records_from
@@ -146,7 +146,7 @@ class PostgresIndex:
         sums = SUMS.replace("sum(tokens)", "sum(tokens)::bigint").replace(
             "sum(duration_ms)", "sum(duration_ms)::bigint"
         )
-        query = f"select coalesce({by}, 'unknown'), {sums} from $.tries{recent} group by 1"  # noqa: S608
+        query = f"select coalesce({by}, '{UNKNOWN}'), {sums} from $.tries{recent} group by 1"  # noqa: S608
         for name, count, successes, tokens, cost, known, took in self._ask(query, given):
             with apart(f"the totals of {str(name)[:80]}", wrong):
                 figures = {"tokens": tokens, "cost_usd": cost, "costs_known": known, "costs_unknown": count - known}

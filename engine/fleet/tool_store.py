@@ -57,7 +57,7 @@ class FleetToolStore:
         self._looks += 1
         if self._looks == 1:
             self.catch_up(patience_s=FIRST_S)
-        elif self._looks == 2:  # whoever looks again may stay: it is kept up to date
+        elif self._looks == 2:  # a process that looks again may stay: it is kept up to date
             threading.Thread(
                 target=_follow, args=(weakref.ref(self), self._database), name="fleet tools", daemon=True
             ).start()

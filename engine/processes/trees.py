@@ -43,8 +43,8 @@ class Process:
 async def reap(tag: str, pgid: int | None = None) -> int:
     """Ends all processes of a run with SIGKILL, and says how many there were.
 
-    It also works when whoever started them is dead. `pgid` is the pid of the run's first child: give it only while that
-    child has not been waited for, since the number may be another group's afterwards.
+    It also works when the process that started them is dead. `pgid` is the pid of the run's first child: give it only
+    while that child has not been waited for, since the number may be another group's afterwards.
     """
     return await asyncio.to_thread(reap_now, tag, pgid)
 
@@ -162,7 +162,7 @@ def _runs(process: Process) -> bool:
 
 
 def _send(process: Process, number: signal.Signals) -> None:
-    """A signal to this very process: the descriptor holds whoever has the pid, the start time says who that is."""
+    """A signal to this very process: the descriptor holds it, and the start time says that it is the one."""
     with suppress(OSError):
         handle = os.pidfd_open(process.pid)
         try:

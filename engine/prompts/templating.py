@@ -1,7 +1,7 @@
 """The templates: those of the package, and a trusted project's own in their place.
 
 They run in Jinja's sandbox, on plain data. What a template may do is bounded: how large it is, how much it writes, how
-often it goes round a loop. That holds against mistakes; whoever a project trusts with its templates may also name
+often it goes round a loop. That holds against mistakes; people whom a project trusts with its templates may also name
 programs to start.
 """
 

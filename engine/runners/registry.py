@@ -84,7 +84,7 @@ class Registry:
             return Availability(False, reason=f"its runner is broken: {type(error).__name__}: {error}")
 
     def family(self, name: str) -> list[str]:
-        """Whoever could stand in for a runner: the others of its family, in the order of preference."""
+        """The runners that could stand in for one: the others of its family, in the order of preference."""
         family = self.get(name).family
         return [other for other in self.names if other != name and self._family_of(other) == family]
 

@@ -18,7 +18,7 @@ load_fastmcp()  # before a module of this package does
 
 
 def make_server(composer: Composer, engine: Engine, *, profile: Profile | None = None) -> FastMCP:
-    """A server over one project's composer and engine. Whoever makes it closes both. *profile* is what it lists, if not
+    """A server over one project's composer and engine. The caller closes both. *profile* is what it lists, if not
     what the project's configuration says.
     """
     from fastmcp import FastMCP

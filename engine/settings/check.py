@@ -113,7 +113,7 @@ def _servers(config: Config, layers: Layers, project: Path) -> Iterator[str]:
 
 
 def _others_secrets(config: Config, layers: Layers) -> Iterator[str]:
-    """Secrets in the mcpServers files of other programs, which may hold them: whoever has a choice may want to know."""
+    """Secrets in the mcpServers files of other programs, which may hold them: the user may want to know."""
     for name, server in config.servers.items():
         if not layers.has(_path(layers, "servers", name)):
             for table, values in (("env", server.env), ("headers", server.headers)):

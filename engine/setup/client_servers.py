@@ -1,7 +1,7 @@
 """The MCP servers that clients on this machine have already, as this project would write them.
 
 Nothing is started. What an entry keeps secret stays in the client's file: its place is taken by a reference to an
-environment variable, and whoever imports it is told which. A value is copied only if it is plainly no secret.
+environment variable, and the user is told which. A value is copied only if it is plainly no secret.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def _check_ours(plan: InstallPlan) -> None:
 
 
 def _check(plan: InstallPlan, wanted: Json) -> None:
-    """A project's file comes with the project: whoever wrote it must not get the person's word for what is in it."""
+    """A project's file comes with the project: its author must not get the person's word for what is in it."""
     found = [
         path
         for path in _others(wanted)

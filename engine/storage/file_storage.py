@@ -147,7 +147,7 @@ class FileStorage:
         return self.index.place(execution_id)
 
     def _unpack(self, execution_id: str, place: Place) -> None:
-        """Give a packed execution a folder: whoever comes second finds the first one's."""
+        """Give a packed execution a folder: the second to do so finds the first one's."""
         journal = self.packed.read(place)
         made = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.folder))
         try:

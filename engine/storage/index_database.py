@@ -82,7 +82,7 @@ class IndexFile:
         return found
 
     def _connect(self) -> None:
-        """Under the lock of whoever replaces it: an old file must never meet the log of a new one."""
+        """Under the lock of the one that replaces it: an old file must never meet the log of a new one."""
         _close_all(self._open)
         with self._guarded():
             if not os.path.lexists(self.path):

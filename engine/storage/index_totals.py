@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from go_ent.composer.project.items import apart
-from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals
+from go_ent.engine.executions.history import UNKNOWN, CallTotals, ExecutionRecord, Grouping, Totals
 from go_ent.engine.executions.totals import LONGEST_TEXT
 
 TABLES = MappingProxyType(
@@ -52,7 +52,7 @@ def totals(database: sqlite3.Connection, by: Grouping, since: float | None) -> d
     recent = "" if since is None else " WHERE at >= ?"
     found: dict[str, Totals] = {}
     wrong: dict[str, str] = {}
-    query = f"SELECT coalesce({by}, 'unknown'), {SUMS} FROM tries{recent} GROUP BY 1"  # noqa: S608
+    query = f"SELECT coalesce({by}, '{UNKNOWN}'), {SUMS} FROM tries{recent} GROUP BY 1"  # noqa: S608
     for name, count, successes, tokens, cost, known, took in database.execute(query, given):
         with apart(f"the totals of {str(name)[:80]}", wrong):
             found[str(name)] = Totals(

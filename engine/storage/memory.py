@@ -1,4 +1,4 @@
-"""Executions in memory: for tests, and for whoever wants nothing on disk. They go with the process."""
+"""Executions in memory: for tests, and for programs that want nothing on disk. They go with the process."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Memory:
         self.watches: list[MemoryWatch] = []
 
     def tell(self) -> None:
-        """Whoever watches: something has changed."""
+        """Tell all watches that something has changed."""
         for watch in list(self.watches):
             watch.told()
 

@@ -52,7 +52,7 @@ async def run(
     """Hand the task along the chain (*chain*, or the one for it), up to the first role that does not complete.
 
     The steps are `1-architect`, `2-developer` and so on. The roles of the chain take the place of the task's own. The
-    task's budget is that of the whole chain, which is for whoever runs the steps to hold: each of them has none of its
+    task's budget is that of the whole chain, which the runner of the steps holds: each of them has none of its
     own.
     """
     if not task.needs_model:

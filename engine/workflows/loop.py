@@ -362,7 +362,7 @@ class Loop:
 
 
 def _sealed(state: LoopState) -> str:
-    """What the seal of whoever began it is made of: all that says what is done, and for how much."""
+    """What a loop's seal is made of: all that says what is done, and for how much."""
     limit = None if state.budget is None else state.budget.model_dump()
     said = [
         "loop",

@@ -31,7 +31,7 @@ OUTPUT_CHARS = 8_000  # of a result's output, on disk and for a model's verdict
 
 
 class LoopEngine(Executes, Protocol):
-    """What runs the task, and whoever judges it, and keeps the account: the engine."""
+    """What runs the task, judges it, and keeps the account: the engine."""
 
     async def call_model(
         self,

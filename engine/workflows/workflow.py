@@ -249,7 +249,7 @@ class Workflows:
     def approve(self, name: str, at: str | None = None) -> WorkflowState:
         """Pass the wait point, or try the failed step again. With *at*, only if it waits at that step.
 
-        Whoever has looked at the question says *at*, so that an approval never answers another question than was asked.
+        A person says *at* which question they looked, so that an approval never answers another.
         """
 
         def change(state: WorkflowState) -> WorkflowState:
@@ -322,7 +322,7 @@ class Workflows:
 
 
 def _sealed(state: WorkflowState) -> str:
-    """What the seal of whoever began it is made of: all that says what is done."""
+    """What a workflow's seal is made of: all that says what is done."""
     return to_json(["workflow", state.id, [step.model_dump(mode="json") for step in state.steps]]).decode()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 async def first_of(*awaited: asyncio.Event | asyncio.Future[Any], timeout_s: float | None = None) -> None:
     """Wait until an event is set, a future is done, or the time is over. Look at them to know which.
 
-    The futures go on, also when the caller is cancelled: whoever made them ends them, with `ended`.
+    The futures go on, also when the caller is cancelled: the caller ends them, with `ended`.
     """
     futures = [one for one in awaited if not isinstance(one, asyncio.Event)]
     events = [asyncio.ensure_future(one.wait()) for one in awaited if isinstance(one, asyncio.Event)]

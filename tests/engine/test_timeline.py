@@ -57,6 +57,36 @@ def test_a_call_is_asked_about_and_decided() -> None:
     assert timeline.spans["run"].status == "interrupted"
 
 
+def test_waiting_is_not_part_of_the_time_that_a_call_took() -> None:
+    timeline = Timeline()
+    asked, decided = record(4, "asked", path="run/1", reason="r"), record(900, "decided", path="run/1", approved=True)
+    timeline.add([*CALLS[:3], asked, decided, record(902, "answer", path="run/1", answer=[1, 1, "ok"])], 0)
+    assert (timeline.spans["run/1"].ms, timeline.spans["run/1"].at) == (2000.0, 103.0)
+
+
+def test_calls_beyond_the_most_are_counted_where_they_were_made() -> None:
+    timeline = Timeline(most_calls=2)
+    timeline.add(CALLS, 0)
+    assert [span.path for span in timeline.ordered()] == ["run", "run/1", "run/2"]
+    assert (timeline.spans["run/1"].more, timeline.spans["run"].more, timeline.left_out) == (1, 0, 1)
+    timeline.add([record(10, "undone", after=3), record(11, "call", path="run/2", tool="b", arguments=None)], 0)
+    assert [span.path for span in timeline.ordered()] == ["run", "run/1", "run/2"]
+
+
+def test_lines_say_what_they_came_to() -> None:
+    timeline = Timeline()
+    timeline.add(
+        [
+            record(1, "guest", path="3"),
+            record(2, "line", n=3, status="error", run={"error": {"message": "bad"}, "usage": {"wall_ms": 5.0}}),
+            record(3, "guest", path="4"),
+            record(4, "line", n=4, status="completed", run={"result": {"a": 1}, "usage": {"wall_ms": 7.0}}),
+        ]
+    )
+    lines = [(span.path, span.status, span.ms, span.error, span.output) for span in timeline.ordered()]
+    assert lines == [("3", "error", 5.0, "bad", ""), ("4", "completed", 7.0, "", '{"a":1}')]
+
+
 def test_what_was_undone_is_not_there_any_more() -> None:
     timeline = Timeline()
     timeline.add([*CALLS[:6], record(7, "undone", after=3)], 0)

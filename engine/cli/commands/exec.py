@@ -369,7 +369,7 @@ def _say_pending(run: Run, *, recorded: bool) -> None:
         say(f"waits for approval: {pending.tool} with {arguments[:500]}: {pending.reason}", err=True)
     if run.pending and recorded:
         say(f"decide: go-ent approve {short_id(run.id)}, or go-ent reject {short_id(run.id)}", err=True)
-        say(f"then go on: go-ent resume {short_id(run.id)} (--yes approves all)", err=True)
+        say(f"then resume: go-ent resume {short_id(run.id)} (--yes approves all)", err=True)
     elif run.pending:
         say("nothing goes on by itself: run it again with --yes to approve these calls", err=True)
 

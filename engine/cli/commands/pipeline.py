@@ -270,13 +270,25 @@ def _elements(item: Item) -> str:
 
 def _hint(item: Item) -> str:
     """What would make JSON of it; of many lines the first is told."""
-    if item.number != 1 or item.file:
+    if item.file:
+        first, _, more = item.data.strip().partition(b"\n")
+        many = bool(more) and not item.file.endswith(LINES) and _is_json(first)
+        return "; a file is one value: give many on stdin, or in a file that ends in .jsonl" if many else ""
+    if item.number != 1:
         return ""
     if item.data.lstrip().startswith((b"{", b"[")):
         return "; jq -c puts each value on one line"
     if len(item.data) < MOST_PATH and b"\0" not in item.data and os.path.isfile(item.data):
         return "; it is the name of a file: give files as arguments, as xargs does"
     return '; text needs quotes, like "hello"; jq -R makes them'
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _emit(item: Item, outcome: Run, shown: Shown) -> None:

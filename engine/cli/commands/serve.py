@@ -182,7 +182,7 @@ def _prepare(composer: Composer) -> None:
     """The sandbox image, if this machine does not have it yet, and the first workers, while the rest is imported.
     Clients connect meanwhile: they give up on a server that takes long.
     """
-    with contextlib.suppress(SandboxError, OSError):  # whoever needs it is told
+    with contextlib.suppress(SandboxError, OSError):  # the first run tells why
         composer.box.open()
     zygotes.drop_ahead()  # which were started for another image than it came to be
 

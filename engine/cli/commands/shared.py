@@ -19,7 +19,7 @@ from go_ent.engine.cli.terminal.ask import (
     at_terminal,
     is_yes,
 )
-from go_ent.engine.cli.terminal.output import STYLES, is_terminal, say, short, show_json
+from go_ent.engine.cli.terminal.output import STYLES, is_terminal, said_once, say, short, show_json
 from go_ent.engine.cli.terminal.progress import ProgressLine, tell
 from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.signals import Going, executions, say_interrupted, stopped_by_signals
@@ -148,7 +148,7 @@ class Telling:
         step, status = str(event.task_id), str(event.data.get("status", ""))
         if status == "failed":
             self._failed = event.text if short(event.text) == event.text else ""
-        said = f"[{step}] {status}{f': {short(event.text)}' if event.text else ''}"
+        said = f"[{step}] {status}{f': {short(said_once(status, event.text))}' if event.text else ''}"
         self._line(hanging(said, 0, err=True) if status == "failed" else said, status)
         if status == "running":
             self._running.append(step)
@@ -192,7 +192,7 @@ def finish(engine: Engine, result: TaskResult, telling: Telling, *, json_: bool,
             f"decide: go-ent approve {name}, or go-ent reject {name}",
             err=True,
         )
-        say(f"then go on: go-ent resume {name} (--yes approves all)", err=True)
+        say(f"then resume: go-ent resume {name} (--yes approves all)", err=True)
     elif not json_ and not result.ok and _can_help(engine.store.load(result.execution_id), result):
         say(f"to resume: go-ent resume {name}", err=True)
     elif not json_ and result.status == "NEEDS_REPLAN":

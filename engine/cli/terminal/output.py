@@ -98,6 +98,11 @@ def short(text: object) -> str:
     return line if len(line) <= 300 else line[:299] + "…"
 
 
+def said_once(status: str | None, text: str) -> str:
+    """Why something has that status, where the status itself stands before it."""
+    return text.removeprefix(f"{status}: ")
+
+
 def age(at: float) -> str:
     """How long it has been, in the one unit that matters."""
     seconds = max(0, round(time.time() - at))

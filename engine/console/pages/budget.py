@@ -12,7 +12,7 @@ from go_ent.dataclass import dataclass
 from go_ent.engine.budget.report import WindowReport
 from go_ent.engine.console.page import Page
 from go_ent.engine.console.visit import Refused, Viewer, Visit
-from go_ent.engine.executions.history import Grouping, Totals
+from go_ent.engine.executions.history import Grouping, Totals, group_title
 
 PAGE = Page("/budget", "Budget", order=60, key="b")
 TIMES = {"24h": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
@@ -72,7 +72,7 @@ async def budget(visit: Visit) -> Response:
         groupings=get_args(Grouping),
         times=TIMES,
         period=period,
-        rows=_ranked(by, totals)[:MOST_ROWS],
+        rows=[(group_title(by, name), one) for name, one in _ranked(by, totals)[:MOST_ROWS]],
         more=max(0, len(totals) - MOST_ROWS),
         most=max((one.cost_usd or 0.0 for one in totals.values()), default=0.0),
     )

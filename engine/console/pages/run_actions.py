@@ -165,7 +165,7 @@ async def save(visit: Visit) -> Response:
     visit.allow(compose=True)
     state = await visit.viewer.execution(visit.path("id"))
     name, about = visit.field("name").strip(), visit.field("about").strip()
-    visit.allow_tool(name)  # whoever may not call a tool does not change what others call
+    visit.allow_tool(name)  # a client that may not call a tool does not change what others call
     try:
         constants = {one.strip(): ... for one in visit.field("param").split(",") if one.strip()}
         past = await visit.engine.records.past_run(state.id)

@@ -246,11 +246,9 @@ class Worker:
             options["unfinished"] = Unfinished(**options["unfinished"])
         told: Order = {}
         try:
-            if "guest" in state.work:
-                run, _ = await self.engine.resume_run(read.id, **options)
-                told["run"] = run.model_dump(mode="json", include=TOLD)
-            else:
-                await self.engine.resume(read.id, **options)
+            resumed = await self.engine.go_on(read.id, **options)
+            if resumed.run is not None:
+                told["run"] = resumed.run.model_dump(mode="json", include=TOLD)
         except (EngineError, ComposerError, SandboxError) as error:
             log.warning("execution %s can't go on here: %s", read.id, error)
             return {"status": "interrupted", "error": str(error)[:2000]}

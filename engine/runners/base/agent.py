@@ -7,7 +7,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from go_ent.composer.catalogue.schemas import BadSchema, Checker
 from go_ent.dataclass import dataclass
 from go_ent.engine.core.models import FailureKind, RunRequest, RunResult
 from go_ent.engine.processes.child import ChildLimits, Command, NotStarted, run_child
-from go_ent.engine.runners.base.runner import Availability, Emit
+from go_ent.engine.runners.base.runner import Availability, Emit, Progress
 from go_ent.sandbox.children.programs import find_program
 from go_ent.sandbox.children.python import NOWHERE
 
@@ -84,6 +84,18 @@ class AgentProgram(ABC):
     @abstractmethod
     def _hide(self, text: str) -> str:
         """A text without secrets."""
+
+    def _tell(self, emit: Emit, progress: Progress) -> None:
+        """Report progress, without secrets."""
+        data = {key: self._clean(value) for key, value in progress.data.items()}
+        emit(replace(progress, text=self._hide(progress.text), data=data))
+
+    def _clean(self, value: object) -> object:
+        if isinstance(value, dict):
+            return {key: self._clean(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self._clean(one) for one in value]
+        return self._hide(value) if isinstance(value, str) else value
 
     @abstractmethod
     async def _let_go(self) -> None:

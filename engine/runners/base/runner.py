@@ -24,7 +24,7 @@ class Availability:
 
     @property
     def whole(self) -> str:
-        """Both, for whoever meets it by itself."""
+        """Both, for a reader who meets it by itself."""
         return f"{self.reason}: {self.fix}" if self.fix else self.reason
 
 

@@ -27,7 +27,7 @@ AGENT = "claude.Agent"
 START_S = 30.0
 DAY_S = 86_400.0
 SHORT = 8  # characters: a shorter value is a switch, and no secret
-NO_AGENTS = re.compile(r"Agent type '[^']*' not found")  # what older versions say to whoever asks
+NO_AGENTS = re.compile(r"Agent type '[^']*' not found")  # what older versions answer
 ERROR_WORD = re.compile(r"error type (\w+)")
 ERROR_STATUS = re.compile(r"HTTP ([0-9]{3})\b")
 

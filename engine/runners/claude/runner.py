@@ -8,7 +8,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -20,7 +19,7 @@ from go_ent.engine.core.models import RunRequest
 from go_ent.engine.processes.environment import LEAST_SECRET, child_environment, secrets_of
 from go_ent.engine.processes.trees import TAG
 from go_ent.engine.runners.base.agent import AgentProgram, Live, RunRefused
-from go_ent.engine.runners.base.runner import Availability, Emit, Progress
+from go_ent.engine.runners.base.runner import Availability, Emit
 from go_ent.engine.runners.claude.headless import Asked, Fields, check, run_headless
 from go_ent.engine.runners.claude.mcp import AgentServer, NoAgent, run_agent
 
@@ -156,17 +155,6 @@ class ClaudeRunner(AgentProgram):
 
     def _hide(self, text: str) -> str:
         return self._scrub(text)
-
-    def _tell(self, emit: Emit, progress: Progress) -> None:
-        data = {key: self._clean(value) for key, value in progress.data.items()}
-        emit(replace(progress, text=self._scrub(progress.text), data=data))
-
-    def _clean(self, value: object) -> object:
-        if isinstance(value, dict):
-            return {key: self._clean(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [self._clean(one) for one in value]
-        return self._scrub(value) if isinstance(value, str) else value
 
 
 def _secrets(host: Mapping[str, str], config: RunnerConfig) -> set[str]:

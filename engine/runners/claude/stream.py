@@ -22,7 +22,7 @@ from go_ent.engine.runners.base.runner import Emit, Progress
 
 MAX_OUTPUT = 4 << 20  # characters of an answer; its end is kept
 MAX_SAID = 2000  # characters of a message that somebody else wrote
-MAX_VALUE = 200  # characters of one value in a tool's input, for whoever watches
+MAX_VALUE = 200  # characters of one value in a tool's input, for people who watch
 MAX_SHOWN = 3  # things of one kind that a message names
 MAX_FILES = 10_000
 ABSURD = 1e15  # no number of tokens or dollars
@@ -383,9 +383,7 @@ class ClaudeTranscript:
 
 
 def api_failure(status: int | None, word: str, text: str) -> FailureKind:
-    """What an API error means for whoever has to act on it: by its HTTP status, else Claude Code's word for it, else
-    its text.
-    """
+    """Who has to act on an API error: by its HTTP status, else Claude Code's word for it, else its text."""
     if status is not None and (status in {401, 402, 403} or "credit balance" in text.lower()):
         return "auth"
     if status == 429:

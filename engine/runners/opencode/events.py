@@ -254,7 +254,7 @@ class OpencodeTranscript:
 
 
 def trouble(error: object) -> OpencodeTrouble:
-    """What an error of opencode means for whoever has to act on it."""
+    """Who has to act on an error of opencode."""
     said = _dict(error)
     name, data = str(said.get("name") or "error"), _dict(said.get("data"))
     message = str(data.get("message") or name)[:MAX_SAID].strip()

@@ -8,7 +8,6 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from go_ent.engine.core.models import RunRequest
 from go_ent.engine.processes.child import ChildLimits, Command, Ended, NotStarted, run_child
 from go_ent.engine.processes.environment import child_environment
 from go_ent.engine.runners.base.agent import AgentProgram, Live, RunRefused, checker_for
-from go_ent.engine.runners.base.runner import Availability, Emit, Progress
+from go_ent.engine.runners.base.runner import Availability, Emit
 from go_ent.engine.runners.opencode import request as asked
 from go_ent.engine.runners.opencode.events import MAX_OUTPUT, OpencodeTranscript, last_json, old_answer, verdict
 from go_ent.engine.runners.opencode.plugin import Plugin
@@ -262,17 +261,6 @@ class OpenCodeRunner(AgentProgram):
             hidden=self._hidden,
             settings=settings,
         )
-
-    def _tell(self, emit: Emit, progress: Progress) -> None:
-        data = {key: self._clean(value) for key, value in progress.data.items()}
-        emit(replace(progress, text=self._scrub(progress.text), data=data))
-
-    def _clean(self, value: object) -> object:
-        if isinstance(value, dict):
-            return {key: self._clean(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [self._clean(one) for one in value]
-        return self._scrub(value) if isinstance(value, str) else value
 
     def _tail(self, stderr: str) -> str:
         return COLOUR.sub("", self._scrub(stderr))[-TAIL_CHARS:].strip()

@@ -32,7 +32,7 @@ from go_ent.engine.server.calls.request import ToolRequest, request_under_way
 
 log = logging.getLogger("go_ent.engine.server")
 Decision = Literal["yes", "no", "later"]
-MOST_SHOWN = 4000  # characters of arguments: whoever decides has seen all of them
+MOST_SHOWN = 4000  # characters of arguments: the person who decides has seen all of them
 MOST_AT_ONCE = 20
 FIELD = "approve"
 SCHEMA: dict[str, Any] = {
@@ -70,7 +70,7 @@ class Permits:
 
 
 class Person:
-    """Whoever sits behind the client of the request under way, and can be asked."""
+    """The person behind the client of the request under way, who can be asked."""
 
     def __init__(self, request: ToolRequest) -> None:
         self._request = request

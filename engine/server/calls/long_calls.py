@@ -22,10 +22,10 @@ from go_ent.composer.composed.source import Composed
 from go_ent.engine.core.errors import EngineError, ExecutionConflict, NotAllowed
 from go_ent.engine.core.models import Event, TaskResult
 from go_ent.engine.engine import Engine
-from go_ent.engine.executions.resume_checks import Changed
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.tape import NOT_SAID, Unfinished
 from go_ent.engine.guest_runs.runs import GuestOrder, guest_order
+from go_ent.engine.resumption import Resumed
 from go_ent.engine.server.calls import elicit
 from go_ent.engine.server.calls.callers import current
 from go_ent.engine.server.calls.elicit import Permits
@@ -188,7 +188,7 @@ async def _tell(report: Report, request: ToolRequest) -> None:
         if text != told or now - told_at >= SILENCE_S:
             try:
                 await request.report_progress(round(now - started, 2), text or None)
-            except Exception as error:  # whoever does not listen any more is told nothing
+            except Exception as error:  # a client that no longer listens is told nothing
                 log.debug("progress could not be told: %s", error)
                 return
             told_at, told = now, text
@@ -331,39 +331,34 @@ class _Resumed:
     def fits(self, state: ExecutionState) -> bool:
         return state.id == self._state.id
 
-    async def begin(
-        self, report: Report, permits: Permits | None
-    ) -> tuple[str, TaskResult | tuple[Run, list[Changed]]]:
+    async def begin(self, report: Report, permits: Permits | None) -> tuple[str, Resumed]:
         return self._state.id, await self._go(report, permits, self._unfinished, self._checkpoint)
 
-    async def go_on(
-        self, execution_id: str, report: Report, permits: Permits | None
-    ) -> TaskResult | tuple[Run, list[Changed]]:
+    async def go_on(self, execution_id: str, report: Report, permits: Permits | None) -> Resumed:
         return await self._go(report, permits, NOT_SAID)
 
     async def _go(
         self, report: Report, permits: Permits | None, unfinished: Unfinished, checkpoint: str | None = None
-    ) -> TaskResult | tuple[Run, list[Changed]]:
+    ) -> Resumed:
         report.follow(self._state.id)
         how: dict[str, Any] = {"unfinished": unfinished, "anyway": self._anyway, "from_checkpoint": checkpoint}
-        if guest_order(self._state) is not None:
-            return await self._engine.resume_run(self._state.id, timeout_s=self._timeout_s, **how)
-        if self._timeout_s is not None:
+        is_guest = guest_order(self._state) is not None
+        if self._timeout_s is not None and not is_guest:
             raise EngineError("timeout_s is for code and composed tools: a task keeps its own")
-        return await self._engine.resume(self._state.id, may_start=False, on_event=report.hear, ask=permits, **how)
+        how |= {"timeout_s": self._timeout_s, "may_start": False, "here": is_guest}
+        return await self._engine.go_on(self._state.id, on_event=report.hear, ask=permits, **how)
 
-    def rests(self, outcome: TaskResult | tuple[Run, list[Changed]]) -> bool:
-        return not outcome.ok if isinstance(outcome, TaskResult) else outcome[0].status == "paused"
+    def rests(self, outcome: Resumed) -> bool:
+        return not outcome.result.ok if outcome.run is None else outcome.run.status == "paused"
 
-    def answer(self, outcome: TaskResult | tuple[Run, list[Changed]], state: ExecutionState | None) -> ToolResult:
-        if isinstance(outcome, TaskResult):
-            return of_result(outcome, state)
-        run, changes = outcome
+    def answer(self, outcome: Resumed, state: ExecutionState | None) -> ToolResult:
+        if outcome.run is None:
+            return of_result(outcome.result, state)
         order = guest_order(self._state)
         present = of_run if order is None or order.code is None else of_code
-        made = present(_presented(run, self._composer, state))
-        if changes and made.structured_content is not None:
-            made.structured_content["changed"] = [cut(change.text) for change in changes[:20]]
+        made = present(_presented(outcome.run, self._composer, state))
+        if outcome.changes and made.structured_content is not None:
+            made.structured_content["changed"] = [cut(change.text) for change in outcome.changes[:20]]
         return made
 
     async def resting(self, state: ExecutionState) -> ToolResult:

@@ -36,8 +36,8 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(schema: Any) -> Any:
-    """Without what members an object may have besides, how large a number may be, and defaults that are empty: whoever
-    gets that wrong is told.
+    """Without what members an object may have besides, how large a number may be, and defaults that are empty: a
+    client that gets that wrong is told.
     """
     if isinstance(schema, list):
         return [_open(one) for one in schema]

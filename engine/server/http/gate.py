@@ -155,7 +155,7 @@ class Gate:
             await asyncio.wait(mine, timeout=DRAIN_S)
 
     async def _goodbye(self, answer: _Answer, method: str) -> None:
-        with contextlib.suppress(Exception):  # whoever is gone is told nothing
+        with contextlib.suppress(Exception):  # a client that is gone is told nothing
             if not answer.status:
                 await _say(
                     answer,
@@ -353,7 +353,7 @@ def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
 
 
 async def _wait(turn: asyncio.Future[None], receive: Receive) -> None:
-    """Wait for a request's turn as long as whoever has sent it, all of it, is still there."""
+    """Wait for a request's turn as long as its sender is there, once it has sent all of it."""
     gone: asyncio.Future[Any] = asyncio.ensure_future(receive())
     try:
         await first_of(turn, gone, timeout_s=WAIT_S)

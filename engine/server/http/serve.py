@@ -9,6 +9,7 @@ import re
 import resource
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastmcp.server.context import reset_transport, set_transport
@@ -21,7 +22,7 @@ from go_ent.composer.errors import ConfigError
 from go_ent.dataclass import dataclass
 from go_ent.engine.adapters.fastmcp_adapter import lowlevel_of
 from go_ent.engine.adapters.mcp_adapter import SharedSessions
-from go_ent.engine.adapters.uvicorn_adapter import WebServer, hardened
+from go_ent.engine.adapters.uvicorn_adapter import WebServer, hardened, listening
 from go_ent.engine.core.config import ServeConfig
 from go_ent.engine.core.errors import BadAddress
 from go_ent.engine.server.calls.callers import NOBODY, become
@@ -31,7 +32,6 @@ from go_ent.engine.server.http.connections import ROOM, Lobby, protocol
 from go_ent.engine.server.http.gate import MCP, Gate, Rules, Site
 from go_ent.engine.server.http.metrics import Metrics
 from go_ent.engine.server.http.tokens import Tokens, names_of, read_tokens
-from go_ent.waiting import first_of
 
 if TYPE_CHECKING:
     from fastmcp import FastMCP
@@ -44,7 +44,6 @@ ADDRESS = re.compile(r"(?:(?P<host>\[[^\[\]]+\]|[^:\[\]]*):)?(?P<port>[0-9]{1,5}
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEAD_BYTES = 64 << 10
 IDLE_S = 30  # that a connection without a request is kept
-LAST_S = 2.0
 RESERVE = 200  # files that everything else may need to have open: records, workers, servers
 AT_ONCE = 4  # connections that are taken in one go: what is under way goes on in between
 WAITING = 1024  # connections that the kernel keeps until then
@@ -93,7 +92,7 @@ def read_rules(
     """Who is let in; `ConfigError` if that would be anybody, or nobody.
 
     What a folder says that nobody trusts makes no client, and lets no name and no page in. Nor does any folder where
-    there are no tokens: whoever owns a name can lead a browser of this user here by it.
+    there are no tokens: the owner of a name can lead a browser of this user here by it.
     """
     trusted = engine.trusted
     if config.clients and not trusted and token_env is None:
@@ -117,18 +116,13 @@ def read_rules(
 
 
 def listen(address: Address) -> socket.socket:
-    """A socket that listens there."""
-    made = socket.socket(address.family, socket.SOCK_STREAM)
+    """A socket that listens there. `ConfigError` if that can't be had."""
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((address.host, address.port))
-        made.listen(128)
+        return listening(address.host, address.port, address.family)
     except OSError as error:
-        made.close()
         raise ConfigError(
             f"--http {address.name}:{address.port} can't be listened on: {error.strerror or error}"
         ) from None
-    return made
 
 
 def connections(config: ServeConfig) -> int:
@@ -200,22 +194,13 @@ async def serve(
     )
     asyncio.get_running_loop().set_exception_handler(_accepting)
     async with manager.run():
-        serving = asyncio.create_task(web.serve(sockets=[made]))
-        try:
-            await first_of(serving, stop)
-            if web.started and not serving.done():
-                if site is not None:
-                    await site.close()
-                await _end(web, gate, engine)
-        finally:
-            web.should_exit = True
-            await asyncio.wait([serving], timeout=LAST_S)
-            if serving.done():
-                serving.result()
+        await web.run_until(stop, made, partial(_end, web, gate, engine, site))
 
 
-async def _end(web: WebServer, gate: Gate, engine: Engine) -> None:
+async def _end(web: WebServer, gate: Gate, engine: Engine, site: Site | None) -> None:
     """Let nobody in, have what runs stop and say so, then end what is still open."""
+    if site is not None:
+        await site.close()
     gate.closing = True
     web.stop_listening()
     await end_calls(engine)

@@ -107,7 +107,7 @@ def _from_file(path: Path, where: str) -> str:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
                 raise ConfigError(f"{where}: {path} is no ordinary file")
-            # Whoever runs the machine may hand a secret out to a group; this user's own is nobody else's.
+            # An administrator may hand a secret out to a group; this user's own is nobody else's.
             others = 0o077 if found.st_uid == os.getuid() else 0o026
             if found.st_uid not in (os.getuid(), 0) or found.st_mode & others:
                 raise ConfigError(f"{where}: {path} belongs to another user, or is open to others: chmod 600 it")

@@ -1,4 +1,4 @@
-"""Tells connected clients when the tools they find listed change: whoever has changed them, and however.
+"""Tells connected clients when the tools they find listed change: by any process, and in any way.
 
 Clients of the 2026-07-28 protocol subscribe; those of older ones are told over their connection. The stores' folders
 are looked at twice a second while somebody listens: that works on every file system, and for folders that are not there

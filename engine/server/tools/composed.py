@@ -89,7 +89,7 @@ def add(server: FastMCP, composer: Composer, engine: Engine) -> None:
         if caller.allow is not None:
             _granted(
                 composer, toolfile.read(source, language=language).name
-            )  # whoever may not call a tool does not change what others call
+            )  # a client that may not call a tool does not change what others call
         saved = await composer.compose(source, scope=caller.scope or "project", language=language)
         what = "saved as" if saved.created else "unchanged, still"
         words = (

@@ -120,7 +120,7 @@ async def _run(tool: NamedTool, arguments: dict[str, Any]) -> ToolResult:
 
 
 class BrokenTool(Tool):
-    """A file that is no tool now: whoever calls it learns why."""
+    """A file that is no tool now: its callers learn why."""
 
     reason: str
 

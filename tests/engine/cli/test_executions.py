@@ -78,7 +78,7 @@ def test_a_run_waits_for_approval_and_goes_on(project: Path) -> None:
     ]
     assert text(go_ent("approve", execution, "run/3")).splitlines() == [
         "approved: call run/3, drop",
-        f"go on: go-ent resume {execution[-8:]}",
+        f"to resume: go-ent resume {execution[-8:]}",
     ]
     assert "needs approval" not in text(go_ent("status", execution))
     assert json.loads(text(go_ent("resume", execution))) == ["A", "dropped b"]

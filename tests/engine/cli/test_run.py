@@ -322,9 +322,13 @@ class TestSignals:
         assert sleepers(shell.folder) == 0
         execution_id = said.split()[1]
         assert f"go-ent resume {execution_id}" in said
+        assert "interrupted: interrupted" not in said
         assert shell.json("ps")[0]["status"] == "interrupted"
         (shell.folder / "go").touch()
+        said = shell.error("resume", execution_id, "--timeout", "9", code=2)
+        assert "--timeout is for code and composed tools: a task keeps its own" in said
         assert shell.text("resume", execution_id) == "2\n"
+        assert "command before: interrupted: " in shell.text("status", execution_id)
         assert (shell.folder / "ran").read_text() == "x\n"
 
     def test_a_killed_engine_is_resumed_and_its_children_end(self, shell: Shell) -> None:
@@ -332,6 +336,7 @@ class TestSignals:
             pass
         row = shell.json("ps")[0]
         assert row["status"] == "interrupted"
+        assert "0 ms" not in shell.text("ps"), "when it was killed is not known"
         assert sleepers(shell.folder) == 1
         (shell.folder / "go").touch()
         asked = shell("resume", row["id"])

@@ -121,6 +121,14 @@ class TestPipelines:
         done = filled("tool", "run", "clean", "--each", stdin="hello\n")
         assert 'text needs quotes, like "hello"; jq -R makes them' in done.stderr
 
+    def test_a_file_of_many_values_is_told_how_to_be_given(self, filled: Shell) -> None:
+        said = "a file is one value: give many on stdin, or in a file that ends in .jsonl"
+        for name, text, told in (("rows", "1\n2\n", True), ("rows.json", "1\n2", True), ("bad.json", "{\n", False)):
+            (filled.folder / name).write_text(text)
+            done = filled("tool", "run", "clean", "--each", name)
+            assert done.returncode == 1
+            assert (said in done.stderr) == told, done.stderr
+
     def test_fail_fast(self, filled: Shell) -> None:
         done = filled("tool", "run", "clean", "--each", "--fail-fast", "--jobs", "1", stdin='{"name":5}\n' * 50)
         assert (done.returncode, done.stdout) == (1, "")

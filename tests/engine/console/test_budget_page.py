@@ -72,7 +72,13 @@ async def test_calls_of_tools_are_counted_by_tool_and_by_day(console: Console, b
     assert "This month" in page
     assert "no limit" in page
     for by in ("runtime", "model", "role", "strategy", "tool", "day"):
-        assert (await browser.get(f"/budget?by={by}&time=24h")).status_code == 200
+        answer = await browser.get(f"/budget?by={by}&time=24h")
+        assert answer.status_code == 200
+        page = answer.text
+        assert f">no {by}<" in page or by in ("runtime", "strategy", "day"), (
+            "code has no role, and none that is unknown"
+        )
+        assert ">unknown<" not in page
     assert (await browser.get("/budget?by=<script>&time=9")).status_code == 200
 
 

@@ -15,8 +15,8 @@ import pytest
 from go_ent.composer import Composer
 from go_ent.engine import Engine, ExecutionConflict, GuestOrder, parse_plan
 from go_ent.engine.executions.tape import Unfinished
-from go_ent.engine.executions.tree import TreeNode, tree
 from go_ent.engine.guest_runs.batch import Batch
+from go_ent.engine.tree import TreeNode, tree
 from go_ent.sandbox import Run, Sandbox
 from tests.composer.conftest import tool
 from tests.engine.guest_runs.test_guests import World, begin, live

@@ -203,8 +203,8 @@ def test_lines_that_wait_are_not_counted_as_failed(project: Path) -> None:
     state = status(execution_id)
     assert (state["result"]["output"], state["error"]) == ("3 lines, 1 failed (line 2), 1 waiting for approval", None)
     shown = go_ent("status", execution_id).stdout.decode()
-    assert f"then go on: go-ent resume {execution_id[-8:]} < LINES" in shown
-    assert f"go on: go-ent resume {execution_id[-8:]} < LINES" in go_ent("approve", execution_id).stdout.decode()
+    assert f"then resume: go-ent resume {execution_id[-8:]} < LINES" in shown
+    assert f"to resume: go-ent resume {execution_id[-8:]} < LINES" in go_ent("approve", execution_id).stdout.decode()
 
 
 def test_lines_are_counted_by_how_they_ended() -> None:

@@ -21,10 +21,10 @@ from go_ent.engine.core.models import Event
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.tape import Policy, Unfinished, read_tapes
 from go_ent.engine.executions.totals import calls_from
-from go_ent.engine.executions.tree import tree
 from go_ent.engine.storage.file_storage import owner
 from go_ent.engine.storage.journal import Journal
 from go_ent.engine.storage.slot import MARK_FILE
+from go_ent.engine.tree import tree
 from go_ent.sandbox import LimitError, Run, Sandbox
 from go_ent.sandbox.worker.seam import SEED_BYTES
 from tests.composer.conftest import tool

@@ -74,7 +74,7 @@ def _cells(row: Row, name: str) -> list[str]:
         name,
         row.status,
         age(row.created),
-        took(until - row.created),
+        took(until - row.created) if until > row.created else "-",  # a process that was killed did not say
         dollars(row.spent_usd or None),
         row.kind,
         short(row.title).removeprefix(f"{row.kind}: "),

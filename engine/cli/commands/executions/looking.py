@@ -16,13 +16,13 @@ from go_ent.engine.cli.commands.executions.listing import to_go_on
 from go_ent.engine.cli.commands.shared import JsonFlag, dollars
 from go_ent.engine.cli.terminal.ask import whole
 from go_ent.engine.cli.terminal.formats import OutputFlag
-from go_ent.engine.cli.terminal.output import STYLES, ago, say, short, show_json, took
+from go_ent.engine.cli.terminal.output import STYLES, ago, said_once, say, short, show_json, took
 from go_ent.engine.cli.terminal.render import show_result
 from go_ent.engine.cli.terminal.tables import Branch, hanging, show_tree
 from go_ent.engine.core.ids import short_id
 from go_ent.engine.executions.kept_files import kept_files
 from go_ent.engine.executions.state import ExecutionState
-from go_ent.engine.executions.tree import TreeNode, tree
+from go_ent.engine.tree import TreeNode, tree
 from go_ent.sandbox.messages.near_names import did_you_mean, near
 
 MOST_SUMMARIES = 20
@@ -104,7 +104,9 @@ def _show_steps(state: ExecutionState, nodes: list[TreeNode]) -> list[str]:
         branches.append(_branch(node, 1))
         for attempt in state.results[node.path].attempts[:-1] if node.path in state.results else ():
             if attempt.failure is not None:
-                said = f"{short(attempt.runtime)} before: {attempt.failure}: {short(attempt.error or '')[:120]}"
+                runtime = node.runtime if attempt.runtime == "cli" else attempt.runtime
+                why = said_once(attempt.failure, attempt.error or "no reason was given")
+                said = f"{short(runtime or attempt.runtime)} before: {attempt.failure}: {short(why)[:120]}"
                 branches[-1].children.append(Branch(said))
     show_tree(branches)
     if left:
@@ -118,7 +120,7 @@ def _branch(node: TreeNode, depth: int) -> Branch:
     if node.overrun_usd:
         cost += f" ({dollars(node.overrun_usd)} more than was held for it)"
     said = node.detail if node.status != "paused" else ""  # the call that waits is told by itself
-    said = said or node.output
+    said = said_once(node.status, said) or node.output
     name = short(node.name if depth == 1 else f"{node.path.rpartition('/')[2]} {node.name}")
     runtime = f" on {short(node.runtime)}" if node.runtime and node.runtime != "command" else ""
     made = Branch(f"{name}: {short(node.status)}{runtime}{took_ms}{cost}", short(node.status), short(said)[:300])
@@ -136,9 +138,9 @@ def _say_requests(state: ExecutionState) -> None:
         )
     name = short_id(state.id)
     if state.requests:
-        say(f"decide: go-ent approve {name}, or go-ent reject {name}; then go on: {to_go_on(state)}")
+        say(f"decide: go-ent approve {name}, or go-ent reject {name}; then resume: {to_go_on(state)}")
     elif state.status in ("paused", "interrupted"):
-        say(f"go on: {to_go_on(state)}")
+        say(f"to resume: {to_go_on(state)}")
 
 
 def output_command(

@@ -14,7 +14,7 @@ from go_ent.engine.cli import UsageError
 from go_ent.engine.cli.terminal.output import say, show_json
 from go_ent.engine.cli.terminal.tables import table
 from go_ent.engine.core.config import read_engine_config
-from go_ent.engine.executions.history import Grouping
+from go_ent.engine.executions.history import Grouping, group_title
 from go_ent.engine.executions.retention import prune
 from go_ent.engine.executions.store import ExecutionStore
 from go_ent.engine.storages import open_store
@@ -105,7 +105,14 @@ def totals_command(
         for name, one in found.items():
             cost = [dollars(one.cost_usd), *([str(one.costs_unknown or "-")] if unknown else [])]
             rows.append(
-                [name, str(one.count), str(one.successes), f"{one.tokens:,}", *cost, f"{one.duration_ms / 1000:.1f}"]
+                [
+                    group_title(by, name),
+                    str(one.count),
+                    str(one.successes),
+                    f"{one.tokens:,}",
+                    *cost,
+                    f"{one.duration_ms / 1000:.1f}",
+                ]
             )
         figures = ["count", "succeeded", "tokens", "cost", *(["cost unknown"] if unknown else []), "seconds"]
         table(rows, [by, *figures], right=figures)

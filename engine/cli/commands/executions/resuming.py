@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,11 +127,11 @@ def resume_command(
         if changed is not None and plan is not None:
             return await _replan(engine, state, changed, json_=json_, quiet=quiet)
         how = Unfinished.parse(unfinished or ())
-        options: dict[str, Any] = {"unfinished": how, "anyway": anyway, "from_checkpoint": from_}
-        where = {"here": here, "label": label}
-        return await _resume(
-            engine, execution_id, options, yes=yes, quiet=quiet, json_=json_, timeout_s=timeout, where=where
-        )
+        if timeout is not None and guest_order(state) is None:
+            raise UsageError("--timeout is for code and composed tools: a task keeps its own")
+        options: dict[str, Any] = {"unfinished": how, "anyway": anyway, "from_checkpoint": from_, "timeout_s": timeout}
+        options |= {"here": here, "label": label}
+        return await _resume(engine, state, options, yes=yes, quiet=quiet, json_=json_)
 
     return with_engine(work, yes=yes, progress="going on", quiet=quiet or json_)
 
@@ -159,22 +158,10 @@ async def _replan(engine: Engine, state: ExecutionState, changed: ChangedPlan, *
 
 
 async def _resume(
-    engine: Engine,
-    execution: str,
-    options: dict[str, Any],
-    *,
-    yes: bool,
-    json_: bool,
-    quiet: bool = False,
-    timeout_s: float | None = None,
-    where: Mapping[str, Any] | None = None,
+    engine: Engine, state: ExecutionState, options: dict[str, Any], *, yes: bool, json_: bool, quiet: bool = False
 ) -> int:
-    order = guest_order(await engine.status(execution))
-    if order is None:
-        telling = Telling(quiet=json_, silent=quiet)
-        result = await engine.resume(execution, on_event=telling, **options, **(where or {}))
-        return finish(engine, result, telling, json_=json_, quiet=quiet)
-    if order.each:
+    order = guest_order(state)
+    if order is not None and order.each:
         source = None
         from go_ent.engine.cli.commands.pipeline import Shown, run_batch
 
@@ -185,18 +172,22 @@ async def _resume(
         elif sys.stdin.isatty():
             raise UsageError(
                 "this execution runs a tool for each line of stdin, and needs the same lines again: go-ent resume "
-                f"{short_id(execution)} < LINES"
+                f"{short_id(state.id)} < LINES"
             )
-        batch, changes = await engine.resume_batch(execution, **options, **(where or {}))
+        batch, changes = await engine.resume_batch(state.id, **options)
         for change in changes:
             say(change.text, err=True)
         return await run_batch(batch, approve_all if yes else None, Shown(json_, quiet), source)
-    label = (where or {}).get("label")
-    run, changes = await engine.resume_run(execution, timeout_s=timeout_s, label=label, **options)
-    for change in changes:
+    telling = Telling(quiet=json_, silent=quiet)
+    if order is not None:  # a run goes on here, unless it is said where
+        options |= {"here": options.get("label") is None}
+    resumed = await engine.go_on(state.id, on_event=telling, **options)
+    if resumed.run is None:
+        return finish(engine, resumed.result, telling, json_=json_, quiet=quiet)
+    for change in resumed.changes:
         say(change.text, err=True)
-    print_run(run, project=engine.project, whole=json_, is_tool=order.tool is not None)
-    return EXIT_CODES[run.status]
+    print_run(resumed.run, project=engine.project, whole=json_, is_tool=order is not None and order.tool is not None)
+    return EXIT_CODES[resumed.run.status]
 
 
 def approve_command(
@@ -238,7 +229,7 @@ def _decide(typed: str, call: str | None, *, approved: bool, resume: bool, comme
         before = await engine.status(execution)
         state = await engine.decide(execution, call, approved=approved, why=comment)
         if resume and not state.requests:
-            return await _resume(engine, state.id, {}, yes=False, json_=json_)
+            return await _resume(engine, state, {}, yes=False, json_=json_)
         decided = [path for path in before.requests if path not in state.requests]
         if json_:
             said = {
@@ -254,7 +245,7 @@ def _decide(typed: str, call: str | None, *, approved: bool, resume: bool, comme
             say(f"{'approved' if approved else 'rejected'}: call {path}, {before.requests[path].tool}")
         count = len(state.requests)
         waits = f"{count} more {'waits' if count == 1 else 'wait'}: go-ent status {short_id(state.id)}"
-        say(waits if count else f"go on: {to_go_on(state)}")
+        say(waits if count else f"to resume: {to_go_on(state)}")
         return 0
 
     return with_engine(work, quiet=json_)
