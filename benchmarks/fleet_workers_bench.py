@@ -45,15 +45,16 @@ async def client(project: Path) -> AsyncIterator[tuple[Engine, Composer]]:
 async def lines_a_second(engine: Engine, composer: Composer, jobs: int) -> float:
     """A pipeline as `tool run --each` runs it: so many lines at once, in this process or in the fleet."""
     send = None if engine.elsewhere is None else engine.elsewhere.lines
-    batch = await Batch.begin(engine.guests, GuestOrder(tool="work", each=True, cut=False, jobs=jobs), composer, send)
-    began, running = time.monotonic(), set[asyncio.Task[Run]]()
-    for number in range(1, LINES + 1):
-        while len(running) >= (batch.at_once or jobs):
-            ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            assert all(one.result().status == "completed" for one in ended)
-        running.add(asyncio.create_task(batch.line(number, b"%d" % number, {"n": number}, None)))
-    assert all(run.status == "completed" for run in await asyncio.gather(*running))
-    await batch.end("completed", f"{LINES} lines")
+    order = GuestOrder(tool="work", each=True, cut=False, jobs=jobs)
+    async with await Batch.begin(engine.guests, order, composer, send) as batch:
+        began, running = time.monotonic(), set[asyncio.Task[Run]]()
+        for number in range(1, LINES + 1):
+            while len(running) >= (batch.at_once or jobs):
+                ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                assert all(one.result().status == "completed" for one in ended)
+            running.add(asyncio.create_task(batch.line(number, b"%d" % number, {"n": number}, None)))
+        assert all(run.status == "completed" for run in await asyncio.gather(*running))
+        await batch.end("completed", f"{LINES} lines")
     return LINES / (time.monotonic() - began)
 
 

@@ -188,9 +188,10 @@ async def _resume(
                 f"{short_id(execution)} < LINES"
             )
         batch, changes = await engine.resume_batch(execution, **options, **(where or {}))
-        for change in changes:
-            say(change.text, err=True)
-        return await run_batch(batch, approve_all if yes else None, Shown(json_, quiet), source)
+        async with batch:
+            for change in changes:
+                say(change.text, err=True)
+            return await run_batch(batch, approve_all if yes else None, Shown(json_, quiet), source)
     label = (where or {}).get("label")
     run, changes = await engine.resume_run(execution, timeout_s=timeout_s, label=label, **options)
     for change in changes:
