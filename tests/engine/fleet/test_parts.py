@@ -88,6 +88,8 @@ def test_one_that_is_placed_soon_is_there_when_it_is_synced(another: Open) -> No
     with pytest.raises(OSError, match="is there already"):
         again.sync()
     assert again.lost
+    for one in (slot, again):
+        one.leave(fresh())
 
 
 @pytest.mark.parametrize(
