@@ -142,6 +142,15 @@ def old(address: Address, kept: str) -> str:
     return OLD.format(schema=schema_of(address), kept=kept)
 
 
+TELLS = """select count(*) = 2 from pg_trigger
+  where tgrelid = to_regclass('{schema}.workflow_status') and tgname in ('go_ent_work', 'go_ent_ended')"""
+
+
+def tells(address: Address) -> str:
+    """The query for whether the queues tell of work and of ends: those of an older go-ent don't."""
+    return TELLS.format(schema=schema_of(address))
+
+
 def left_by_others(address: Address, them: str) -> str:
     """The query for who has work and is not one of *them*, which that query names."""
     return LEFT.format(schema=schema_of(address), them=them)
