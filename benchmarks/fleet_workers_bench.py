@@ -24,7 +24,7 @@ from tests.composer.conftest import tool
 from tests.support.fleet_machines import KEY, Fleet, machines, until
 from tests.support.postgres import Postgres
 
-LINES, WAITING = 2000, 160
+LINES, WAITING = 2000, 100
 TURNS = 3
 WORK = tool(
     "work",
@@ -94,7 +94,7 @@ async def pipelines(fleet: Fleet, root: Path, writes: Callable[[], int], tell: T
                     machine.ready()
                 await lines_a_second(*sender, 1)
                 speeds[name] = await lines_a_second(*sender, 1)
-                await lines_a_second(*sender, 1, WAITING // 4, "wait")
+                await lines_a_second(*sender, 1, WAITING // 5, "wait")
                 speeds[f"{name}, waiting"] = await lines_a_second(*sender, 1, WAITING, "wait")
             _stop(fleet, before)
             if turn:
