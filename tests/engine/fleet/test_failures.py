@@ -4,6 +4,7 @@ is missing, and none happens twice but a call that was begun and not answered wh
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -19,6 +20,7 @@ pytest.importorskip("psycopg", reason="the fleet's tests need its packages: make
 
 from go_ent.composer.project import trust
 from go_ent.engine import Plan
+from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.executions.resume_checks import own_version
 from go_ent.engine.fleet.sending import why_waiting
 from tests.engine.fleet.test_killed_workers import check, client, graph, happened
@@ -91,6 +93,31 @@ async def test_a_clock_that_is_wrong_by_90_seconds(machines: Fleet) -> None:
         result = await engine.wait(execution)
         assert other.process.poll() is None
     check(result, fleet, values, effects, kills=1)
+
+
+async def test_what_kills_each_worker_that_runs_it_is_set_aside(machines: Fleet) -> None:
+    fleet = machines
+    tasks = [
+        {"id": "bad", "code": "await tools.poison(key='bad')\n1"},
+        {"id": "good", "code": "await tools.effect(key='good', ms=1)\n2"},
+    ]
+    async with client(fleet) as engine:
+        fleet.start(1).ready()
+        execution = await engine.start(Plan.model_validate({"task": tasks}))
+        waiting = asyncio.ensure_future(engine.wait(execution))
+        while not waiting.done():
+            if not any(one.process.poll() is None for one in fleet.machines):
+                assert len(fleet.machines) < 12
+                await asyncio.to_thread(fleet.start(1).ready)
+            await asyncio.wait([waiting], timeout=0.2)
+        with contextlib.suppress(ExecutionConflict):  # when the graph itself is set aside, for it was on the same ones
+            assert not waiting.result().ok
+        state = await engine.status(execution)
+    assert state.status == "failed"
+    assert state.resumable
+    assert "its workers died again and again: it is set aside" in str([state.error, state.results])
+    assert 5 <= fleet.effects()["bad"] <= 8
+    assert fleet.machines[-1].process.poll() is None  # the last one lives
 
 
 class TestVersions:
