@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("psycopg", reason="the fleet's tests need its packages: make test-fleet installs them")
 
 from go_ent.composer.project import trust
-from go_ent.engine import Plan
+from go_ent.engine import Engine, Plan
 from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.executions.resume_checks import own_version
 from go_ent.engine.fleet.sending import why_waiting
@@ -118,6 +118,28 @@ async def test_what_kills_each_worker_that_runs_it_is_set_aside(machines: Fleet)
     assert "its workers died again and again: it is set aside" in str([state.error, state.results])
     assert 5 <= fleet.effects()["bad"] <= 8
     assert fleet.machines[-1].process.poll() is None  # the last one lives
+
+
+async def test_the_key_is_changed_while_work_is_under_way(machines: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new one first on all machines, and the old one dropped once what was begun with it has ended."""
+    fleet, both = machines, f"{'n' * 40},{KEY}"
+    first = fleet.start().ready()
+    plan, values, effects = graph(8, seed=21, ms=200)
+    async with client(fleet) as engine:
+        execution = await engine.start(plan)
+        await until(partial(happened, fleet, 3))
+        assert (await engine.interrupt(execution)).status == "interrupted"
+        first.kill()
+        fleet.start(FLEET_KEY=both).ready()
+        result = await engine.resume(execution)  # from who has the old one alone
+    check(result, fleet, values, effects, kills=1)
+    monkeypatch.setenv("FLEET_KEY", both)
+    async with Engine(fleet.checkout("new"), trusted=True) as engine:
+        assert (await engine.execute(Plan.model_validate({"task": [{"id": "a", "code": "1"}]}))).ok
+    monkeypatch.setenv("FLEET_KEY", "x" * 40)
+    async with Engine(fleet.checkout("stranger"), trusted=True) as engine:
+        with pytest.raises(ExecutionConflict, match="not sealed with the fleet's key"):
+            await engine.execute(Plan.model_validate({"task": [{"id": "a", "code": "1"}]}))
 
 
 class TestVersions:
