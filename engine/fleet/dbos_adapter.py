@@ -26,6 +26,7 @@ STEP, LINES = "step", "lines"  # the kinds of workflow that there are most of
 TRIES = 5  # of a workflow whose workers die
 ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 POOL = 4
+MOST_TOLD = 1 << 20  # bytes of what a chunk of lines tells: more is not read, and more is never told
 log = logging.getLogger("go_ent.engine.fleet")
 Order = dict[str, Any]
 Body = Callable[[str, Order], Order]  # a workflow: its id and what it is to do; blocks
@@ -126,7 +127,8 @@ HAS_WORK = """exists (select from {schema}.workflow_status w where w.queue_name 
   and (w.application_version = %(version)s or w.application_version is null))"""
 HAVE_ENDED = (
     "select w.workflow_uuid, w.status, o.output from {schema}.workflow_status w left join {schema}.workflow_output o "
-    "on o.workflow_uuid = w.workflow_uuid and w.name = '{lines}' where w.workflow_uuid = any(%s) and w.status = any(%s)"
+    "on o.workflow_uuid = w.workflow_uuid and w.name = '{lines}' and octet_length(o.output) <= {most} "
+    "where w.workflow_uuid = any(%s) and w.status = any(%s)"
 )
 LEFT = """select distinct executor_id from {schema}.workflow_status
   where status = 'PENDING' and executor_id not in ({them})"""
@@ -163,7 +165,7 @@ def has_work(address: Address, queue: str) -> str:
 
 def have_ended(address: Address) -> str:
     """The query for which of some workflows have one of some statuses, which, and what chunks of lines told as JSON."""
-    return HAVE_ENDED.format(schema=schema_of(address), lines=LINES)
+    return HAVE_ENDED.format(schema=schema_of(address), lines=LINES, most=MOST_TOLD)
 
 
 @dataclass(frozen=True, slots=True)

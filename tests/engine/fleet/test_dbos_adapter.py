@@ -26,11 +26,13 @@ from sqlalchemy.exc import OperationalError
 from go_ent.engine.fleet.database import Address, Database
 from go_ent.engine.fleet.dbos_adapter import (
     ENDED,
+    MOST_TOLD,
     Order,
     Queues,
     Workflows,
     ended_channel,
     has_work,
+    have_ended,
     left_by_others,
     migrate,
     old,
@@ -220,6 +222,27 @@ def test_what_has_ended_is_old_after_a_while_unless_it_is_kept(address: Address)
         assert list(queues.ended(["old-1", "old-2"])) == ["old-2"]
         queues.remove(["old-2", "old-3"])
     finally:
+        queues.close()
+        database.close()
+
+
+def test_what_lines_have_told_is_read_unless_it_is_too_long(address: Address) -> None:
+    queues, database = Queues(address), Database(address)
+    schema = schema_of(address)
+    try:
+        for name, kind in (("l1", "lines"), ("l2", "lines"), ("s1", "step")):
+            queues.put("never", kind, name, {}, "1")
+            database.tell(f"update {schema}.workflow_status set status = 'SUCCESS' where workflow_uuid = %s", (name,))
+            told = '{"rest":""}' if name != "l2" else "x" * (MOST_TOLD + 1)
+            database.tell(f"insert into {schema}.workflow_output (workflow_uuid, output) values (%s, %s)", (name, told))
+        found = database.ask(have_ended(address), (["l1", "l2", "s1"], list(ENDED)))
+        assert sorted(found) == [
+            ("l1", "SUCCESS", '{"rest":""}'),
+            ("l2", "SUCCESS", None),
+            ("s1", "SUCCESS", None),  # DBOS reads it
+        ]
+    finally:
+        queues.remove(["l1", "l2", "s1"])
         queues.close()
         database.close()
 
