@@ -9,11 +9,12 @@ import contextlib
 import os
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
-from go_ent.composer import Composer
+from go_ent.composer import Composer, FunctionSource, Hints
 from go_ent.engine import Engine, Plan
 from go_ent.engine.guest_runs.batch import Batch
 from go_ent.engine.guest_runs.runs import GuestOrder
@@ -23,45 +24,61 @@ from tests.composer.conftest import tool
 from tests.support.fleet_machines import KEY, Fleet, machines, until
 from tests.support.postgres import Postgres
 
-LINES = 2000
+LINES, WAITING = 2000, 100
 TURNS = 3
 WORK = tool(
     "work",
     'def work(n: int) -> int:\n    """Some arithmetic, about what it takes to look at a line."""\n'
     "    total = 0\n    for k in range(200):\n        total += k * n % 7\n    return total\n",
 )
+WAIT = tool(
+    "wait",
+    'async def wait(n: int) -> int:\n    """Waits for something that takes 50 ms, as a request does."""\n'
+    '    await tools.effect(key=f"w{n}", ms=50)\n    return n\n',
+)
 Tell = Callable[[str, str], None]
 
 
 @contextlib.asynccontextmanager
 async def client(project: Path) -> AsyncIterator[tuple[Engine, Composer]]:
+    async def effect(key: str, ms: int) -> str:
+        """Is there for workers alone."""
+        raise AssertionError(key)
+
     kept = await asyncio.to_thread(lambda: open_storages(project, trusted=True))
-    composer = await asyncio.to_thread(lambda: Composer(project, trusted=True, workers=2, **kept.for_composer))
+    sources = [FunctionSource({"effect": effect}, hints={"effect": Hints(idempotent=True)})]
+    composer = await asyncio.to_thread(
+        lambda: Composer(project, sources=sources, trusted=True, workers=2, **kept.for_composer)
+    )
     async with composer, Engine(project, composer=composer, trusted=True, storages=kept) as engine:
-        await composer.compose(WORK)
+        for each in (WORK, WAIT):
+            await composer.compose(each)
         yield engine, composer
 
 
-async def lines_a_second(engine: Engine, composer: Composer, jobs: int) -> float:
+async def lines_a_second(
+    engine: Engine, composer: Composer, jobs: int, lines: int = LINES, work: str = "work"
+) -> float:
     """A pipeline as `tool run --each` runs it: so many lines at once, in this process or in the fleet."""
     send = None if engine.elsewhere is None else engine.elsewhere.lines
-    batch = await Batch.begin(engine.guests, GuestOrder(tool="work", each=True, cut=False, jobs=jobs), composer, send)
-    began, running = time.monotonic(), set[asyncio.Task[Run]]()
-    for number in range(1, LINES + 1):
-        while len(running) >= (batch.at_once or jobs):
-            ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            assert all(one.result().status == "completed" for one in ended)
-        running.add(asyncio.create_task(batch.line(number, b"%d" % number, {"n": number}, None)))
-    assert all(run.status == "completed" for run in await asyncio.gather(*running))
-    await batch.end("completed", f"{LINES} lines")
-    return LINES / (time.monotonic() - began)
+    order = GuestOrder(tool=work, each=True, cut=False, jobs=jobs)
+    async with await Batch.begin(engine.guests, order, composer, send) as batch:
+        began, running = time.monotonic(), set[asyncio.Task[Run]]()
+        for number in range(1, lines + 1):
+            while len(running) >= (batch.at_once or jobs):
+                ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                assert all(one.result().status == "completed" for one in ended)
+            running.add(asyncio.create_task(batch.line(number, b"%d" % number, {"n": number}, None)))
+        assert all(run.status == "completed" for run in await asyncio.gather(*running))
+        await batch.end("completed", f"{lines} lines")
+    return lines / (time.monotonic() - began)
 
 
 async def pipelines(fleet: Fleet, root: Path, writes: Callable[[], int], tell: Tell) -> None:
     """Local, one worker and two workers, in turns; medians of their ratios."""
     (root / "alone" / ".go-ent").mkdir(parents=True)
     each: list[float] = []
-    found: dict[str, list[float]] = {"alone": [], "one worker": [], "one slot": [], "two workers": []}
+    found: dict[str, list[float]] = defaultdict(list)
     async with client(root / "alone") as alone, client(fleet.checkout("sender")) as sender:
         for turn in range(TURNS + 1):  # the first one warms everything up
             before = len(fleet.machines)
@@ -77,6 +94,8 @@ async def pipelines(fleet: Fleet, root: Path, writes: Callable[[], int], tell: T
                     machine.ready()
                 await lines_a_second(*sender, 1)
                 speeds[name] = await lines_a_second(*sender, 1)
+                await lines_a_second(*sender, 1, WAITING // 5, "wait")
+                speeds[f"{name}, waiting"] = await lines_a_second(*sender, 1, WAITING, "wait")
             _stop(fleet, before)
             if turn:
                 each.append(wrote / LINES)
@@ -88,6 +107,10 @@ async def pipelines(fleet: Fleet, root: Path, writes: Callable[[], int], tell: T
     tell(f"map over {LINES} lines, one worker ÷ local ({speeds_of})", f"{ratio:.2f}")
     ratio = statistics.median(b / a for a, b in zip(found["one slot"], found["two workers"], strict=True))
     tell("the same, two workers of one slot ÷ one", f"{ratio:.2f}")
+    waiting = found["one slot, waiting"], found["two workers, waiting"]
+    of = f"{middle['two workers, waiting']:.1f} ÷ {middle['one slot, waiting']:.1f} a second"
+    ratio = statistics.median(b / a for a, b in zip(*waiting, strict=True))
+    tell(f"map over {WAITING} lines that wait 50 ms each, two workers of one slot ÷ one ({of})", f"{ratio:.2f}")
     tell("writing transactions per line", f"{statistics.median(each):.3f}")
 
 

@@ -239,9 +239,8 @@ class Dispatcher:
         runner = self._registry.get(name)
         config = self._config.runners.get(name)
         self.check_runtime(name, task)
-        version = (await self._registry.available(name)).version
         free = not self._paying.may_cost(step, run, role, name, prompt)
-        number = await run.write(partial(run.held.start_try, step.id, name, version, begun=free))
+        number = await self._start(step, run, name, free=free)
         key = f"{run.id}/{step.id}/{number}"
         result: RunResult | None = None
         reservation = None if free else await self._paying.reserve(step, run, role, name, model, prompt, key)
@@ -306,6 +305,14 @@ class Dispatcher:
             else:
                 self.breaker.failed(name)
         return result, Attempt.of(result, name)
+
+    async def _start(self, step: Step, run: ExecutionContext, name: str, *, free: bool) -> int:
+        """A try begins, or waits for its budget: its number, which is on disk before anything is done."""
+        version = (await self._registry.available(name)).version
+        if free and (step.task.code or step.task.tool):  # what it does are calls: with the first one, this is on disk
+            return run.held.start_try(step.id, name, version, sync=False)
+        number: int = await run.write(partial(run.held.start_try, step.id, name, version, begun=free))
+        return number
 
     def grants_of(self, client: str) -> tuple[str, ...] | None:
         """What guests of a client with a token may call, at the most, as its grants are now. None: all that the

@@ -40,6 +40,7 @@ class ExecutionContext(Live):
         default_factory=dict
     )  # by step, of those of which nobody knows whether they were done
     warnings: dict[str, list[str]] = field(default_factory=dict)  # by step: they are in its result
+    ends_elsewhere: bool = False  # what a step came to is on record where it was sent from
     spending: set[str] = field(default_factory=set)  # the tries for which money is held now
     context: RecordedContext | None = None
     broken: str | None = None  # why nothing more can be recorded
@@ -104,6 +105,8 @@ class ExecutionContext(Live):
         """The end of a step, in the record when this returns. It is synced with the start of the next step, which waits
         for that, or soon, or by `flush`; what is said from now on is said after that.
         """
+        if self.ends_elsewhere:
+            return
         if len(result.output) > MOST_AT_ONCE:
             await self.write(partial(self.held.finish_step, step, result, unknown=unknown))
             return

@@ -185,8 +185,12 @@ class OwnedExecution:
 
     def place_if_due(self, after_s: float) -> None:
         """Put it on disk, if it is not and has run for so long."""
-        if self._began is not None and time.monotonic() - self._began >= after_s:
+        if self.is_due(after_s):
             self.place()
+
+    def is_due(self, after_s: float) -> bool:
+        """Whether it has run for so long, and is not on disk."""
+        return not self.slot.placed and self._began is not None and time.monotonic() - self._began >= after_s
 
     def commit(self, *, write: bool = True) -> None:
         """All that was appended is on disk when this returns. One sync serves all who wait for one.
@@ -248,14 +252,17 @@ class OwnedExecution:
         self.write()
         self._index.put(self.state)
 
-    def start_try(self, step: str, runtime: str, version: str | None = None, *, begun: bool = True) -> int:
-        """A step is about to be dispatched: on disk before it is. The number of the try.
+    def start_try(
+        self, step: str, runtime: str, version: str | None = None, *, begun: bool = True, sync: bool = True
+    ) -> int:
+        """A step is about to be dispatched: on disk before it is, or, without *sync*, before the first of its calls is
+        made. The number of the try.
 
         One that is not *begun* has to wait first: `started` says when it is.
         """
         number = self.state.tries.get(step, 0) + 1
         self.append(
-            "try", {"step": step, "runtime": runtime, "version": version, "try": number, "begun": begun}, sync=True
+            "try", {"step": step, "runtime": runtime, "version": version, "try": number, "begun": begun}, sync=sync
         )
         return number
 

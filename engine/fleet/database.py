@@ -26,8 +26,19 @@ T = TypeVar("T")
 MOST_CONNECTIONS = 4  # of one process, beside the one that its life hangs on and those of DBOS
 CONNECT_S = 10
 PATIENCE_S = 60.0  # that a server may be away, restarting, before what needs it fails
+FIRST_S = 5.0  # the same for one that this process has never reached: its address may be wrong
 PAUSE_S = 0.1
 OVER_S = 1.0  # that a listener may take to notice that it is over
+NOT_THERE = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.InvalidSchemaName,
+)
+TO_DO = (
+    (NOT_THERE, "run go-ent fleet init"),
+    (psycopg.errors.InsufficientPrivilege, "use the user that has run go-ent fleet init, or grant its rights"),
+)
 # A dead peer is noticed within about ten seconds, in whatever state the connection is.
 KEEPALIVE = {"keepalives_idle": "3", "keepalives_interval": "2", "keepalives_count": "3", "tcp_user_timeout": "10000"}
 
@@ -37,6 +48,9 @@ class Away(OSError):
 
     def __init__(self, said: str) -> None:
         super().__init__(errno.EIO, f"the fleet's Postgres can't be used: {said}")
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,8 @@ class Database:
         self._idle: list[Connection] = []
         self._free = threading.Semaphore(MOST_CONNECTIONS)
         self._lock = threading.Lock()
+        self._reached = False
+        self._tried = float("inf")  # when it was tried first
         self._process = os.getpid()
         weakref.finalize(self, _close, self._idle)
 
@@ -112,15 +128,18 @@ class Database:
 
         `Away` if there is none for too long, and for what the server refuses.
         """
+        self._tried = min(self._tried, time.monotonic())
         until = time.monotonic() + (PATIENCE_S if patience_s is None else patience_s)
         told = False
         while True:
             try:
                 with self._connection() as connection:
+                    self._reached = True
                     return work(connection)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                if time.monotonic() > until:
-                    raise Away(_said(error)) from None
+                if time.monotonic() > (until if self._reached else min(until, self._tried + FIRST_S)):
+                    ask = "" if self._reached else ": is its address right, and is it up?"
+                    raise Away(_said(error) + ask) from None
                 if not told:
                     log.warning("the fleet's Postgres is away, and is waited for: %s", _said(error))
                     told = True
@@ -194,5 +213,6 @@ def _close(connections: list[Connection]) -> None:
 
 
 def _said(error: psycopg.Error) -> str:
-    """What a server says, in one line. It names no password."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    """What a server says, in one line, and what to do. It names no password."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return said + next((f": {what}" for kinds, what in TO_DO if isinstance(error, kinds)), "")

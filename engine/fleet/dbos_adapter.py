@@ -12,7 +12,6 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -23,10 +22,11 @@ from go_ent.dataclass import dataclass
 from go_ent.engine.fleet.database import Address
 
 APPLICATION = "go-ent"
-STEP = "step"  # the kind of workflow that there are most of
+STEP, LINES = "step", "lines"  # the kinds of workflow that there are most of
 TRIES = 5  # of a workflow whose workers die
 ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 POOL = 4
+MOST_TOLD = 1 << 20  # bytes of what a chunk of lines tells: more is not read, and more is never told
 log = logging.getLogger("go_ent.engine.fleet")
 Order = dict[str, Any]
 Body = Callable[[str, Order], Order]  # a workflow: its id and what it is to do; blocks
@@ -44,6 +44,7 @@ def _without_variables() -> Iterator[None]:
 
 with _without_variables():
     import dbos._serialization as serialization
+    import dbos._sys_db as system_database
     from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, WorkflowSerializationFormat
     from dbos._core import execute_dequeued_workflow
     from dbos._error import MaxRecoveryAttemptsExceededError
@@ -56,6 +57,18 @@ def _refuse(*_: object) -> object:
 
 serialization.DefaultSerializer.serialize = _refuse  # type: ignore[method-assign,assignment]
 serialization.DefaultSerializer.deserialize = _refuse  # type: ignore[method-assign,assignment]
+_waits_for: Callable[[Exception], bool] = vars(system_database)["retriable_postgres_exception"]
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether DBOS is to wait for the server: also when psycopg can't tell why it has no connection, which it says in
+    several ways. What a server refuses has a state.
+    """
+    said = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else None
+    return _waits_for(error) or (isinstance(said, psycopg.OperationalError) and said.sqlstate is None)
+
+
+vars(system_database)["retriable_postgres_exception"] = _is_away
 for _name in ("dbos", "dbos.dbos"):
     logging.getLogger(_name).setLevel(logging.ERROR)
 
@@ -113,10 +126,31 @@ def migrate(address: Address) -> None:
 HAS_WORK = """exists (select from {schema}.workflow_status w where w.queue_name = {queue} and w.status = 'ENQUEUED'
   and (w.application_version = %(version)s or w.application_version is null))"""
 HAVE_ENDED = (
-    "select workflow_uuid, status from {schema}.workflow_status where workflow_uuid = any(%s) and status = any(%s)"
+    "select w.workflow_uuid, w.status, o.output from {schema}.workflow_status w left join {schema}.workflow_output o "
+    "on o.workflow_uuid = w.workflow_uuid and w.name = '{lines}' and octet_length(o.output) <= {most} "
+    "where w.workflow_uuid = any(%s) and w.status = any(%s)"
 )
 LEFT = """select distinct executor_id from {schema}.workflow_status
   where status = 'PENDING' and executor_id not in ({them})"""
+
+OLD = """select w.workflow_uuid from {schema}.workflow_status w where w.status = any(%s)
+  and w.created_at < 1000 * (extract(epoch from now()) - %s) and w.workflow_uuid not in ({kept}) limit 1000"""
+
+
+def old(address: Address, kept: str) -> str:
+    """The query for which workflows have one of some statuses, were begun so many seconds ago, and are not among those
+    that the query *kept* names; a thousand at most.
+    """
+    return OLD.format(schema=schema_of(address), kept=kept)
+
+
+TELLS = """select count(*) = 2 from pg_trigger
+  where tgrelid = to_regclass('{schema}.workflow_status') and tgname in ('go_ent_work', 'go_ent_ended')"""
+
+
+def tells(address: Address) -> str:
+    """The query for whether the queues tell of work and of ends: those of an older go-ent don't."""
+    return TELLS.format(schema=schema_of(address))
 
 
 def left_by_others(address: Address, them: str) -> str:
@@ -130,8 +164,8 @@ def has_work(address: Address, queue: str) -> str:
 
 
 def have_ended(address: Address) -> str:
-    """The query for which of some workflows have one of some statuses, and which."""
-    return HAVE_ENDED.format(schema=schema_of(address))
+    """The query for which of some workflows have one of some statuses, which, and what chunks of lines told as JSON."""
+    return HAVE_ENDED.format(schema=schema_of(address), lines=LINES, most=MOST_TOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +220,10 @@ class Queues:
             self._client.cancel_workflow(workflow)
         return not found
 
-    def forget(self, older_than_s: float) -> int:
-        """Remove the workflows that have ended and were begun so long ago, a thousand at most: how many. What they did
-        is on record.
-        """
-        before = (datetime.now(UTC) - timedelta(seconds=older_than_s)).isoformat()
-        what: dict[str, Any] = {"status": list(ENDED), "end_time": before, "limit": 1000}
-        found = self._client.list_workflows(**what, load_input=False, load_output=False)
-        if found:
-            self._client.delete_workflows([one.workflow_id for one in found])
-        return len(found)
+    def remove(self, workflows: list[str]) -> None:
+        """Forget that they ever were."""
+        if workflows:
+            self._client.delete_workflows(workflows)
 
     def waiting(self) -> list[tuple[str, str, str, str]]:
         """What waits or runs: queue, status, version and the executor, of at most 10,000."""

@@ -33,13 +33,14 @@ LOOK_S = 0.1  # for so long what others ask of all slots is looked up once
 PRUNE_S = 600.0  # that one may be at it
 BATCH = 500
 REQUESTS: tuple[Request, ...] = ("interrupt", "mark")
+# The last condition names the row it is asked about, so that nothing is locked, and so written, where there is none.
 HOLD = """
 with before as (select id, owner, process from $.slots where id = %(id)s for update),
 mine as (update $.slots s set owner = %(me)s, epoch = s.epoch + 1, process = %(process)s, interrupt = false,
     mark = null, packed = false, queued = false
   from before b where s.id = b.id and (b.owner is null or b.owner = %(again)s
     or not exists (select from $.members m where m.id = b.owner and m.dead is null))
-    and exists (select from $.members m where m.id = %(me)s and m.dead is null for share)
+    and exists (select from $.members m where m.id = %(me)s and m.dead is null and b.id is not null for share)
   returning s.epoch, s.seq, s.size)
 select b.owner, b.process, mine.* from before b left join mine on true
 """

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from go_ent.composer.project.trust import has_shared_key, is_sealed, seal
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
@@ -20,6 +20,7 @@ from go_ent.engine.executions.resume_checks import own_version
 from go_ent.engine.fleet.database import Database, Listener
 from go_ent.engine.fleet.dbos_adapter import (
     ENDED,
+    LINES,
     STEP,
     Order,
     Outcome,
@@ -28,13 +29,14 @@ from go_ent.engine.fleet.dbos_adapter import (
     has_work,
     have_ended,
     left_by_others,
+    old,
     work_channel,
 )
 from go_ent.waiting import ended, first_of
 
 log = logging.getLogger("go_ent.engine.fleet")
 # Kinds of work. Plans have a queue apart from what they wait for: steps, chunks of lines, and runs of guests.
-EXECUTION, LINES, GUEST = "execution", "lines", "guest"
+EXECUTION, GUEST = "execution", "guest"
 QUEUES_S = 30.0  # between two looks at which there are, where nothing rings
 MOST_QUEUES, MOST_NAMES = 500, 50
 LISTEN_AGAIN_S = 0.5
@@ -158,19 +160,28 @@ class WorkQueue:
         query = left_by_others(self._database.address, "select name from $.members")
         return [name for (name,) in self._database.ask(query)]
 
+    def forget(self, older_than_s: float) -> int:
+        """Remove the workflows that have ended and were begun so long ago, a thousand at most: how many. What they did
+        is on record; while a part of an execution has a record of its own, it is not in the execution's yet. Blocks.
+        """
+        query = old(self._database.address, "select id from $.slots where id like '%%/%%'")
+        found = [one for (one,) in self._database.ask(query, (list(ENDED), older_than_s))]
+        self.queues.remove(found)
+        return len(found)
+
     def _ended(self, kinds: dict[str, str]) -> dict[str, Outcome]:
-        """Those of some workflows that have ended, and how; of lines that went well only that."""
+        """Those of some workflows that have ended, and how."""
         rows = self._database.ask(have_ended(self._database.address), (list(kinds), list(ENDED)))
         short = {
-            one: Outcome(status, None, None) for one, status in rows if status == "SUCCESS" and kinds[one] == LINES
+            one: Outcome(status, _read(output), None)
+            for one, status, output in rows
+            if status == "SUCCESS" and kinds[one] == LINES
         }
-        rest = [one for one, _ in rows if one not in short]
+        rest = [one for one, *_ in rows if one not in short]
         return {**short, **(self.queues.ended(rest) if rest else {})}
 
     async def outcome(self, kind: str, workflow: str) -> Outcome:
-        """How a workflow of that kind ends; of lines that went well only that. One look serves all that are waited
-        for.
-        """
+        """How a workflow of that kind ends. One look serves all that are waited for."""
         loop = asyncio.get_running_loop()
         _, wait = self._waits.setdefault(workflow, (kind, loop.create_future()))
         if kind != STEP and self._listening is None:
@@ -218,6 +229,15 @@ class WorkQueue:
                 await ended(task)
         if self._queues is not None:
             await asyncio.to_thread(self._queues.close)
+
+
+def _read(output: object) -> Order | None:
+    """What a workflow has told, if it is an object of JSON."""
+    try:
+        read = from_json(output) if isinstance(output, str) else None
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
 
 
 class Bell:

@@ -10,6 +10,7 @@ from go_ent.engine.storage.records import MAX_LINE, decode, lost
 
 MOST_ROWS = 200  # at once
 OF_THE_EXECUTION = frozenset({"created", "status", "step_finished", "sent", "note"})  # what no part of one says
+MOST_REST = 256 << 10  # bytes of records that are told with the end of what they are of
 MOST_BYTES = 8 << 20  # at once of one who follows, if one row is not more
 READ = """
 select start, octet_length(data), case when octet_length(data) <= %(most)s then data end from $.lines
@@ -51,6 +52,13 @@ def read_rows(database: Database, slot: str, offset: int, most: int) -> tuple[li
         offset = start + max(1, size)
         records += _decoded(data)
     return records, offset
+
+
+def rest_of(output: object, after: int) -> Iterator[Record]:
+    """The records that were told with an end, after those that are on record."""
+    rest = output.get("rest") if isinstance(output, dict) else None
+    if isinstance(rest, str) and len(rest) <= MOST_REST:
+        yield from (record for record in _decoded(rest.encode(errors="replace")) if record["seq"] > after)
 
 
 def _rows(database: Database, slot: str, offset: int) -> list[tuple[int, int, bytes | None]]:

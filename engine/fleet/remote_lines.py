@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -20,9 +21,11 @@ from go_ent.engine.core.errors import ExecutionNotFound
 from go_ent.engine.executions.kept_files import KIND as FILES
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import ExecutionState
+from go_ent.engine.executions.storage import Record
+from go_ent.engine.fleet.dbos_adapter import LINES, Outcome
 from go_ent.engine.fleet.execution_storage import PostgresStorage
-from go_ent.engine.fleet.queue import LINES, WorkQueue
-from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
+from go_ent.engine.fleet.queue import WorkQueue
+from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare, rest_of
 from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.sandbox import Run, RunError
 
@@ -125,7 +128,7 @@ class RemoteLines:
                 self._ask(slot)
             outcome = await self._queue.outcome(LINES, slot)
             problem = str(outcome.error or outcome.status)[:500]
-            runs, seconds = await asyncio.to_thread(copy_chunk, self._storage, self._held, slot)
+            runs, seconds = await asyncio.to_thread(copy_chunk, self._storage, self._held, slot, outcome)
             self._learn(seconds, len(lines))
             await self._look()
         except Exception as error:  # of one chunk: its lines can be run again
@@ -203,18 +206,16 @@ def untouched(state: ExecutionState) -> dict[str, Any]:
     return state.model_copy(update={**nothing, **rest}).model_dump(mode="json")
 
 
-def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str) -> tuple[dict[int, Run], float]:
+def copy_chunk(
+    storage: PostgresStorage, held: OwnedExecution, slot: str, outcome: Outcome
+) -> tuple[dict[int, Run], float]:
     """Copy the record of a chunk that has ended into its execution's, and remove it; what its lines came to, and the
     seconds that they took. Blocks.
     """
     runs: dict[int, Run] = {}
-    try:
-        records = storage.records(slot)
-    except ExecutionNotFound:  # it never began
-        return runs, 0.0
     began = ended = None
     files = []
-    for record in records:
+    for record in _told(storage, slot, outcome):
         began, ended = began or record["at"], record["at"]
         if record["kind"] == FILES:
             files.append(record)
@@ -226,3 +227,13 @@ def copy_chunk(storage: PostgresStorage, held: OwnedExecution, slot: str) -> tup
     storage.keep_attachments(slot, files)
     storage.drop(slot, held.slot)
     return runs, ended - began if began and ended else 0.0
+
+
+def _told(storage: PostgresStorage, slot: str, outcome: Outcome) -> Iterator[Record]:
+    """The record of a chunk: what of it was written while it ran, and what was told with its end."""
+    seq = 0
+    with contextlib.suppress(ExecutionNotFound):  # it never began, or all was told with its end
+        for record in storage.records(slot):
+            seq = record["seq"]
+            yield record
+    yield from rest_of(outcome.output, seq)

@@ -127,16 +127,23 @@ FUNCTIONS = (
 )
 
 
+def server(database: Database, *, patience_s: float | None = None) -> str:
+    """Which Postgres it is; `ConfigError` if it is too old."""
+    query = b"select current_setting('server_version_num')::int"
+    ((number,),) = database.run(lambda connection: connection.execute(query).fetchall(), patience_s=patience_s)
+    said = f"Postgres {number // 10_000}.{number % 10_000}"
+    if number < OLDEST_SERVER:
+        raise ConfigError(f"{said} is too old: a fleet needs {OLDEST_SERVER // 10_000} or newer")
+    return said
+
+
 def init(database: Database) -> list[str]:
     """Make the tables, if they are not there; what was done, a line each. `ConfigError` where that can't be."""
-    ((server, may, there),) = database.ask(
-        "select current_setting('server_version_num')::int, has_database_privilege(current_database(), 'create'), "
-        "to_regnamespace(%s) is not null",
+    said = [server(database)]
+    ((may, there),) = database.ask(
+        "select has_database_privilege(current_database(), 'create'), to_regnamespace(%s) is not null",
         (database.address.namespace,),
     )
-    said = [f"Postgres {server // 10_000}.{server % 10_000}"]
-    if server < OLDEST_SERVER:
-        raise ConfigError(f"{said[0]} is too old: a fleet needs {OLDEST_SERVER // 10_000} or newer")
     name = database.address.namespace
     version = _version(database) if there else None
     if version is not None:

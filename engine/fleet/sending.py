@@ -15,10 +15,10 @@ from go_ent.engine.executions.lifecycle import Lifecycle
 from go_ent.engine.executions.owned import OwnedExecution
 from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.executions.storage import Record
-from go_ent.engine.fleet.dbos_adapter import Queues
+from go_ent.engine.fleet.dbos_adapter import LINES, Queues, tells
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.images import FleetImages
-from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, NeedingQueues, WorkQueue
+from go_ent.engine.fleet.queue import EXECUTION, GUEST, NeedingQueues, WorkQueue
 from go_ent.engine.fleet.remote_lines import RemoteLines, Where, copy_chunk
 from go_ent.waiting import ended
 
@@ -132,8 +132,8 @@ class Sender:
     async def gather(self, held: OwnedExecution) -> None:
         """Chunks of lines may have been sent by a process that is gone: they are waited for."""
         for slot in await asyncio.to_thread(self._storage.chunks, held.id):
-            await self.queue.outcome(LINES, slot)
-            await asyncio.to_thread(copy_chunk, self._storage, held, slot)
+            outcome = await self.queue.outcome(LINES, slot)
+            await asyncio.to_thread(copy_chunk, self._storage, held, slot, outcome)
 
     async def _follow(self, execution_id: str, on_event: OnEvent) -> None:
         offset = 0
@@ -189,6 +189,7 @@ def overview(storage: PostgresStorage, queues: Queues) -> dict[str, Any]:
     needs = {queue: (label, names) for queue, _, label, names in NeedingQueues(storage.database).listed()}
     rows = Counter((queue, version) for queue, status, version, _ in waiting if status == "ENQUEUED")
     ((used, most),) = storage.database.ask(CONNECTIONS)
+    ((up_to_date,),) = storage.database.ask(tells(storage.database.address))
     return {
         "workers": workers,
         "queues": [
@@ -205,6 +206,7 @@ def overview(storage: PostgresStorage, queues: Queues) -> dict[str, Any]:
             for digest, language, size in FleetImages(storage.database).listed()
         ],
         "connections": {"used": used, "most": most},
+        "up_to_date": up_to_date,
     }
 
 

@@ -38,7 +38,9 @@ on conflict (id) do update set epoch = 1 where s.owner is not distinct from excl
 """
 FIRST = "insert into $.lines select id, 0, %s from $.slots where id = %s on conflict do nothing"
 RELEASE = "update $.slots set owner = null, interrupt = false, mark = null where id = %s and epoch = %s"
-
+# What a line of a pipeline came to: its calls are on record. That a step was sent: who does not know it sends it again
+# by the same name, which changes nothing.
+FOUND_OUT_AGAIN = ("line", "sent")
 
 Request = Literal["interrupt", "mark"]
 
@@ -99,7 +101,7 @@ class PostgresSlot:
         self._lock = threading.RLock()
         self._lines: list[bytes] = []
         self._start = self.size  # where they begin
-        self._queued = 0  # the writer's number of the last entry
+        self._queued = self._begun = 0  # the writer's numbers of the last entry, and the last that it has begun
         self._entry: Entry | None = None  # which will take what is appended now
         self._lost: OSError | None = None
         self._copying: int | None = None  # the thread that appends what others keep until it is written
@@ -124,21 +126,33 @@ class PostgresSlot:
             self._place(state)
             self._home.took(self)
 
+    def place_soon(self, state: ExecutionState) -> None:
+        """The same, without waiting for it; several share one write. If it can't be, `sync` tells."""
+        with self._lock:
+            if self.placed or self.released:
+                return
+            self._queued = self._begun = self._home.writer.add(self._placing(state, self.lose))
+            self.epoch, self._lines, self._start = 1, [], self.size
+            self._home.took(self)
+
     def _place(self, state: ExecutionState, *, leave: bool = False) -> None:
+        failed: list[OSError] = []
+        self._home.writer.wait(self._home.writer.add(self._placing(state, failed.append, leave=leave)))
+        if failed:
+            raise failed[0]
+        self.epoch, self._lines, self._start = 1, [], self.size
+
+    def _placing(self, state: ExecutionState, failed: Callable[[OSError], None], *, leave: bool = False) -> Entry:
         member, process = self._home.joined()
         mine = (None, "") if leave else (member, process)
-        failed: list[OSError] = []
 
         def made(counts: list[int], error: OSError | None) -> None:
             if error is not None or counts[0] != 1:
                 said = f"{self.where} is there already, or this process was taken for dead"
-                failed.append(error or FileExistsError(errno.EEXIST, said))
+                failed(error or FileExistsError(errno.EEXIST, said))
 
         statements = [*self._first(*mine, by=member), *self._indexed(state)]
-        self._home.writer.wait(self._home.writer.add(Entry(lambda: statements, made)))
-        if failed:
-            raise failed[0]
-        self.epoch, self._lines, self._start = 1, [], self.size
+        return Entry(lambda: statements, made)
 
     def _first(self, owner: int | None, process: str, *, by: int | None, packed: bool = False) -> list[Statement]:
         """The slot, with what it has so far. *by* is the member that writes it, if others could have it."""
@@ -162,8 +176,7 @@ class PostgresSlot:
             self.seq += 1
             self.size += len(line)
             if self.placed:
-                # What a line of a pipeline came to can be found out again: its calls are on record.
-                later = kind == "line" or self._copying == threading.get_ident()
+                later = kind in FOUND_OUT_AGAIN or self._copying == threading.get_ident()
                 self._queue(LATER_S if later else LINGER_S)
             return self.seq
 
@@ -186,7 +199,7 @@ class PostgresSlot:
     def _take(self) -> list[Statement]:
         """For the writer, when it is its turn: all that was appended meanwhile."""
         with self._lock:
-            self._entry = None
+            self._entry, self._begun = None, self._queued
             if self._lost is not None or not self._lines:
                 return []
             given = {"id": self.id, "epoch": self.epoch, "seq": self.seq, "start": self._start, "end": self.size}
@@ -267,20 +280,30 @@ class PostgresSlot:
         self._home.writer.wait(number)
         self._home.gave(self)
 
-    def leave(self, state: ExecutionState) -> None:
+    def leave(self, state: ExecutionState, most: int = 0) -> bytes:
         """Let go of the record of a part of an execution: it is there for who has the execution when this returns,
         and who removes it. That it is nobody's is written with something else.
+
+        The last records, if they are *most* bytes together and nobody writes them yet, are returned instead: who tells
+        of the end tells them with it.
         """
         with self._lock:
             if self.released:
-                return
+                return b""
             self.released = True
+            rest = b"".join(self._lines) if self._lost is None else b""
+            if len(rest) > most:
+                rest = b""
+            else:
+                self._lines, self._start = [], self.size
             if not self.placed:
-                self._place(state, leave=True)
-                return
+                if not rest:
+                    self._place(state, leave=True)
+                return rest
             if self._lines and self._lost is None:
                 self._queue()
-            number, statement = self._queued, (RELEASE, (self.id, self.epoch))
+            number, statement = self._queued if self._lines else self._begun, (RELEASE, (self.id, self.epoch))
             self._home.writer.add(Entry(lambda: [statement]), LATER_S)
         self._home.writer.wait(number)
         self._home.gave(self)
+        return rest

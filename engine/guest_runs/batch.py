@@ -28,7 +28,9 @@ SendLines = Callable[[OwnedExecution, Sequence[str]], Awaitable[LinesElsewhere |
 
 
 class Batch:
-    """Lines under way. `line` runs one, or answers from the record; `end` closes the execution."""
+    """Lines under way. `line` runs one, or answers from the record; `end` closes the execution. What leaves its context
+    without that interrupts it: an execution that nobody ends would be waited for.
+    """
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Batch:
         self._elsewhere = elsewhere
         if elsewhere is not None:
             live.stop.hang(elsewhere, elsewhere.stop)
+        self._running: set[asyncio.Future[Any]] = set()  # who runs lines now
         self._over: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._carried = asyncio.ensure_future(guests.lifecycle.carry(live, self._ended))
 
@@ -80,6 +83,16 @@ class Batch:
         batch._before, batch.known = before, frozenset(before)
         return batch
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._over.done():
+            self.stopping.set()
+            if others := self._running - {asyncio.current_task()}:
+                await asyncio.wait(others)
+            await self.end("interrupted", "what ran its lines has failed")
+
     async def _ended(self) -> Ending:
         return await self._over
 
@@ -88,10 +101,16 @@ class Batch:
         begun = number in self._begun
         if (before := self._known(number, line)) is not None:
             return before
-        if self._elsewhere is None or begun or self.stopping.is_set():
-            run = await self._lines.run(number, line_digest(line), inputs, approver)
-        else:
-            run = await self._elsewhere.line(number, line_digest(line), inputs)
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            if self._elsewhere is None or begun or self.stopping.is_set():
+                run = await self._lines.run(number, line_digest(line), inputs, approver)
+            else:
+                run = await self._elsewhere.line(number, line_digest(line), inputs)
+        finally:
+            self._running.discard(task)
         self.left += run.status in GOES_ON
         return run
 
@@ -130,9 +149,12 @@ class Batch:
             strategy="single",
             output=said,
         )
-        if self._elsewhere is not None:
-            await self._elsewhere.close()
-        self._over.set_result(Ending(status, result, error))
+        try:
+            if self._elsewhere is not None:
+                await self._elsewhere.close()
+        finally:
+            if not self._over.done():
+                self._over.set_result(Ending(status, result, error))
         await asyncio.shield(self._carried)
 
 

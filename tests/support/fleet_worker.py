@@ -40,7 +40,15 @@ async def danger(key: str) -> str:
     return key
 
 
-HINTS = {"effect": Hints(idempotent=True), "danger": Hints(destructive=True)}
+async def poison(key: str) -> str:
+    """Kills the worker that calls it."""
+    note(key)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return key
+
+
+REPEATABLE = Hints(idempotent=True)
+HINTS = {"effect": REPEATABLE, "poison": REPEATABLE, "danger": Hints(destructive=True)}
 
 
 def main() -> None:
@@ -54,7 +62,7 @@ def main() -> None:
     config = read_engine_config(project)
 
     async def run() -> None:
-        source = FunctionSource({"effect": effect, "danger": danger}, hints=HINTS)
+        source = FunctionSource({"effect": effect, "danger": danger, "poison": poison}, hints=HINTS)
         kept = open_storages(project, config.fleet, trusted=True)
         async with await asyncio.to_thread(
             lambda: Composer(project, sources=[source], trusted=True, workers=slots, **kept.for_composer)

@@ -260,8 +260,8 @@ def run_command(
             many = {"each": True, "each_files": files, "jobs": jobs, "fail_fast": fail_fast}
             elsewhere = None if here or yes else guests.elsewhere
             send = None if elsewhere is None else partial(elsewhere.lines, label=label)
-            batch = await Batch.begin(guests, order.model_copy(update=many), composer, send)
-            return await run_batch(batch, approver, Shown(json_, quiet, None if json_ else output), source)
+            async with await Batch.begin(guests, order.model_copy(update=many), composer, send) as batch:
+                return await run_batch(batch, approver, Shown(json_, quiet, None if json_ else output), source)
         if typed.bare:
             raise UsageError(f"unexpected: {typed.bare[0][:80]!r}; --slurp reads stdin")
         given = feed(tool, given, await in_background(slurped), as_list=True)

@@ -9,7 +9,6 @@ from typing import Any
 from go_ent.engine.core.errors import BadTask, ExecutionConflict
 from go_ent.engine.engine import Engine
 from go_ent.engine.executions.lifecycle import Live
-from go_ent.engine.fleet.dbos_adapter import Order
 from go_ent.engine.fleet.worker.orders import LinesOrder
 from go_ent.engine.guest_runs.lines import LineRuns, lines_in
 from go_ent.engine.guest_runs.runs import GuestRun, guest_order
@@ -18,7 +17,7 @@ AT_ONCE = 2  # of one chunk, if nobody says: while one ends, the next one runs
 Numbered = tuple[int, str, dict[str, Any]]
 
 
-async def run_chunk(engine: Engine, order: LinesOrder, live: Live, ends: Callable[[], None]) -> Order:
+async def run_chunk(engine: Engine, order: LinesOrder, live: Live, ends: Callable[[], None]) -> None:
     """Run the lines that are not on record yet. A call of which nobody knows whether it was made keeps its line from
     going on: people are asked, once the whole execution rests. *ends* is called when the last line has begun.
     """
@@ -41,7 +40,6 @@ async def run_chunk(engine: Engine, order: LinesOrder, live: Live, ends: Callabl
     async with asyncio.TaskGroup() as group:
         for _ in range(min(len(order.lines), guest.jobs or AT_ONCE)):
             group.create_task(_some(runs, left, ends))
-    return {}
 
 
 async def _some(runs: LineRuns, left: Iterator[Numbered], ends: Callable[[], None]) -> None:

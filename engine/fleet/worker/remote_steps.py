@@ -19,7 +19,7 @@ from go_ent.engine.executions.storage import Record
 from go_ent.engine.fleet.dbos_adapter import STEP, Outcome
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.queue import WorkQueue
-from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare
+from go_ent.engine.fleet.records import OF_THE_EXECUTION, bare, rest_of
 from go_ent.engine.fleet.remote_lines import ask_part
 from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.engine.fleet.worker.orders import StepOrder
@@ -53,7 +53,7 @@ class RemoteSteps:
         slot = await self._send(step, run)
         outcome = await self._outcome(slot, run)
         result = self._result(step, run, outcome)
-        records = await asyncio.to_thread(self._records, slot)
+        records = await asyncio.to_thread(self._records, slot, outcome)
         if result.failure == "task":
             run.tapes.ended(step.id)
         try:
@@ -141,11 +141,11 @@ class RemoteSteps:
             told = "its workers died again and again: it is set aside"
         return RunResult(execution_id=run.id, task_id=step.id, status=status, error=told[:2000])
 
-    def _records(self, slot: str) -> list[Record]:
-        try:
-            return list(self._storage.records(slot))
-        except ExecutionNotFound:  # it never began
-            return []
+    def _records(self, slot: str, outcome: Outcome) -> list[Record]:
+        records: list[Record] = []
+        with contextlib.suppress(ExecutionNotFound):  # it never began, or all was told with its end
+            records += self._storage.records(slot)
+        return [*records, *rest_of(outcome.output, records[-1]["seq"] if records else 0)]
 
     def _finish(self, run: ExecutionContext, step: str, result: RunResult, slot: str, records: list[Record]) -> None:
         """Its record becomes part of the execution's, as if it had run here."""

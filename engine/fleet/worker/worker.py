@@ -31,11 +31,12 @@ from go_ent.engine.executions.resume_checks import own_version, unfinished_steps
 from go_ent.engine.executions.state import FINISHED, sealed_text
 from go_ent.engine.executions.tape import Tapes, Unfinished
 from go_ent.engine.fleet import schema
-from go_ent.engine.fleet.dbos_adapter import STEP, Order, Workflows
+from go_ent.engine.fleet.dbos_adapter import LINES, STEP, Order, Workflows
 from go_ent.engine.fleet.execution_storage import PostgresStorage
 from go_ent.engine.fleet.images import FleetImages
 from go_ent.engine.fleet.opening import open_fleet
-from go_ent.engine.fleet.queue import EXECUTION, GUEST, LINES, Bell, WorkQueue, queue_name
+from go_ent.engine.fleet.queue import EXECUTION, GUEST, Bell, WorkQueue, queue_name
+from go_ent.engine.fleet.records import MOST_REST
 from go_ent.engine.fleet.slot import PostgresSlot
 from go_ent.engine.fleet.worker.line_chunks import run_chunk
 from go_ent.engine.fleet.worker.orders import LinesOrder, StepOrder, read_execution, read_lines, read_number, read_step
@@ -270,13 +271,15 @@ class Worker:
                 limit=read.limit,
                 may_start=read.may_start,
                 adjustments=read.adjustments,
+                # What code came to is found out again from its calls; what a model said is not.
+                ends_elsewhere=not read.task.needs_model,
             )
             self._steps[workflow] = held, run
             result = self._unknown(read, run) or await self.engine.dispatcher.run(read.as_step(), run)
             await run.flush()
             if run.broken is not None:
                 raise ExecutionConflict(run.broken)
-            return {"result": result.model_dump(mode="json")}
+            return {"result": result.model_dump(mode="json"), **await asyncio.to_thread(_rest, held)}
         finally:
             self._steps.pop(workflow, None)
             await asyncio.to_thread(_let_go, held)
@@ -288,7 +291,8 @@ class Worker:
         try:
             live = Live(held, await asyncio.to_thread(lambda: Tapes(held, replay=True)))
             self._steps[workflow] = held, live
-            return await run_chunk(self.engine, read, live, lambda: self._ends(workflow))
+            await run_chunk(self.engine, read, live, lambda: self._ends(workflow))
+            return await asyncio.to_thread(_rest, held, placed=True)
         finally:
             self._steps.pop(workflow, None)
             await asyncio.to_thread(_let_go, held)
@@ -358,7 +362,7 @@ class Worker:
             self.storage.members.forget([one.id for one in dead])
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
             self._forgot = time.monotonic()
-            self.queue.queues.forget(FORGET_S)
+            self.queue.forget(FORGET_S)
         if any(one.draining for one in seen if one.name == self.name):
             self.stop()
 
@@ -368,7 +372,9 @@ def _asked_to_stop(steps: list[tuple[OwnedExecution, Live]]) -> list[Live]:
     asked = []
     for held, run in steps:
         try:
-            held.place_if_due(PLACE_S)
+            assert isinstance(held.slot, PostgresSlot)
+            if held.is_due(PLACE_S):
+                held.slot.place_soon(held.state)
             if held.interrupt_requested():
                 asked.append(run)
         except OSError as error:
@@ -381,6 +387,19 @@ def _let_go(held: OwnedExecution) -> None:
     assert isinstance(held.slot, PostgresSlot)
     with contextlib.suppress(OSError):  # others have it
         held.slot.leave(held.state)
+
+
+def _rest(held: OwnedExecution, *, placed: bool = False) -> Order:
+    """Let go of a record, and tell the last of it, so that this is written once, with the end. What has to be *placed*
+    is found by who looks for records. Blocks.
+    """
+    assert isinstance(held.slot, PostgresSlot)
+    if placed:
+        held.place()
+    rest = held.slot.leave(held.state, MOST_REST)
+    if held.slot.lost:
+        raise ExecutionConflict(f"{held.slot.where} was taken over by another process")
+    return {"rest": rest.decode()} if rest else {}
 
 
 async def _awaited(work: Awaitable[Any]) -> Any:

@@ -8,6 +8,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,19 +17,25 @@ pytest.importorskip("dbos", reason="the fleet's tests need its packages: make te
 
 import psycopg
 from dbos import _serialization as serialization
+from dbos import _sys_db as system_database
 from dbos._core import execute_dequeued_workflow
 from dbos._sys_db import SystemDatabase
 from sqlalchemy import make_url
+from sqlalchemy.exc import OperationalError
 
 from go_ent.engine.fleet.database import Address, Database
 from go_ent.engine.fleet.dbos_adapter import (
+    ENDED,
+    MOST_TOLD,
     Order,
     Queues,
     Workflows,
     ended_channel,
     has_work,
+    have_ended,
     left_by_others,
     migrate,
+    old,
     schema_of,
     url_of,
 )
@@ -95,6 +102,30 @@ def test_a_pickle_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
                 read(PICKLE, kind, serialization.DBOSPortableJSON)
         with pytest.raises(ValueError, match="a pickle is not read"):
             serialization.deserialize_exception(PICKLE, kind, serialization.DBOSPortableJSON)
+
+
+def test_a_server_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However psycopg says so; what the server refuses is not tried again."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    away = ["connection is bad: is the server running?", "connection failed: refused", "the connection is closed"]
+    tries: list[str] = []
+
+    @system_database.db_retry()
+    def ask(server: object) -> str:
+        tries.append("")
+        if away:
+            raise OperationalError("select 1", None, psycopg.OperationalError(away.pop()))
+        return "here"
+
+    assert ask(SimpleNamespace(_is_sqlite=False)) == "here"
+    assert len(tries) == 4
+
+    @system_database.db_retry()
+    def refused(server: object) -> None:
+        raise OperationalError("select 1", None, psycopg.errors.QueryCanceled("no"))
+
+    with pytest.raises(OperationalError):
+        refused(SimpleNamespace(_is_sqlite=False))
 
 
 def test_the_environment_says_nothing_to_it(monkeypatch: pytest.MonkeyPatch, address: Address) -> None:
@@ -165,13 +196,53 @@ def test_work_is_taken_once_recovered_and_set_aside(address: Address) -> None:
         assert queues.ended(["a"])["a"].output is None
         assert queues.ended(["f", "g"])["g"].output == {"n": 7}
         assert not Path(MARK).exists()
-
-        # What has ended is removed once it is old; what waits is not.
-        assert queues.forget(3600) == 0
-        assert queues.forget(-60) == 5
         assert len(queues.waiting()) == 2  # another version's, and the one that could not be read
     finally:
         workflows.close()
+        queues.close()
+        database.close()
+
+
+def test_what_has_ended_is_old_after_a_while_unless_it_is_kept(address: Address) -> None:
+    queues, database = Queues(address), Database(address)
+
+    def found(after_s: float, kept: str) -> set[str]:
+        return {one for (one,) in database.ask(old(address, f"values ('{kept}')"), (list(ENDED), after_s))}
+
+    try:
+        for name in ("old-1", "old-2", "old-3"):
+            queues.put("never", "add", name, {}, "1")
+        for name in ("old-1", "old-2"):
+            queues.cancel(name)
+        assert not found(3600, "") & {"old-1", "old-2", "old-3"}
+        assert found(-60, "") >= {"old-1", "old-2"}
+        assert "old-3" not in found(-60, "")  # it waits
+        assert "old-2" not in found(-60, "old-2")
+        queues.remove(["old-1"])
+        assert list(queues.ended(["old-1", "old-2"])) == ["old-2"]
+        queues.remove(["old-2", "old-3"])
+    finally:
+        queues.close()
+        database.close()
+
+
+def test_what_lines_have_told_is_read_unless_it_is_too_long(address: Address) -> None:
+    queues, database = Queues(address), Database(address)
+    schema = schema_of(address)
+    try:
+        for name, kind in (("l1", "lines"), ("l2", "lines"), ("s1", "step")):
+            queues.put("never", kind, name, {}, "1")
+            database.tell(f"update {schema}.workflow_status set status = 'SUCCESS' where workflow_uuid = %s", (name,))
+            told = '{"rest":""}' if name != "l2" else "x" * (MOST_TOLD + 1)
+            database.tell(f"insert into {schema}.workflow_output (workflow_uuid, output) values (%s, %s)", (name, told))
+        found = database.ask(have_ended(address), (["l1", "l2", "s1"], list(ENDED)))
+        assert sorted(found) == [
+            ("l1", "SUCCESS", '{"rest":""}'),
+            ("l2", "SUCCESS", None),
+            ("s1", "SUCCESS", None),  # DBOS reads it
+        ]
+    finally:
+        queues.remove(["l1", "l2", "s1"])
         queues.close()
         database.close()
 

@@ -4,6 +4,7 @@ is missing, and none happens twice but a call that was begun and not answered wh
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -18,7 +19,8 @@ import pytest
 pytest.importorskip("psycopg", reason="the fleet's tests need its packages: make test-fleet installs them")
 
 from go_ent.composer.project import trust
-from go_ent.engine import Plan
+from go_ent.engine import Engine, Plan
+from go_ent.engine.core.errors import ExecutionConflict
 from go_ent.engine.executions.resume_checks import own_version
 from go_ent.engine.fleet.sending import why_waiting
 from tests.engine.fleet.test_killed_workers import check, client, graph, happened
@@ -91,6 +93,53 @@ async def test_a_clock_that_is_wrong_by_90_seconds(machines: Fleet) -> None:
         result = await engine.wait(execution)
         assert other.process.poll() is None
     check(result, fleet, values, effects, kills=1)
+
+
+async def test_what_kills_each_worker_that_runs_it_is_set_aside(machines: Fleet) -> None:
+    fleet = machines
+    tasks = [
+        {"id": "bad", "code": "await tools.poison(key='bad')\n1"},
+        {"id": "good", "code": "await tools.effect(key='good', ms=1)\n2"},
+    ]
+    async with client(fleet) as engine:
+        fleet.start(1).ready()
+        execution = await engine.start(Plan.model_validate({"task": tasks}))
+        waiting = asyncio.ensure_future(engine.wait(execution))
+        while not waiting.done():
+            if not any(one.process.poll() is None for one in fleet.machines):
+                assert len(fleet.machines) < 12
+                await asyncio.to_thread(fleet.start(1).ready)
+            await asyncio.wait([waiting], timeout=0.2)
+        with contextlib.suppress(ExecutionConflict):  # when the graph itself is set aside, for it was on the same ones
+            assert not waiting.result().ok
+        state = await engine.status(execution)
+    assert state.status == "failed"
+    assert state.resumable
+    assert "its workers died again and again: it is set aside" in str([state.error, state.results])
+    assert 5 <= fleet.effects()["bad"] <= 8
+    assert fleet.machines[-1].process.poll() is None  # the last one lives
+
+
+async def test_the_key_is_changed_while_work_is_under_way(machines: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new one first on all machines, and the old one dropped once what was begun with it has ended."""
+    fleet, both = machines, f"{'n' * 40},{KEY}"
+    first = fleet.start().ready()
+    plan, values, effects = graph(8, seed=21, ms=200)
+    async with client(fleet) as engine:
+        execution = await engine.start(plan)
+        await until(partial(happened, fleet, 3))
+        assert (await engine.interrupt(execution)).status == "interrupted"
+        first.kill()
+        fleet.start(FLEET_KEY=both).ready()
+        result = await engine.resume(execution)  # from who has the old one alone
+    check(result, fleet, values, effects, kills=1)
+    monkeypatch.setenv("FLEET_KEY", both)
+    async with Engine(fleet.checkout("new"), trusted=True) as engine:
+        assert (await engine.execute(Plan.model_validate({"task": [{"id": "a", "code": "1"}]}))).ok
+    monkeypatch.setenv("FLEET_KEY", "x" * 40)
+    async with Engine(fleet.checkout("stranger"), trusted=True) as engine:
+        with pytest.raises(ExecutionConflict, match="not sealed with the fleet's key"):
+            await engine.execute(Plan.model_validate({"task": [{"id": "a", "code": "1"}]}))
 
 
 class TestVersions:

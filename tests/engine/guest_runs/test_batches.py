@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from go_ent.composer.composed.store import Store
 from go_ent.engine import Engine, ExecutionConflict
 from go_ent.engine.cli.commands.pipeline import Piped
 from go_ent.engine.cli.inputs.sources import Item
-from go_ent.engine.guest_runs.runs import guest_order
+from go_ent.engine.guest_runs.batch import Batch
+from go_ent.engine.guest_runs.runs import GuestOrder, guest_order
 from go_ent.engine.server import make_server
 from go_ent.engine.storage.file_storage import owner
-from go_ent.sandbox import Status
+from go_ent.sandbox import Run, Status
 from tests.composer.conftest import tool
 from tests.engine.server.test_server import say
 from tests.support.executions import FileStore, files_of
@@ -227,3 +229,60 @@ def test_what_a_line_prints_goes_to_stderr(project: Path) -> None:
     assert done.stderr.count(b"x" * 4000 + " …".encode()) == 2
     done = go_ent("tool", "run", "loud", "--input", '{"n": 3}')
     assert (done.stdout, b"x" * 5000 in done.stderr) == (b"3\n", True)
+
+
+class TestAnError:
+    """What brings the lines to their end fails in the middle."""
+
+    async def failed_in_the_middle(self, engine: Engine, composer: Composer) -> tuple[Batch, asyncio.Task[Run]]:
+        batch = await Batch.begin(engine.guests, GuestOrder(tool="spin", each=True), composer)
+        with contextlib.suppress(ZeroDivisionError):
+            async with batch:
+                assert (await batch.line(1, b"0", {"n": 0}, None)).status == "completed"
+                running = asyncio.create_task(batch.line(2, b"1", {"n": 1}, None))
+                await asyncio.sleep(0.05)
+                raise ZeroDivisionError
+        return batch, running
+
+    async def test_leaves_nothing_that_the_engine_waits_for(self, project: Path) -> None:
+        spin = tool("spin", 'def spin(n: int) -> int:\n    """Spins."""\n    while n:\n        pass\n    return n\n')
+        async with (
+            asyncio.timeout(60),
+            await asyncio.to_thread(lambda: Composer(project, trusted=True)) as composer,
+            Engine(project, composer=composer, trusted=True) as engine,
+        ):
+            await composer.compose(spin)
+            batch, running = await self.failed_in_the_middle(engine, composer)
+            assert (await running).status == "interrupted"
+            state = await engine.status(batch.held.id)
+            assert (state.status, state.resumable) == ("interrupted", True)
+            again, _ = await engine.resume_batch(batch.held.id)
+            async with again:
+                assert again.known == {1}
+                await again.end("completed", "one line")
+        assert (await asyncio.to_thread(status, batch.held.id))["status"] == "completed"
+
+    async def test_of_who_runs_them_elsewhere_ends_it_too(self, project: Path) -> None:
+        class Lost:
+            at_once = 1
+
+            async def line(self, number: int, digest: str, inputs: dict[str, Any]) -> Run:
+                raise AssertionError
+
+            def stop(self) -> None: ...
+
+            async def close(self) -> None:
+                raise OSError("it is gone")
+
+        async def lost(*_: object) -> Lost:
+            return Lost()
+
+        async with (
+            asyncio.timeout(60),
+            await asyncio.to_thread(lambda: Composer(project, trusted=True)) as composer,
+            Engine(project, composer=composer, trusted=True) as engine,
+        ):
+            batch = await Batch.begin(engine.guests, GuestOrder(tool="work", each=True), composer, lost)
+            with pytest.raises(OSError, match="it is gone"):
+                await batch.end("completed", "nothing")
+        assert batch.held.slot.released

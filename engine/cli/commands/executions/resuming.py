@@ -175,9 +175,10 @@ async def _resume(
                 f"{short_id(state.id)} < LINES"
             )
         batch, changes = await engine.resume_batch(state.id, **options)
-        for change in changes:
-            say(change.text, err=True)
-        return await run_batch(batch, approve_all if yes else None, Shown(json_, quiet), source)
+        async with batch:
+            for change in changes:
+                say(change.text, err=True)
+            return await run_batch(batch, approve_all if yes else None, Shown(json_, quiet), source)
     telling = Telling(quiet=json_, silent=quiet)
     if order is not None:  # a run goes on here, unless it is said where
         options |= {"here": options.get("label") is None}

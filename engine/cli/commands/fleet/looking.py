@@ -65,6 +65,8 @@ def _show(found: dict[str, Any]) -> None:
     for one in found["images"]:
         say(f"image {one['digest'][:12]}: {one['language']}, {one['bytes'] / 1e6:.0f} MB")
     say(f"{found['connections']['used']} of {found['connections']['most']} connections")
+    if not found["up_to_date"]:
+        say("the queues are of an older go-ent, and are polled: run go-ent fleet init")
 
 
 def drain_command(

@@ -39,6 +39,7 @@ def doctor_command(*, json_: JsonFlag = False) -> int:
     project, config = configured()
     from go_ent.engine.executions.resume_checks import own_version
     from go_ent.engine.fleet import schema
+    from go_ent.engine.fleet.dbos_adapter import tells
     from go_ent.engine.fleet.opening import open_fleet
 
     checks: list[tuple[str, bool, str]] = []
@@ -53,13 +54,12 @@ def doctor_command(*, json_: JsonFlag = False) -> int:
     )
     checks.append(("key", has_key, said))
     try:
-        ((version,),) = storage.database.run(
-            lambda connection: connection.execute(b"select current_setting('server_version')").fetchall(),
-            patience_s=0.0,
-        )
-        checks.append(("server", True, f"Postgres {version}"))
+        checks.append(("server", True, schema.server(storage.database, patience_s=0.0)))
         schema.check(storage.database)
         checks.append(("tables", True, f"in {storage.database.address.namespace}"))
+        ((up_to_date,),) = storage.database.ask(tells(storage.database.address))
+        older = "of an older go-ent, and are polled: run go-ent fleet init"
+        checks.append(("queues", up_to_date, "tell of work and of ends" if up_to_date else older))
         workers = [one for one in storage.members.look() if one.kind == "worker" and one.alive]
         checks.append(("workers", bool(workers), f"{len(workers)}" if workers else "none: start go-ent worker"))
         mine = own_version()
@@ -68,9 +68,9 @@ def doctor_command(*, json_: JsonFlag = False) -> int:
         if others:
             checks.append(("versions", False, f"this is go-ent {mine}; {', '.join(others[:5])}"))
     except OSError as error:
-        checks.append(("server", False, str(error.strerror)))
+        checks.append(("server", False, str(error)))
     except ConfigError as error:
-        checks.append(("tables", False, str(error)))
+        checks.append(("tables" if checks[-1][0] == "server" else "server", False, str(error)))
     finally:
         storage.close()
     return _tell(checks, json_=json_)
