@@ -11,6 +11,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError
 from pydantic import ValidationError
 
+from go_ent.sandbox.messages.validation import found
+
 log = logging.getLogger("go_ent.engine.server")
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 MOST_SAID = 300  # characters
@@ -33,8 +35,8 @@ class Messages:
             refusal = refuse(item)
             if refusal is not None:
                 await self._writing.send(SessionMessage(refusal))
-        found: SessionMessage = item
-        return found
+        message: SessionMessage = item
+        return message
 
     def __aiter__(self) -> Self:
         return self
@@ -63,16 +65,15 @@ def refuse(error: Exception) -> JSONRPCError | None:
     if not isinstance(error, ValidationError):
         log.warning("what a client said can't be read: %s", type(error).__name__)
         return None
-    first, *others = error.errors(include_url=False)
-    said = first["input"]
-    if first["type"] == "json_invalid":
+    problems = found(error)
+    kind, said, why = problems[0]
+    if kind == "json_invalid":
         if isinstance(said, str) and not said.strip():
             return None
-        why = str(first.get("ctx", {}).get("error", ""))[:MOST_SAID]
         number, code = _number(_loosely(said)), PARSE_ERROR
-        text = f"this message is not JSON that can be read: {why}. Nothing was done; send it again, mended"
+        text = f"this message is not JSON that can be read: {why[:MOST_SAID]}. Nothing was done; send it again, mended"
     else:
-        numbers = (_number(one["input"]) for one in (first, *others))  # some are of the whole message
+        numbers = (_number(problem.value) for problem in problems)  # some are of the whole message
         number, code = next((one for one in numbers if one is not None), None), INVALID_REQUEST
         if number is None:
             return None

@@ -10,6 +10,8 @@ import json
 import marshal
 import posix
 import sys
+from collections.abc import Iterator
+from functools import partial
 
 SKIP = set(
     "antigravity idlelib tkinter turtle turtledemo test ensurepip venv pydoc_data curses ctypes "
@@ -62,7 +64,7 @@ def _import_packages() -> None:
 
 
 # First what every run uses: its objects then lie close together, and a run writes to fewer pages of the snapshot.
-from guest import census, databases, everyday, facades, files, loop, runner, supplements  # noqa: E402
+from guest import census, databases, everyday, facades, files, layout, loop, runner, supplements  # noqa: E402
 
 _import_stdlib()
 _import_packages()
@@ -109,11 +111,13 @@ TOUCHES = (
     _prepared("found = await tools.a.b(q=n)\nfound"),
     _request(everyday.TOUCH),
 )
+# Programs of other kinds: a page that several of them write to is worth keeping too.
+KINDS = tuple(_prepared(source) for source in everyday.KINDS)
 
 
 def touch() -> str:
-    """Write to the pages that most runs write to, and say by which requests. Runs only this image's own code, whose
-    one call is answered by whoever asked for it, and leaves no trace of it.
+    """Write to the pages that most runs write to, and say by which requests others are found. Runs only this image's
+    own code, whose one call is answered by whoever asked for it, and leaves no trace of it.
 
     The C library's descriptors are closed, since nothing is behind them: a write to one fails instead of trapping.
     """
@@ -122,14 +126,16 @@ def touch() -> str:
             posix.close(descriptor)
     for request in TOUCHES:
         _expect("completed", runner.run(request))
-    return "\n".join(TOUCHES)
+    return "\n".join(TOUCHES + KINDS)
 
 
 def settle() -> str:
     """What a new guest does first: `touch`, and fill the holes that it has left in the heap."""
     requests = touch()
-    runner.stock()
+    runner.forget()
     _plug_holes(1 << 12)
+    runner.stock()
+    _plug_holes(1 << 8)
     gc.freeze()
     return requests
 
@@ -145,8 +151,9 @@ def _expect(status: str, answer: str) -> None:
         raise SystemExit(f"the guest can't run its own code: {answer}")
 
 
-def _warm_up() -> None:
-    """Run often enough that CPython has specialised the code every run goes through: the snapshot keeps that."""
+@contextlib.contextmanager
+def _answered() -> Iterator[None]:
+    """While the image is built, nobody is there to answer calls."""
     exchange, write = wit_world.exchange, wit_world.write
 
     def answer(message: str) -> str:
@@ -156,26 +163,43 @@ def _warm_up() -> None:
 
     wit_world.exchange, wit_world.write = answer, len
     try:
-        for _ in range(60):
-            for status, request in (
-                ("completed", _request("print('a', n)\nx = await tools.a.b(q=n)\n[y for y in x['a']]")),
-                (
-                    "completed",
-                    _request("import asyncio\nsum(len(z) for z in await asyncio.gather(tools.f(1), tools.g(2)))"),
-                ),
-                ("completed", _request(everyday.LIBRARY)),
-                ("completed", _request("async def f(n: int) -> list[int]:\n    return [n]", entry="f")),
-                ("completed", _request("if n:\n    return n")),
-                ("completed", _request("open('a','w').write('b')\nopen('a').read()", files={"c": "aGk="})),
-                ("error", _request("1/0")),
-                ("error", _request("nme")),
-                ("refused", _request("import os\nos.system('x')")),
-            ):
-                _expect(status, runner.run(request))
-            touch()
-            gc.collect()  # or what they leave behind makes the snapshot larger
+        yield
     finally:
         wit_world.exchange, wit_world.write = exchange, write
+
+
+def _warm_up(times: int) -> None:
+    """Run often enough that CPython has specialised the code every run goes through: the snapshot keeps that."""
+    for _ in range(times):
+        for status, request in (
+            ("completed", _request("print('a', n)\nx = await tools.a.b(q=n)\n[y for y in x['a']]")),
+            (
+                "completed",
+                _request("import asyncio\nsum(len(z) for z in await asyncio.gather(tools.f(1), tools.g(2)))"),
+            ),
+            ("completed", _request(everyday.LIBRARY)),
+            ("completed", _request("async def f(n: int) -> list[int]:\n    return [n]", entry="f")),
+            ("completed", _request("if n:\n    return n")),
+            ("completed", _request("open('a','w').write('b')\nopen('a').read()", files={"c": "aGk="})),
+            ("error", _request("1/0")),
+            ("error", _request("nme")),
+            ("refused", _request("import os\nos.system('x')")),
+            *(("completed", request) for request in KINDS),
+        ):
+            _expect(status, runner.run(request))
+        touch()
+        gc.collect()  # or what they leave behind makes the snapshot larger
+
+
+def _gather_code() -> None:
+    """Lay what runs write to side by side: first what the shortest one does."""
+    layout.gather(layout.executed())  # by imports alone: from here on, what has run is what runs execute
+    _warm_up(30)
+    codes = layout.executed()
+    ordered = [code for request in TOUCHES for code in layout.written(codes, partial(runner.run, request))]
+    ordered += layout.written(codes, partial(_warm_up, 1)) + codes
+    _plug_holes(1 << 18)
+    layout.gather(ordered)
 
 
 HEAD_ROOM = 8 << 20  # of heap that is free in the snapshot: memory that a run grows can't be taken back
@@ -209,7 +233,10 @@ def _plug_holes(most: int) -> None:
 
 
 everyday.settle_classes()
-_warm_up()
+with _answered():
+    _gather_code()
+    _warm_up(60)
+runner.forget()
 sys._clear_type_cache()  # what it holds is names that lie all over the heap
 gc.collect()
 census.take()

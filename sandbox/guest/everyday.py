@@ -52,6 +52,82 @@ print(f"{1.5:.2f} {Derived('x')} {Item('y')}")
 json.loads(json.dumps([work([1, 2, 3]), dict(counts)]))
 """
 
+# Programs of other kinds than `TOUCH`, each of which does what programs of its kind do.
+KINDS = (
+    """
+import re
+from enum import Enum, auto
+from typing import NamedTuple
+class Colour(Enum):
+    RED = auto()
+    BLUE = "blue"
+class Part(NamedTuple):
+    colour: Colour
+    text: str = ""
+found = [Part(Colour.RED, m.group("word")) for m in re.finditer(r"(?P<word>[a-z]+)|\\d+", "some 12 words")]
+[part._replace(colour=Colour("blue")).text for part in found] + re.sub(r"\\s+", " ", "a  b").split()
+""",
+    """
+import csv, io, statistics
+from dataclasses import asdict, dataclass, field
+@dataclass(frozen=True, order=True)
+class Row:
+    size: int
+    name: str
+    tags: list[str] = field(default_factory=list, compare=False)
+rows = sorted(Row(int(row["size"]), row["name"]) for row in csv.DictReader(io.StringIO("name,size\\na,2\\nb,1\\n")))
+out = io.StringIO()
+csv.writer(out).writerow([statistics.mean(row.size for row in rows), statistics.median([1, 3])])
+[asdict(row) for row in rows]
+""",
+    """
+import json, math
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+class Shape(ABC):
+    @abstractmethod
+    def area(self) -> float: ...
+class Circle(Shape):
+    def area(self) -> float:
+        return math.pi
+@contextmanager
+def opened(name):
+    yield name
+@lru_cache(maxsize=None)
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+with opened("x") as name:
+    day = date.fromisoformat("2024-01-02") + timedelta(days=fib(7))
+when = datetime.strptime("2024-01-02", "%Y-%m-%d").strftime("%d %b")
+json.loads(json.dumps({"day": day.isoformat(), "when": when, "area": round(Circle().area(), 2)}, indent=2))
+""",
+    """
+import asyncio, heapq
+from collections import OrderedDict, deque
+from decimal import Decimal
+from typing import Generic, Protocol, TypeVar
+T = TypeVar("T")
+class Sized(Protocol):
+    def size(self) -> int: ...
+class Stack(Generic[T]):
+    def __init__(self) -> None:
+        self.items: list[T] = []
+    def push(self, item: T) -> None:
+        self.items.append(item)
+async def later(n: int) -> int:
+    await asyncio.sleep(0)
+    return n
+heap = [3, 1, 2]
+heapq.heapify(heap)
+stack = Stack[int]()
+stack.push(heapq.heappop(heap))
+total = sum((Decimal("1.10") * n for n in deque([1, 2], maxlen=3)), Decimal(0))
+[str(total), await asyncio.gather(*(later(n) for n in stack.items)), list(OrderedDict(a=1))]
+""",
+)
+
 # The library, more widely. It forgets the patterns that it has compiled: compiling is what is to be fast.
 LIBRARY = """
 import abc, asyncio, collections, contextlib, csv, dataclasses, datetime, decimal, enum, functools, hashlib, heapq, io, itertools, json

@@ -405,6 +405,17 @@ def start(request: dict[str, Any]) -> None:
         scope.update(request["inputs"])
 
 
+def forget() -> None:
+    """Let go of what the last run left, as the next one would: that one then writes to fewer pages."""
+    scope.clear()
+    sys.modules.pop("__main__", None)
+    linecache.cache.pop(report.FILE, None)
+    sys.stdin = None
+    output.reset(0)
+    bridge.reset(())
+    files.folder.reset({}, None)
+
+
 def run(text: str) -> str:
     """Answer a request. Whatever the code did, this returns; what it can't, the host notices."""
     try:

@@ -47,6 +47,20 @@ _WORDS = {
 _SUBJECTS = ("Input", "String", "Value", "Tuple", "List", "Dictionary", "Set", "Data", "Iterable")
 
 
+class Found(NamedTuple):
+    """What was found where something is wrong: for those who must look at it, never to be shown."""
+
+    kind: str
+    value: Any
+    why: str  # what a parser says of it
+
+
+def found(error: ValidationError) -> list[Found]:
+    """What was found in each place."""
+    problems = error.errors(include_url=False)
+    return [Found(one["type"], one["input"], str(one.get("ctx", {}).get("error", ""))) for one in problems]
+
+
 class Problem(NamedTuple):
     """One thing that is wrong: where, pydantic's name for it, and what to say of it."""
 

@@ -169,7 +169,7 @@ class Guest:
         for request in self._requests:
             self._run_own(request)
             self.snapshot.learn()
-        self.snapshot.give_back()
+        self.snapshot.choose()
 
     def run(self, request: bytes, port: Port, *, memory_bytes: int | None, fuel: int | None = None) -> End:
         machine = self.machine

@@ -15,7 +15,7 @@ import os
 import resource
 import struct
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import repeat, starmap
 from operator import setitem, sub
@@ -31,7 +31,8 @@ POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, which the mmap module does not name
 PAGE = 4096
 MOST_REGIONS = 4096
 MOST_PAGES = 1024  # that are given back one by one; beyond it all are dropped
-MOST_HOT = 310  # pages that a guest keeps while it is idle: 1.27 MB
+MOST_HOT = 242  # pages that a guest keeps while it is idle: 0.99 MB
+SHORTEST = 3  # of the runs to learn from: all that they write to is kept
 PIECE = 1 << 16
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -82,6 +83,7 @@ class Snapshot:
         masks = _FILE, _FILE, _PRESENT | _SWAPPED, 0
         at = ctypes.addressof(regions)
         _SCAN.pack_into(self._scan_order, 0, _SCAN.size, 0, self._first, self._end, 0, at, MOST_REGIONS, 0, *masks)
+        self._written: list[set[int]] = []  # the pages that each run wrote to from which to learn
         self._hot: Regions = []
         self._used: list[memoryview] = []  # the hot pages, while they are private
         self._fresh: list[memoryview] = []  # and what was there
@@ -131,16 +133,25 @@ class Snapshot:
         return self._pagemap
 
     def learn(self) -> None:
-        """Take the pages that are private now for those that most runs write to, as far as there is room for more."""
-        known = {page for start, end in self._hot for page in range(start, end, PAGE)}
-        private = {page for start, end in self._scan() or [] for page in range(start, end, PAGE)}
-        pages = sorted(known | set(sorted(private - known)[: MOST_HOT - len(known)]))
+        """Note which pages the run wrote to, and give them back."""
+        private = self._scan() or []
+        self._written.append({page for start, end in private for page in range(start, end, PAGE)})
+        for start, end in private:
+            _drop(start, end - start)
+
+    def choose(self) -> None:
+        """Keep the pages that the shortest runs wrote to, and those that most runs did, as far as there is room."""
+        shortest = set[int]().union(*self._written[:SHORTEST])
+        times = Counter(page for pages in self._written for page in pages)
+        self._written.clear()
+        ranked = sorted(times, key=lambda page: (page not in shortest, -times[page], page))
         self._hot = []
-        for page in pages:
+        for page in sorted(ranked[:MOST_HOT]):
             if self._hot and self._hot[-1][1] == page:
                 self._hot[-1] = self._hot[-1][0], page + PAGE
             else:
                 self._hot.append((page, page + PAGE))
+        self.give_back()
 
     def warm_up(self) -> None:
         """Have the pages that most runs write to made private before a run, which then takes no faults for them."""

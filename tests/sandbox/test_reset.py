@@ -276,6 +276,12 @@ def tamper() -> None:
     hot, far = one.snapshot._scan(), ctypes.c_char.from_address(one.meter.end - 1)
     assert hot is not None
     near = ctypes.c_char.from_address(hot[0][0])
+    assert sum(end - start for start, end in hot) <= snapshot.MOST_HOT * snapshot.PAGE
+    for request in one._requests[: snapshot.SHORTEST]:
+        one._run_own(request)
+        assert one.snapshot._scan() == hot, "a short run writes to a page that is not kept, and takes a fault for it"
+        one.snapshot.restore(unmoved=True)
+        assert comparison.difference() == ""
     for _ in range(3):
         one.touch()
         assert "memory at" in comparison.difference()
